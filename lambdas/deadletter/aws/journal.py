@@ -1,0 +1,158 @@
+"""The journal in DynamoDB: one small item for each worker's present intent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
+from deadletter.journal import ClaimLost, Intent, JournalUnavailable, Plan
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_KEY_BYTES = 16
+_MOST_ATTEMPTS = 255  # an attempt is one byte; it is there to be read by people
+
+
+class DynamoDBJournal:
+    """The intents of one pipeline; `keep_seconds` is how long an abandoned one stays.
+
+    It has to outlast the DLQ's retention: as long as a letter can come back, the
+    mark that it was sent must be found.
+    """
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, keep_seconds: float
+    ) -> None:
+        self._table = Table(client, table)
+        self._partition = f"{pipeline}#journal"
+        self._keep_seconds = keep_seconds
+
+    def read(self) -> Sequence[Intent]:
+        try:
+            items = self._table.query("pk = :p", {":p": self._partition}, ConsistentRead=True)
+        except AWS_ERRORS as error:
+            raise JournalUnavailable from error
+        return [_intent(item) for item in items]
+
+    def write(self, intent: Intent, replacing: Intent | None) -> None:
+        #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …
+        #                          └─ write 2 whose answer was lost, tried again by the
+        #                             SDK, finds 2: the very item that it writes
+        item = self._item(intent)
+        options: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
+        if replacing is not None:
+            options = _holds(replacing)
+        try:
+            self._table.client.put_item(
+                TableName=self._table.name,
+                Item=stored(item),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **options,
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise JournalUnavailable from error
+            old: Any = error.response.get("Item", {})
+            if plain(old) != item:
+                raise ClaimLost(intent.slot) from error
+        except AWS_ERRORS as error:
+            raise JournalUnavailable from error
+
+    def mark(self, intent: Intent) -> None:
+        held = _holds(intent)
+        values = held.pop("ExpressionAttributeValues")
+        self._change(
+            lambda: self._table.client.update_item(
+                TableName=self._table.name,
+                Key=self._key(intent),
+                UpdateExpression="SET sent = :sent",
+                ExpressionAttributeValues={**values, **stored({":sent": _bits(intent)})},
+                **held,
+            ),
+            intent,
+        )
+
+    def erase(self, intent: Intent) -> None:
+        try:
+            self._change(
+                lambda: self._table.client.delete_item(
+                    TableName=self._table.name, Key=self._key(intent), **_holds(intent)
+                ),
+                intent,
+            )
+        except ClaimLost:
+            return
+
+    def _change(self, call: Any, intent: Intent) -> None:
+        try:
+            call()
+        except ClientError as error:
+            if condition_failed(error):
+                raise ClaimLost(intent.slot) from error
+            raise JournalUnavailable from error
+        except AWS_ERRORS as error:
+            raise JournalUnavailable from error
+
+    def _key(self, intent: Intent) -> Any:
+        return stored({PARTITION: self._partition, SORT: intent.slot})
+
+    def _item(self, intent: Intent) -> dict[str, Any]:
+        targets = sorted({plan.target for plan in intent.plans})
+        plans = bytearray()
+        for plan in intent.plans:
+            plans += plan.key
+            plans.append(targets.index(plan.target))
+            plans.append(min(plan.attempt, _MOST_ATTEMPTS))
+        return {
+            PARTITION: self._partition,
+            SORT: intent.slot,
+            "own": intent.owner,
+            "seq": intent.sequence,
+            "expires": int(intent.expires),
+            "targets": targets,
+            "plans": bytes(plans),
+            "sent": _bits(intent),
+            "ttl": int(intent.expires + self._keep_seconds),
+        }
+
+
+def _holds(intent: Intent) -> dict[str, Any]:
+    """The condition that a slot still holds this intent, marked or not."""
+    return {
+        "ConditionExpression": "own = :own AND seq = :seq",
+        "ExpressionAttributeValues": stored({":own": intent.owner, ":seq": intent.sequence}),
+    }
+
+
+def _bits(intent: Intent) -> bytes:
+    return intent.sent.to_bytes((len(intent.plans) + 7) // 8 or 1, "little")
+
+
+def _intent(item: Mapping[str, Any]) -> Intent:
+    """The intent in a stored item; an item that is none raises JournalUnavailable."""
+    try:
+        packed, targets = bytes(item["plans"]), item["targets"]
+        step = _KEY_BYTES + 2
+        plans = tuple(
+            Plan(
+                packed[at : at + _KEY_BYTES],
+                targets[packed[at + _KEY_BYTES]],
+                packed[at + _KEY_BYTES + 1],
+            )
+            for at in range(0, len(packed), step)
+        )
+        return Intent(
+            slot=item[SORT],
+            owner=item["own"],
+            sequence=int(item["seq"]),
+            expires=float(item["expires"]),
+            plans=plans,
+            sent=int.from_bytes(bytes(item["sent"]), "little"),
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise JournalUnavailable("an item in the journal that is no intent") from error

@@ -1,0 +1,87 @@
+"""The lease on a source's pace: one item, taken and given back with conditional writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.table import Table, plain
+from deadletter.pace import Bucket
+from deadletter.redriver import LeaseUnavailable
+from deadletter.report import Report
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class DynamoDBLease:
+    """The lease of one source of a pipeline, with its `rate` and `burst` in letters."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        source_id: str,
+        rate: float,
+        burst: float,
+    ) -> None:
+        self._table = Table(client, table)
+        self._key = (f"{pipeline}#lease", source_id)
+        self._rate = rate
+        self._burst = burst
+
+    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+        try:
+            answer = self._table.update(
+                self._key,
+                "SET own = :own, #until = :until",
+                {":own": owner, ":until": _number(until), ":now": _number(now)},
+                ConditionExpression="attribute_not_exists(#until) OR #until <= :now",
+                ExpressionAttributeNames={"#until": "until"},
+                ReturnValues="ALL_OLD",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise LeaseUnavailable from error
+            item: Any = error.response.get("Item", {})
+            holder = plain(item)
+            # Our own first try may have won although its answer was lost.
+            return self._bucket(holder, now) if holder.get("own") == owner else None
+        except AWS_ERRORS as error:
+            raise LeaseUnavailable from error
+        return self._bucket(plain(answer.get("Attributes", {})), now)
+
+    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+        try:
+            self._table.update(
+                self._key,
+                "SET #until = :zero, tokens = :tokens, #at = :at, last_run = :run",
+                {
+                    ":own": owner,
+                    ":zero": 0,
+                    ":tokens": _number(bucket.tokens),
+                    ":at": _number(bucket.at),
+                    ":run": {**report.to_json(), "at": int(now)},
+                },
+                ConditionExpression="own = :own",
+                ExpressionAttributeNames={"#until": "until", "#at": "at"},
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise LeaseUnavailable from error
+        except AWS_ERRORS as error:
+            raise LeaseUnavailable from error
+
+    def _bucket(self, item: Mapping[str, Any], now: float) -> Bucket:
+        tokens = min(float(item.get("tokens", self._burst)), self._burst)
+        return Bucket(self._rate, self._burst, tokens, float(item.get("at", now)))
+
+
+def _number(value: float) -> Decimal:
+    return Decimal(str(round(value, 3)))

@@ -1,0 +1,52 @@
+"""The router behind its Lambda function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.answers import AWS_ERRORS, code
+from deadletter.letter import encoded
+from deadletter.router import (
+    Answer,
+    Question,
+    RouterUnavailable,
+    answer_from_json,
+    question_to_json,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+
+class LambdaRouter:
+    """Asks the router's function, and takes anything but a whole answer for none."""
+
+    def __init__(self, client: LambdaClient, function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def decide(self, questions: Sequence[Question]) -> Answer:
+        return answer_from_json(
+            self._ask({"letters": [question_to_json(one) for one in questions]})
+        )
+
+    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        answer = self._ask({"lanes": list(lanes)})
+        opened = answer.get("open") if isinstance(answer, dict) else None
+        if not isinstance(opened, list):
+            raise RouterUnavailable("the router did not say which lanes are open")
+        return [lane for lane in lanes if lane in opened]
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        try:
+            answer = self._client.invoke(FunctionName=self._function, Payload=encoded(question))
+        except AWS_ERRORS as error:
+            raise RouterUnavailable(code(error)) from error
+        if answer.get("FunctionError"):
+            raise RouterUnavailable(f"the router's function failed: {answer['FunctionError']}")
+        try:
+            return json.loads(answer["Payload"].read())
+        except ValueError as error:
+            raise RouterUnavailable("the router's answer is not JSON") from error

@@ -1,0 +1,43 @@
+"""The rules table, as an on-call engineer edits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.answers import AWS_ERRORS
+from deadletter.aws.table import Table
+from deadletter.rules import EVERY_PIPELINE, RulesUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+REMEMBERED = 15.0
+"""Seconds that rules are used before the table is read again."""
+
+
+class DynamoDBRules:
+    """The stored rules, read consistently at most every fifteen seconds."""
+
+    def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
+        self._table = Table(client, table)
+        self._clock = clock
+        self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
+
+    def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
+        now = self._clock()
+        read_at, items = self._read.get(pipeline, (float("-inf"), ()))
+        if not 0 <= now - read_at < REMEMBERED:
+            items = self._query(pipeline)
+            self._read[pipeline] = (now, items)
+        return items
+
+    def _query(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
+        try:
+            return [
+                item
+                for key in (pipeline, EVERY_PIPELINE)
+                for item in self._table.query("pipeline = :p", {":p": key}, ConsistentRead=True)
+            ]
+        except AWS_ERRORS as error:
+            raise RulesUnavailable from error

@@ -1,0 +1,282 @@
+"""The waiting room in DynamoDB, with bodies too large for an item in S3."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from deadletter import stamp as stamps
+from deadletter.aws.answers import AWS_ERRORS
+from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts
+from deadletter.decision import Hold
+from deadletter.letter import Letter, NotALetter, encoded, from_json, to_json
+from deadletter.proof import Proof
+from deadletter.queue import Taken
+from deadletter.stamp import Stamp
+from deadletter.waiting_room import (
+    INLINE_BYTES,
+    SHARDS,
+    Admission,
+    RoomUnavailable,
+    Seat,
+    Wait,
+    shard_of,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+_ERRORS = (*AWS_ERRORS, StillUnprocessed)
+_LONE = "letter"
+"""Sort key of a letter that belongs to no FIFO group."""
+
+
+class DynamoDBWaitingRoom:
+    """The waiting room of one pipeline.
+
+    A letter's item is keyed by its copy's id, on FIFO by its group and then by its
+    place in the queue, so that a group is read in order and consistently. `lanes` of
+    the index are `<pipeline>|<lane>|<shard>`.
+    """
+
+    def __init__(
+        self,
+        *,
+        dynamodb: DynamoDBClient,
+        table: str,
+        s3: S3Client,
+        bucket: str,
+        pipeline: str,
+        fifo: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self._table = Table(dynamodb, table)
+        self._s3 = s3
+        self._bucket = bucket
+        self._pipeline = pipeline
+        self._fifo = fifo
+        self._clock = clock
+        self._registered: set[str] = set()
+
+    def lanes(self) -> Sequence[str]:
+        try:
+            items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        return [item[SORT] for item in items]
+
+    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
+        try:
+            # A lane that nobody knows of is never looked into: it is named first.
+            for lane in sorted({one.hold.lane for one in letters}):
+                self._register(lane)
+            items = [self._item(one) for one in letters]
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        safe: dict[str, Proof] = {}
+        for part in parts(list(zip(letters, items, strict=True)), 25):
+            try:
+                self._table.write_many(puts=[item for _, item in part])
+            except _ERRORS:
+                continue
+            for one, _ in part:
+                copy = one.taken.letter.message_id
+                safe[copy] = Proof(copy, "waiting room")
+        return safe
+
+    def find(self, copies: Mapping[str, Letter]) -> Mapping[str, Proof]:
+        keys = {copy: self._key(letter) for copy, letter in copies.items()}
+        try:
+            found = self._table.get_many(list(keys.values()))
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        return {copy: Proof(copy, "waiting room") for copy, key in keys.items() if key in found}
+
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[Seat]:
+        try:
+            items = self._table.query(
+                "lane = :lane AND due <= :until",
+                {":lane": self._lane(lane, shard), ":until": int(until)},
+                IndexName=LANES,
+                Limit=most,
+            )
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        return [
+            Seat(
+                copy=_copy_of(item),
+                place=_place((item[PARTITION], item[SORT])),
+                lane=lane,
+                shard=shard,
+                due=float(item["due"]),
+                group=item[PARTITION] if self._fifo else None,
+            )
+            for item in items
+        ]
+
+    def read(self, seats: Sequence[Seat], locked_until: float) -> Sequence[Taken]:
+        try:
+            items = self._read_groups(seats) if self._fifo else self._read_lone(seats)
+            return [taken for item in items if (taken := self._taken(item, locked_until))]
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+
+    def postpone(self, taken: Taken, stamp: Stamp, hold: Hold) -> None:
+        key, _ = _read_place(taken.handle)
+        try:
+            self._register(hold.lane)
+            self._table.update(
+                key,
+                "SET lane = :lane, due = :due, stamp = :stamp, because = :because",
+                {
+                    ":lane": self._lane(hold.lane, shard_of(taken.letter, self._fifo)),
+                    ":due": int(hold.due),
+                    ":stamp": stamps.attribute(stamp).value,
+                    ":because": hold.because,
+                },
+                ConditionExpression="attribute_exists(pk)",
+            )
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+
+    def waits(self, groups: Collection[str]) -> Mapping[str, Wait]:
+        waiting: dict[str, Wait] = {}
+        try:
+            for group in groups:
+                items = self._table.query(
+                    "pk = :group",
+                    {":group": self._group(group)},
+                    ConsistentRead=True,
+                    ScanIndexForward=False,
+                    Limit=1,
+                )
+                for item in items:
+                    waiting[group] = Wait(self._lane_name(item["lane"]), float(item["due"]))
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        return waiting
+
+    def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
+        left: list[Taken] = []
+        for taken, proof in letters:
+            if proof.copy != taken.letter.message_id:
+                raise ValueError("this proof is another letter's")
+        for part in parts([taken for taken, _ in letters], 25):
+            places = [_read_place(one.handle) for one in part]
+            try:
+                self._table.write_many(deletes=[key for key, _ in places])
+            except _ERRORS:
+                left.extend(part)
+                continue
+            for _, object_key in places:
+                if object_key is not None:
+                    self._forget(object_key)
+        return left
+
+    def _forget(self, object_key: str) -> None:
+        try:
+            self._s3.delete_object(Bucket=self._bucket, Key=object_key)
+        except AWS_ERRORS:
+            # Nothing names the object any more; the bucket's lifecycle takes it.
+            return
+
+    def _register(self, lane: str) -> None:
+        if lane in self._registered:
+            return
+        self._table.update(
+            (f"{self._pipeline}#lanes", lane),
+            "SET touched = :now",
+            {":now": int(self._clock())},
+        )
+        self._registered.add(lane)
+
+    def _item(self, one: Admission) -> dict[str, Any]:
+        letter = one.taken.letter
+        partition, sort = self._key(letter)
+        item: dict[str, Any] = {
+            PARTITION: partition,
+            SORT: sort,
+            "copy": letter.message_id,
+            "lane": self._lane(one.hold.lane, shard_of(letter, self._fifo)),
+            "due": int(one.hold.due),
+            "home": one.taken.home,
+            "stamp": stamps.attribute(one.stamp).value,
+            "because": one.hold.because,
+        }
+        data = encoded(to_json(letter))
+        if len(data) <= INLINE_BYTES:
+            return {**item, "letter": data}
+        object_key = f"waiting/{self._pipeline}/{letter.message_id}"
+        self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
+        return {**item, "object": object_key}
+
+    def _taken(self, item: Mapping[str, Any], locked_until: float) -> Taken | None:
+        object_key = item.get("object")
+        if object_key is None:
+            data = bytes(item["letter"])
+        else:
+            data = self._s3.get_object(Bucket=self._bucket, Key=object_key)["Body"].read()
+        try:
+            letter = from_json(json.loads(data))
+        except (ValueError, NotALetter):
+            # Not what we wrote. It stays for a person to look at.
+            return None
+        key = (item[PARTITION], item[SORT])
+        return Taken(letter, _place(key, object_key), locked_until, str(item.get("home")))
+
+    def _read_lone(self, seats: Sequence[Seat]) -> list[dict[str, Any]]:
+        found = self._table.get_many([_read_place(one.place)[0] for one in seats])
+        items = []
+        for seat in seats:
+            item = found.get(_read_place(seat.place)[0])
+            if item is not None and item["lane"] == self._lane(seat.lane, seat.shard):
+                items.append(item)
+        return items
+
+    def _read_groups(self, seats: Sequence[Seat]) -> list[dict[str, Any]]:
+        """Of each group its letters in order, up to the first that has no seat: it comes first."""
+        wanted = {one.copy for one in seats}
+        items: list[dict[str, Any]] = []
+        for partition, group in groupby(sorted(seats, key=_group_of), key=_group_of):
+            lanes = {self._lane(one.lane, one.shard) for one in group}
+            for item in self._table.query("pk = :g", {":g": partition}, ConsistentRead=True):
+                if item["copy"] not in wanted or item["lane"] not in lanes:
+                    break
+                items.append(item)
+        return items
+
+    def _key(self, letter: Letter) -> Key:
+        if self._fifo and letter.group is not None:
+            place = letter.system.get("SequenceNumber", "").zfill(32)
+            return (self._group(letter.group), f"{place}#{letter.message_id}")
+        return (f"{self._pipeline}#letter#{letter.message_id}", _LONE)
+
+    def _group(self, group: str) -> str:
+        return f"{self._pipeline}#group#{hashlib.sha256(group.encode()).hexdigest()[:32]}"
+
+    def _lane(self, lane: str, shard: int) -> str:
+        return f"{self._pipeline}|{lane}|{shard % SHARDS}"
+
+    def _lane_name(self, stored: str) -> str:
+        return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]
+
+
+def _group_of(seat: Seat) -> str:
+    return seat.group or ""
+
+
+def _copy_of(item: Mapping[str, Any]) -> str:
+    return str(item[SORT] if item[SORT] != _LONE else item[PARTITION]).rpartition("#")[2]
+
+
+def _place(key: Key, object_key: str | None = None) -> str:
+    return json.dumps([*key, object_key])
+
+
+def _read_place(place: str) -> tuple[Key, str | None]:
+    partition, sort, object_key = json.loads(place)
+    return (partition, sort), object_key

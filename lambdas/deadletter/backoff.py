@@ -1,0 +1,34 @@
+"""How long a letter waits before its next attempt."""
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The longer something has been failing, the less often it is worth trying.
+
+    All fields are seconds but `factor`. The ceiling of attempt *n* (1 is the first
+    re-drive) is `min(cap, base * factor ** (n - 1))`; the delay is drawn evenly
+    between 0 and the ceiling ("full jitter", Marc Brooker, AWS Architecture Blog,
+    2015) and raised to `floor`. The cap comes before the jitter: the other way
+    round, every late attempt would wait exactly `cap` and all would return at once.
+    """
+
+    base: float = 60.0
+    factor: float = 2.0
+    cap: float = 6 * 3600.0
+    floor: float = 5.0
+
+    def ceiling(self, attempt: int) -> float:
+        """The longest delay of this attempt, in seconds; attempts count from 1."""
+        # 2.0 ** 1100 overflows a float; no cap is anywhere near as far away.
+        exponent = min(max(attempt, 1) - 1, 512)
+        try:
+            return min(self.cap, self.base * self.factor**exponent)
+        except OverflowError:
+            return self.cap
+
+    def delay(self, attempt: int, random: Random) -> float:
+        """Seconds to wait before this attempt, drawn from `random`."""
+        return max(self.floor, random.random() * self.ceiling(attempt))

@@ -1,0 +1,556 @@
+"""What one field of an event pattern accepts: plain values and comparison operators."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv6Address
+from typing import Any, Final, NoReturn
+
+
+class PatternRefused(ValueError):
+    """Why a pattern is not one: the path, what is wrong there, and what is allowed."""
+
+
+class Absent:
+    """The value of a field that a document does not have, which `null` is not."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+Test = Callable[[Any], bool]
+"""Asked with one leaf value, or with ABSENT. Bounded by the length of the value times a
+constant of the pattern: there is no backtracking in any of them."""
+
+Accepts = Test | frozenset[Hashable]
+"""What one operator accepts: a test, or the few values it comes down to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The list of one field: a value matches if any entry of the list accepts it.
+
+    `keys` are the exact values, as `exact_key` writes them, if the list holds nothing
+    else; only then can the field be looked up instead of tried. `absent` says that a
+    missing field is accepted, `broad` that almost any value is. `words` is the list
+    for a person.
+    """
+
+    test: Test
+    words: str
+    keys: frozenset[Hashable] | None
+    absent: bool
+    broad: bool
+
+
+def compare(where: str, values: Any) -> Comparison:
+    """The comparison in a pattern's list. Raises PatternRefused, naming `where`."""
+    if not isinstance(values, list | tuple):
+        refuse(where, f"{quoted(values)} is neither a list nor an object; write [{quoted(values)}]")
+    if not values:
+        refuse(where, "an empty list matches nothing; leave the field out or name a value")
+    keys: set[Hashable] = set()
+    tests: list[Test] = []
+    words: list[str] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            accepts, text = _expression(where, value)
+            if isinstance(accepts, frozenset):
+                keys |= accepts
+            else:
+                tests.append(accepts)
+        else:
+            text = quoted(value)
+            keys.add(_exact(where, value))
+            if isinstance(value, str) and ":" in value and _address(value):
+                # 2001:db8::1 has other spellings, and AWS knows them.
+                tests.append(_same_address(value))
+        words.append(text)
+    if keys:
+        tests.append(_any_of(frozenset(keys)))
+    test = _either(tests)
+    return Comparison(
+        test=test,
+        words=_listed(words),
+        keys=frozenset(keys) if len(tests) == 1 and keys else None,
+        absent=test(ABSENT),
+        broad=any(isinstance(value, Mapping) and not _NARROW & value.keys() for value in values),
+    )
+
+
+def exact_key(value: Any) -> Hashable:
+    """A leaf as something to look up: `1`, `1.0` and Decimal("1") alike, `true` apart from 1."""
+    if value.__class__ is str:
+        return value
+    if value is None or isinstance(value, bool):
+        return (value,)
+    if isinstance(value, int | float | Decimal):
+        return _number(value)
+    return value  # type: ignore[no-any-return]
+
+
+def refuse(where: str, why: str) -> NoReturn:
+    """Raise PatternRefused for this place in the pattern."""
+    raise PatternRefused(f"{where}: {why}")
+
+
+def quoted(value: Any) -> str:
+    """A piece of a pattern for a message, not longer than a message should be."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _listed(words: list[str]) -> str:
+    shown = " or ".join(words[:5])
+    return shown if len(words) <= 5 else f"{shown} or {len(words) - 5} more"
+
+
+def _expression(where: str, expression: Mapping[Any, Any]) -> tuple[Accepts, str]:
+    name, operand = _single(where, expression)
+    compiled = _OPERATORS.get(name)
+    if compiled is None:
+        refuse(where, f"unknown operator {quoted(name)}; allowed are {', '.join(_OPERATORS)}")
+    return compiled(where, operand)
+
+
+def _single(where: str, expression: Mapping[Any, Any]) -> tuple[Any, Any]:
+    if len(expression) != 1:
+        refuse(where, f"one operator in each {{...}}, not {len(expression)}; use one {{...}} each")
+    return next(iter(expression.items()))
+
+
+def _text(where: str, name: str, operand: Any) -> str:
+    if not isinstance(operand, str):
+        refuse(where, f"{name} takes a string, not {quoted(operand)}")
+    return operand
+
+
+# Plain values
+
+
+def _exact(where: str, value: Any) -> Hashable:
+    if value is None or isinstance(value, str | bool):
+        return exact_key(value)
+    if isinstance(value, int | float | Decimal):
+        if not math.isfinite(value):
+            refuse(where, f"{value} is not a JSON number")
+        return exact_key(value)
+    return refuse(
+        where,
+        f"{quoted(value)} is not a string, a number, true, false, null or an operator {{...}}",
+    )
+
+
+def _any_of(keys: frozenset[Hashable]) -> Test:
+    if all(isinstance(key, str) for key in keys):
+        return keys.__contains__
+    return lambda value: exact_key(value) in keys
+
+
+def _either(tests: list[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+    return lambda value: any(test(value) for test in tests)
+
+
+def _exactly(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "exactly", operand)
+    return frozenset({text}), quoted(text)
+
+
+def _exists(where: str, operand: Any) -> tuple[Accepts, str]:
+    if not isinstance(operand, bool):
+        refuse(where, f"exists takes true or false, not {quoted(operand)}")
+    if operand:
+        return (lambda value: value is not ABSENT), "a value"
+    return (lambda value: value is ABSENT), "no value"
+
+
+# Numbers
+
+_DOUBLE_EXACT = 2**53
+
+
+def _number(value: int | float | Decimal) -> int | float | Decimal:
+    """The number its decimal text names, so that Decimal("0.1") equals the float 0.1."""
+    if isinstance(value, float) or (
+        isinstance(value, int) and -_DOUBLE_EXACT <= value <= _DOUBLE_EXACT
+    ):
+        return value
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return value
+    return nearest if Decimal(repr(nearest)) == value else value
+
+
+def _comparable(where: str, name: str, value: Any) -> int | float | Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        refuse(where, f"{name} takes a number, not {quoted(value)}")
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = math.inf
+    if not math.isfinite(nearest) or Decimal(repr(nearest)) != Decimal(str(value)):
+        refuse(where, f"{quoted(value)} has more digits than a double holds (about 17)")
+    return _number(value)
+
+
+_LOWER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {">": operator.gt, ">=": operator.ge}
+_UPPER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, "<=": operator.le}
+_NUMERIC_FORMS = '["=", 5], ["<", 5], [">=", 0], [">", 0, "<=", 5]'
+
+
+def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
+    def limit(value: Any) -> int | float | Decimal:
+        return _comparable(where, "numeric", value)
+
+    match operand:
+        case ["=", value]:
+            return frozenset({limit(value)}), f"= {value}"
+        case [(">" | ">=") as above, low]:
+            return _within(above, limit(low), "<=", sys.float_info.max), f"{above} {low}"
+        case [("<" | "<=") as below, high]:
+            return _within(">=", -sys.float_info.max, below, limit(high)), f"{below} {high}"
+        case [(">" | ">=") as above, low, ("<" | "<=") as below, high]:
+            if not limit(low) < limit(high):
+                refuse(where, f"numeric range is empty: {low} is not below {high}")
+            words = f"{above} {low} and {below} {high}"
+            return _within(above, limit(low), below, limit(high)), words
+        case _:
+            refuse(
+                where,
+                'numeric takes one of the forms ["=", 5], ["<", 5], [">=", 0], '
+                f'[">", 0, "<=", 5], not {quoted(operand)}',
+            )
+
+
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def _within(
+    low_sign: str, low: int | float | Decimal, high_sign: str, high: int | float | Decimal
+) -> Test:
+    above, below = _COMPARE[low_sign], _COMPARE[high_sign]
+
+    def test(value: Any) -> bool:
+        kind = value.__class__
+        if kind is Decimal:
+            value = _number(value)
+        elif kind is not int and kind is not float:
+            return False
+        return above(value, low) and below(value, high)
+
+    return test
+
+
+# Strings
+
+
+def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        text = _ignoring_case(where, "prefix", operand)
+        return _folded_start(text), f"starts with {quoted(text)} in any case"
+    start = _text(where, "prefix", operand)
+    return (
+        lambda value: value.__class__ is str and value.startswith(start),
+        f"starts with {quoted(start)}",
+    )
+
+
+def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        text = _ignoring_case(where, "suffix", operand)
+        return _folded_end(text), f"ends with {quoted(text)} in any case"
+    end = _text(where, "suffix", operand)
+    return (
+        lambda value: value.__class__ is str and value.endswith(end),
+        f"ends with {quoted(end)}",
+    )
+
+
+def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
+    inner, text = _single(where, operand)
+    if inner != "equals-ignore-case":
+        refuse(where, f"{name} takes a string or {{equals-ignore-case}}, not {quoted(inner)}")
+    return _text(where, "equals-ignore-case", text)
+
+
+def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "equals-ignore-case", operand)
+    words = f"{quoted(text)} in any case"
+    if text.isascii():
+        return _ascii_folded(text, slice(None)), words
+    cases = _cases(text)
+    return (lambda value: value.__class__ is str and len(value) in _reached(value, cases)), words
+
+
+def _folded_start(text: str) -> Test:
+    if text.isascii():
+        return _ascii_folded(text, slice(len(text)))
+    cases = _cases(text)
+    return lambda value: value.__class__ is str and bool(_reached(value, cases))
+
+
+def _folded_end(text: str) -> Test:
+    if text.isascii():
+        return _ascii_folded(text, slice(-len(text), None) if text else slice(0))
+    cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
+    longest = sum(max(map(len, forms)) for forms in cases)
+    return lambda value: value.__class__ is str and bool(_reached(value[-longest:][::-1], cases))
+
+
+def _ascii_folded(text: str, part: slice) -> Test:
+    length, lowered = len(text), text.lower()
+
+    def test(value: Any) -> bool:
+        if value.__class__ is not str:
+            return False
+        piece = value[part]
+        # The value has to be ASCII too: the Kelvin sign lowers to k and is not one.
+        return len(piece) == length and piece.isascii() and piece.lower() == lowered
+
+    return test
+
+
+def _cases(text: str) -> tuple[tuple[str, ...], ...]:
+    """Each character's lower and upper case, which AWS accepts one by one: `ß` is also SS."""
+    return tuple(tuple({one.lower(), one.upper()}) for one in text)
+
+
+def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
+    """Where in the value the characters can end; at most two steps a character of the pattern."""
+    ends = {0}
+    for forms in cases:
+        ends = {end + len(form) for end in ends for form in forms if value.startswith(form, end)}
+        if not ends:
+            break
+    return ends
+
+
+def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "wildcard", operand)
+    first, *middle = _pieces(where, text)
+    words = f"like {quoted(text)}"
+    if not middle:
+        return frozenset({first}), words
+    last = middle.pop()
+    shortest = len(first) + len(last)
+
+    def test(value: Any) -> bool:
+        return (
+            value.__class__ is str
+            and len(value) >= shortest
+            and value.startswith(first)
+            and value.endswith(last)
+            and holds_in_order(value, middle, len(first), len(value) - len(last))
+        )
+
+    return test, words
+
+
+def holds_in_order(
+    value: str,
+    pieces: list[str],
+    start: int,
+    end: int,
+    find: Callable[[str, str, int, int], int] = str.find,
+) -> bool:
+    """Whether the pieces stand in value[start:end] one after the other.
+
+    Each search begins where the last one ended, and the leftmost place is always good
+    enough, so nothing is looked at twice: one search a piece, over spans that together
+    are no longer than the value. `str.find` itself is linear above 30,000 characters
+    (two-way search since Python 3.10) and below that at most 100 comparisons a
+    character, or 2,500 in all for the shortest texts.
+    """
+    for piece in pieces:
+        start = find(value, piece, start, end)
+        if start < 0:
+            return False
+        start += len(piece)
+    return True
+
+
+def _pieces(where: str, text: str) -> list[str]:
+    """The literal text between the stars; `\\*` is a star and `\\\\` a backslash."""
+    pieces = [""]
+    escaped = False
+    for at, one in enumerate(text):
+        if escaped:
+            if one not in "*\\":
+                break
+            pieces[-1] += one
+            escaped = False
+        elif one == "\\":
+            escaped = True
+        elif one == "*":
+            if text[at + 1 : at + 2] == "*":
+                refuse(where, f"wildcard {quoted(text)} has two stars in a row; one is enough")
+            pieces.append("")
+        else:
+            pieces[-1] += one
+    if escaped:
+        refuse(where, f"wildcard {quoted(text)}: a backslash stands before * or \\ only")
+    return pieces
+
+
+# Everything but
+
+
+def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        return _anything_but_like(where, operand)
+    values = operand if isinstance(operand, list | tuple) else [operand]
+    words = f"anything but {_listed([quoted(value) for value in values])}"
+    if values and all(isinstance(value, str) for value in values):
+        unwanted = frozenset({*values, ABSENT})
+        return (lambda value: value not in unwanted), words
+    numbers = [value for value in values if not isinstance(value, str | bool | Mapping | None)]
+    if not values or len(numbers) != len(values):
+        refuse(
+            where,
+            "anything-but takes strings or numbers, not both and nothing else, or one of "
+            f"{', '.join(_NEGATABLE)}; not {quoted(operand)}",
+        )
+    excluded = frozenset(exact_key(_comparable(where, "anything-but", one)) for one in numbers)
+    return (lambda value: value is not ABSENT and exact_key(value) not in excluded), words
+
+
+def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts, str]:
+    name, inner = _single(where, operand)
+    if name not in _NEGATABLE:
+        refuse(
+            where, f"anything-but can't hold {quoted(name)}; allowed are {', '.join(_NEGATABLE)}"
+        )
+    texts = inner if isinstance(inner, list | tuple) else [inner]
+    if not texts:
+        refuse(where, f"anything-but {name} of an empty list would match everything")
+    tests: list[Test] = []
+    for text in texts:
+        if _text(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
+            refuse(where, f"anything-but {name} of an empty string would match no string")
+        accepts, _ = _OPERATORS[name](where, text)
+        tests.append(_any_of(accepts) if isinstance(accepts, frozenset) else accepts)
+    unwanted = _either(tests)
+    return (
+        lambda value: value is not ABSENT and not unwanted(value),
+        f"anything but {name} {_listed([quoted(text) for text in texts])}",
+    )
+
+
+# Addresses
+
+
+def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "cidr", operand)
+    host, slash, bits = text.partition("/")
+    found = _address(host)
+    if not slash or not found or not (bits.isascii() and bits.removeprefix("+").isdigit()):
+        refuse(
+            where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
+        )
+    version, number = found
+    width = 32 if version == 4 else 128
+    if int(bits) >= width:
+        refuse(
+            where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
+        )
+    shift = width - int(bits)
+    network = (version, number >> shift)
+
+    def test(value: Any) -> bool:
+        if value.__class__ is not str:
+            return False
+        address = _address(value)
+        return address is not None and (address[0], address[1] >> shift) == network
+
+    return test, f"an address in {text}"
+
+
+def _same_address(text: str) -> Test:
+    wanted = _address(text)
+    return lambda value: value.__class__ is str and _address(value) == wanted
+
+
+# The longest way to write an address; anything longer is not one, and is not kept.
+_LONGEST_ADDRESS = 39
+
+
+def _address(text: str) -> tuple[int, int] | None:
+    """Version and number, or None. IPv4 inside IPv6 is IPv4; octets are decimal."""
+    return _parsed_address(text) if len(text) <= _LONGEST_ADDRESS else None
+
+
+# Many rules ask about the address of one letter.
+@lru_cache(maxsize=256)
+def _parsed_address(text: str) -> tuple[int, int] | None:
+    if ":" not in text:
+        octets = text.split(".")
+        if len(octets) != 4 or not all(one.isascii() and one.isdigit() for one in octets):
+            return None
+        numbers = [int(one) for one in octets]
+        if max(numbers) > 255:
+            return None
+        return (4, int.from_bytes(bytes(numbers), "big"))
+    if not _HEX_AND_COLON.issuperset(text):
+        return None
+    try:
+        address = IPv6Address(text)
+    except AddressValueError:
+        return None
+    inner = address.ipv4_mapped
+    return (6, int(address)) if inner is None else (4, int(inner))
+
+
+_HEX_AND_COLON: Final = frozenset("0123456789abcdefABCDEF:")
+
+_OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
+    "prefix": _prefix,
+    "suffix": _suffix,
+    "equals-ignore-case": _equals_ignore_case,
+    "wildcard": _wildcard,
+    "anything-but": _anything_but,
+    "numeric": _numeric,
+    "exists": _exists,
+    "cidr": _cidr,
+    "exactly": _exactly,
+}
+_NEGATABLE: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
+_NARROW: Final = _OPERATORS.keys() - {"anything-but", "exists"}
+
+RESERVED: Final = frozenset(
+    {
+        *_OPERATORS,
+        *_COMPARE,
+        "=",
+        "regex",
+        "not-wildcard",
+        "not-equals-ignore-case",
+        "date-after",
+        "date-on-or-after",
+        "date-before",
+        "date-on-or-before",
+        "in-date-range",
+        "ip-address-in-range",
+        "ip-address-not-in-range",
+    }
+)
+"""Names that can't be a field inside `$or`: operators, and what AWS keeps for later ones."""

@@ -1,0 +1,120 @@
+"""What to do with a letter now: a value that can be printed, compared and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+LONGEST_DELAY = 900
+"""Seconds an SQS queue can keep a message back; anything longer waits in the waiting room."""
+
+
+class Reason(StrEnum):
+    """Why automation gave a letter up and a person has to look."""
+
+    QUARANTINED = "QUARANTINED"
+    MALFORMED = "MALFORMED"
+    EXPIRED = "EXPIRED"
+    PERMANENT = "PERMANENT"
+    POISON = "POISON"
+    SILENT = "SILENT"
+    EXHAUSTED = "EXHAUSTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """The letter goes back to the main queue, after `delay` seconds (whole, 0 to 900)."""
+
+    delay: int
+    because: str
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The letter waits outside SQS in `lane`, at the latest until `due` (epoch seconds)."""
+
+    lane: str
+    due: float
+    because: str
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Divert:
+    """The letter goes to the dedicated DLQ with the id `queue`."""
+
+    queue: str
+    because: str
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The letter goes to the parking lot, where automation ends and a person begins."""
+
+    reason: Reason
+    because: str
+    rule: str | None = None
+
+
+Decision = Redrive | Hold | Divert | Park
+
+
+class NotADecision(ValueError):
+    """What the router sent is none of the four decisions."""
+
+
+def encode(decision: Decision) -> dict[str, Any]:
+    """The decision as JSON-ready data; `decode` is its inverse."""
+    said: dict[str, Any] = {"because": decision.because}
+    if decision.rule is not None:
+        said["rule"] = decision.rule
+    match decision:
+        case Redrive(delay=delay):
+            return {"action": "REDRIVE", "delay": delay, **said}
+        case Hold(lane=lane, due=due):
+            return {"action": "HOLD", "lane": lane, "due": due, **said}
+        case Divert(queue=queue):
+            return {"action": "DIVERT", "queue": queue, **said}
+        case Park(reason=reason):
+            return {"action": "PARK", "reason": str(reason), **said}
+
+
+def decode(data: object) -> Decision:
+    """The decision that `encode` wrote.
+
+    Raises NotADecision for anything else: the redriver never guesses in the
+    router's place, it leaves the letter where it is.
+    """
+    if not isinstance(data, dict):
+        raise NotADecision("a decision is a JSON object")
+    rule = _rule(data)
+    match data:
+        case {"action": "REDRIVE", "delay": int(delay), "because": str(because)} if (
+            not isinstance(delay, bool) and 0 <= delay <= LONGEST_DELAY
+        ):
+            return Redrive(delay, because, rule)
+        case {
+            "action": "HOLD",
+            "lane": str(lane),
+            "due": int() | float() as due,
+            "because": str(why),
+        }:
+            return Hold(lane, float(due), why, rule)
+        case {"action": "DIVERT", "queue": str(queue), "because": str(because)}:
+            return Divert(queue, because, rule)
+        case {"action": "PARK", "reason": str(reason), "because": str(because)}:
+            if reason not in set(Reason):
+                raise NotADecision(f"unknown reason to park a letter; allowed: {', '.join(Reason)}")
+            return Park(Reason(reason), because, rule)
+    raise NotADecision("not one of REDRIVE, HOLD, DIVERT, PARK with their fields")
+
+
+def _rule(data: Mapping[str, Any]) -> str | None:
+    rule = data.get("rule")
+    if rule is None or isinstance(rule, str):
+        return rule
+    raise NotADecision("the id of a rule is text")

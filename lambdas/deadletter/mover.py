@@ -1,0 +1,279 @@
+"""Moves one chunk of letters so that a crash at any point loses none of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from deadletter.decision import Decision, Divert, Hold, Park, Redrive
+from deadletter.envelope import Envelope, seal
+from deadletter.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
+from deadletter.ledger import Records, RecordsUnavailable
+from deadletter.proof import Proof
+from deadletter.queue import Queue, QueueUnavailable, Sending, Source, Taken, batches, waves
+from deadletter.report import Count, Tally
+from deadletter.router import Verdict
+from deadletter.waiting_room import Admission, RoomUnavailable, WaitingRoom
+
+MARGIN = 5.0
+"""Seconds before a lock ends in which nothing is sent any more: a call under way takes time,
+and the queue's clock is not ours."""
+
+T = TypeVar("T")
+Together = Callable[[Sequence[Callable[[], T]]], list[T]]
+"""Runs calls at the same time and returns their results in order."""
+
+MAIN = "main"
+_KIND: Mapping[type, Count] = {
+    Redrive: Count.REDRIVEN,
+    Park: Count.PARKED,
+    Divert: Count.DIVERTED,
+    Hold: Count.HELD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One letter under our lock, and what shall be done with it."""
+
+    taken: Taken
+    verdict: Verdict
+
+    @property
+    def copy(self) -> str:
+        return self.taken.letter.message_id
+
+    @property
+    def decision(self) -> Decision:
+        return self.verdict.decision
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is confirmed of a chunk so far, and what may have happened unseen."""
+
+    proofs: dict[str, Proof] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    envelopes: dict[str, Envelope] = field(default_factory=dict)
+    stopped_groups: set[str] = field(default_factory=set)
+
+
+class Mover:
+    """Carries out verdicts: intent, send, mark, delete, in this order and for many letters at once.
+
+    `targets` maps "main", "parking:<id>" and "dedicated:<id>" to their queues. A
+    letter that cannot be moved stays where it is, and is counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        targets: Mapping[str, Queue],
+        parking_for: Mapping[str, str],
+        room: WaitingRoom,
+        records: Records,
+        clock: Callable[[], float],
+        together: Together[Sending],
+        tally: Tally,
+    ) -> None:
+        self._targets = targets
+        self._parking_for = parking_for
+        self._room = room
+        self._records = records
+        self._clock = clock
+        self._together = together
+        self._tally = tally
+
+    def move_from_queue(self, source: Source, orders: Sequence[Order], slot: Slot) -> list[Taken]:
+        """Move letters out of a queue; returns those that are not proved to be elsewhere."""
+        movable = self._movable(orders)
+        if not movable:
+            return [one.taken for one in orders]
+        try:
+            slot.intend([self._plan(one) for one in movable], _end_of_locks(movable))
+        except (JournalUnavailable, ClaimLost):
+            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            return [one.taken for one in orders]
+        progress = _Progress()
+        try:
+            self._admit([one for one in movable if isinstance(one.decision, Hold)], progress)
+            self._send([one for one in movable if not isinstance(one.decision, Hold)], progress)
+        finally:
+            self._settle(source, movable, slot, progress)
+        return [one.taken for one in orders if one.copy not in progress.proofs]
+
+    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> None:
+        """Move letters out of the waiting room, whose shard's intent the slot already holds."""
+        orders = self._movable(orders)
+        for one in orders:
+            if isinstance(one.decision, Hold):
+                self._postpone(one, one.decision)
+        progress = _Progress()
+        sends = [one for one in orders if not isinstance(one.decision, Hold)]
+        try:
+            self._send(sends, progress)
+        finally:
+            self._settle(self._room, sends, slot, progress)
+
+    def target_of(self, decision: Decision) -> str:
+        """The name of the place that a decision sends a letter to."""
+        match decision:
+            case Redrive():
+                return MAIN
+            case Hold():
+                return ROOM
+            case Divert(queue=queue):
+                return f"dedicated:{queue}"
+            case Park(reason=reason):
+                return f"parking:{self._parking_for.get(reason, 'default')}"
+
+    def _movable(self, orders: Sequence[Order]) -> list[Order]:
+        """Those whose target exists and whose lock still holds."""
+        known = []
+        for one in orders:
+            target = self.target_of(one.decision)
+            if target == ROOM or self._is_there(target):
+                known.append(one)
+            else:
+                self._tally.add(Count.FAILED)
+        if known and self._too_late(known):
+            self._tally.add(Count.LATE, len(known))
+            return []
+        return known
+
+    def _is_there(self, target: str) -> bool:
+        """Whether the target queue is one of ours and answers, asked before anything is sent."""
+        queue = self._targets.get(target)
+        if queue is None:
+            return False
+        try:
+            return bool(queue.traits)
+        except QueueUnavailable:
+            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            return False
+
+    def _too_late(self, orders: Sequence[Order]) -> bool:
+        return self._clock() >= _end_of_locks(orders) - MARGIN
+
+    def _plan(self, one: Order) -> Plan:
+        return Plan(key_of(one.copy), self.target_of(one.decision), one.verdict.stamp.attempt)
+
+    def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
+        if not orders:
+            return
+        admissions = [
+            Admission(one.taken, one.verdict.stamp, one.decision)
+            for one in orders
+            if isinstance(one.decision, Hold)
+        ]
+        try:
+            found = self._room.admit(admissions)
+        except RoomUnavailable:
+            self._tally.add(Count.ROOM_UNAVAILABLE)
+            found = {}
+        progress.proofs.update(found)
+        # A write whose answer was lost may have happened: the intent has to stand,
+        # so that whoever sees the letter again looks into the room first.
+        progress.unknown.update(one.copy for one in orders if one.copy not in found)
+
+    def _postpone(self, one: Order, hold: Hold) -> None:
+        try:
+            self._room.postpone(one.taken, one.verdict.stamp, hold)
+        except RoomUnavailable:
+            self._tally.add(Count.ROOM_UNAVAILABLE)
+        else:
+            self._tally.add(Count.HELD)
+
+    def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
+        by_target: defaultdict[str, list[Order]] = defaultdict(list)
+        for one in orders:
+            by_target[self.target_of(one.decision)].append(one)
+        for target, bound in by_target.items():
+            queue = self._targets[target]
+            envelopes = []
+            for one in bound:
+                delay = one.decision.delay if isinstance(one.decision, Redrive) else 0
+                envelope = seal(one.taken.letter, one.verdict.stamp, queue.traits, delay)
+                if envelope.size > queue.traits.max_bytes:
+                    self._tally.add(Count.UNSENDABLE)
+                    if envelope.group is not None and queue.traits.fifo:
+                        progress.stopped_groups.add(envelope.group)
+                    continue
+                progress.envelopes[one.copy] = envelope
+                envelopes.append(envelope)
+            for wave in waves(envelopes, queue.traits.fifo):
+                self._send_wave(queue, wave, _end_of_locks(bound), progress)
+
+    def _send_wave(
+        self, queue: Queue, wave: Sequence[Envelope], locks_end: float, progress: _Progress
+    ) -> None:
+        fifo = queue.traits.fifo
+        going = [one for one in wave if not (fifo and one.group in progress.stopped_groups)]
+
+        def send(batch: list[Envelope]) -> Sending:
+            # The last moment to look at the clock: what is sent after the lock has
+            # ended, another run may have sent already.
+            if self._clock() >= locks_end - MARGIN:
+                self._tally.add(Count.LATE, len(batch))
+                return Sending()
+            return queue.send(batch)
+
+        calls = [lambda batch=batch: send(batch) for batch in batches(going)]
+        for outcome in self._together(calls):
+            progress.proofs.update(outcome.confirmed)
+            progress.unknown |= outcome.unknown
+        for one in going:
+            if one.copy not in progress.proofs and one.group is not None:
+                progress.stopped_groups.add(one.group)
+
+    def _settle(
+        self, source: Source, orders: Sequence[Order], slot: Slot, progress: _Progress
+    ) -> None:
+        """Record, mark, delete: only what is proved to be elsewhere."""
+        self._record_unmarked(progress)
+        proved = [one for one in orders if one.copy in progress.proofs]
+        try:
+            if proved:
+                slot.mark([one.copy for one in proved])
+        except (JournalUnavailable, ClaimLost):
+            # The letters are safe elsewhere whether or not the mark stands.
+            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+        undeleted = source.delete([(one.taken, progress.proofs[one.copy]) for one in proved])
+        self._tally.add(Count.UNDELETED, len(undeleted))
+        if undeleted or progress.unknown:
+            slot.keep()
+        self._count(orders, proved)
+
+    def _record_unmarked(self, progress: _Progress) -> None:
+        facts = {
+            proof.new_id: progress.envelopes[copy].stamp
+            for copy, proof in progress.proofs.items()
+            if proof.new_id is not None
+            and copy in progress.envelopes
+            and not progress.envelopes[copy].marked
+        }
+        if not facts:
+            return
+        self._tally.add(Count.UNMARKED, len(facts))
+        try:
+            self._records.keep_stamps(facts)
+        except RecordsUnavailable:
+            # The letter is on its way; sending it again would not bring its facts back.
+            self._tally.add(Count.UNRECORDED, len(facts))
+
+    def _count(self, orders: Sequence[Order], proved: Sequence[Order]) -> None:
+        self._tally.add(Count.FAILED, len(orders) - len(proved))
+        for one in proved:
+            self._tally.add(_KIND[type(one.decision)])
+        matches = Counter(one.decision.rule for one in proved if one.decision.rule is not None)
+        if matches:
+            try:
+                self._records.count_matches(matches)
+            except RecordsUnavailable:
+                self._tally.add(Count.UNRECORDED)
+
+
+def _end_of_locks(orders: Sequence[Order]) -> float:
+    return min(one.taken.locked_until for one in orders)

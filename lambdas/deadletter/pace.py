@@ -1,0 +1,63 @@
+"""How fast letters may go back: a token bucket shared by the workers of a run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """`tokens` letters may go at the moment `at` (epoch seconds); `rate` more each second.
+
+    A run leaves the bucket to the next one, so that a restart is no new burst.
+    """
+
+    rate: float
+    burst: float
+    tokens: float
+    at: float
+
+    def at_moment(self, now: float) -> Bucket:
+        """The same bucket later on. A clock that went backwards adds nothing."""
+        gained = max(0.0, now - self.at) * self.rate
+        tokens = min(self.burst, self.tokens + gained)
+        return replace(self, tokens=tokens, at=max(now, self.at))
+
+    def less(self, taken: float) -> Bucket:
+        return replace(self, tokens=self.tokens - taken)
+
+
+class Pace:
+    """The bucket in the hands of several workers."""
+
+    def __init__(self, bucket: Bucket, clock: Callable[[], float]) -> None:
+        self._bucket = bucket
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def take(self, most: int) -> int:
+        """How many letters may go now, at most `most`; they are spent with the answer."""
+        now = self._clock()
+        with self._lock:
+            bucket = self._bucket.at_moment(now)
+            granted = max(0, min(most, int(bucket.tokens)))
+            self._bucket = bucket.less(granted)
+        return granted
+
+    def give_back(self, unused: int) -> None:
+        """Return what was granted and not sent."""
+        with self._lock:
+            self._bucket = self._bucket.less(-unused)
+
+    @property
+    def bucket(self) -> Bucket:
+        with self._lock:
+            return self._bucket
+
+    def seconds_until(self, letters: int) -> float:
+        """How long until so many may go."""
+        bucket = self.bucket.at_moment(self._clock())
+        missing = min(letters, bucket.burst) - bucket.tokens
+        return max(0.0, missing / bucket.rate)

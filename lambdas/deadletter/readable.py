@@ -1,0 +1,65 @@
+"""Reading JSON that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+
+class Unreadable(ValueError):
+    """The text is not JSON that two readers would understand alike; the message says why."""
+
+
+def read_json(text: str) -> Any:
+    """The value in a body, read so that no body can stop a batch.
+
+    Stricter than `json.loads`: a duplicate key (last would win here and first
+    elsewhere), NaN and the infinities (no JSON), a number too long to be one and
+    nesting too deep to walk are Unreadable, and so is a lone surrogate, which could
+    not be written out again. The reason never quotes the text.
+    """
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+        )
+    except RecursionError as error:
+        raise Unreadable("nested too deep") from error
+    except Unreadable:
+        raise
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"not JSON at line {error.lineno} column {error.colno}") from error
+    except ValueError as error:
+        # Python refuses to convert integers of more than 4,300 digits.
+        raise Unreadable("a number too long to read") from error
+    if "\\u" in text:
+        _refuse_lone_surrogates(text, value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unreadable("a key appears twice in one object")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise Unreadable(f"{name} is not JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise Unreadable("a number too large to read")
+    return value
+
+
+def _refuse_lone_surrogates(text: str, value: Any) -> None:
+    # Only an escape can bring one in: SQS itself never delivers any.
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise Unreadable("half of a surrogate pair") from error
+    except RecursionError as error:
+        raise Unreadable("nested too deep") from error

@@ -1,0 +1,234 @@
+"""One run: what is due in the waiting room and what lies in the DLQ is judged and moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from deadletter.asking import Asker
+from deadletter.circuit import Circuits, CircuitsUnavailable
+from deadletter.journal import MAX_PLANS, Journal, JournalUnavailable
+from deadletter.judgement import DUE
+from deadletter.mover import Mover
+from deadletter.pace import Bucket, Pace
+from deadletter.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, Taken
+from deadletter.queue_worker import QueueWorker
+from deadletter.report import Count, Report, Tally
+from deadletter.room_worker import Opening, RoomWorker
+from deadletter.router import Router, RouterUnavailable
+from deadletter.run import Run, Stop
+from deadletter.settings import Mode, Pipeline
+from deadletter.waiting_room import RoomUnavailable, WaitingRoom
+
+EVER = 2.0**40
+"""A due time (epoch seconds) that no letter's is later than."""
+
+
+class LeaseUnavailable(Exception):
+    """The lease could not be read or written."""
+
+
+class Lease(Protocol):
+    """One run at a time sends for a source: it keeps rate and cost; safety does not hang on it."""
+
+    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+        """The pace that the last run left, or None while another run holds the lease.
+
+        Raises LeaseUnavailable. A first run gets a full bucket.
+        """
+
+    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+        """End the lease, leaving pace and report; a lease that is another's by now stays his."""
+
+
+Abreast = Callable[[Sequence[Callable[[], None]]], None]
+"""Runs workers side by side, each to its end."""
+
+
+class Redriver:
+    """Drains one DLQ (or dedicated DLQ) of a pipeline, and what is due in its waiting room.
+
+    Everything that is not plain thought is an argument: `clock` gives epoch seconds,
+    `wait` lets seconds pass, `owner` is a text that nobody else has.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        source_id: str,
+        source: Queue,
+        main: Queue,
+        main_arn: str,
+        mover: Mover,
+        router: Router,
+        journal: Journal,
+        room: WaitingRoom,
+        circuits: Circuits,
+        lease: Lease,
+        tally: Tally,
+        owner: str,
+        clock: Callable[[], float],
+        wait: Callable[[float], None],
+        abreast: Abreast,
+    ) -> None:
+        self._pipeline = pipeline
+        self._source_id = source_id
+        self._source = source
+        self._main = main
+        self._main_arn = main_arn
+        self._mover = mover
+        self._router = router
+        self._journal = journal
+        self._room = room
+        self._circuits = circuits
+        self._lease = lease
+        self._tally = tally
+        self._owner = owner
+        self._clock = clock
+        self._wait = wait
+        self._abreast = abreast
+        self._asker = Asker(router=router, tally=tally)
+
+    def run(self, deadline: float, *, dry_run: bool = False) -> Report:
+        """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
+
+        With `dry_run`, and in a pipeline whose mode is observe, a sample of letters is
+        judged, counted and given back.
+        """
+        try:
+            stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
+        except Stop as stop:
+            stopped = str(stop)
+        except CircuitsUnavailable:
+            stopped = "the circuits cannot be read: hold"
+        except LeaseUnavailable:
+            stopped = "the lease cannot be read"
+        except QueueUnavailable as error:
+            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            stopped = f"a queue gave no answer: {error}"
+        except RouterUnavailable:
+            self._tally.add(Count.ROUTER_UNAVAILABLE)
+            stopped = "the router gave no answer"
+        except RoomUnavailable:
+            self._tally.add(Count.ROOM_UNAVAILABLE)
+            stopped = "the waiting room gave no answer"
+        except JournalUnavailable:
+            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            stopped = "the journal gave no answer"
+        return self._report(stopped)
+
+    def _run(self, deadline: float, look_only: bool) -> str:
+        circuit = self._circuits.read([self._pipeline.name]).get(self._pipeline.name)
+        if circuit is not None and not circuit.lets_through:
+            return f"circuit {circuit.key} is {circuit.state}"
+        now = self._clock()
+        rate, burst = self._pipeline.rate, float(self._pipeline.burst)
+        run = self._new_run(deadline, Pace(Bucket(rate, burst, burst, now), self._clock))
+        if look_only:
+            return self._look(run)
+        first: list[Taken] = []
+        try:
+            nothing_visible = self._source.depth().visible == 0
+            if nothing_visible:
+                # The depth is approximate: one poll before calling the queue empty.
+                first.extend(self._source.take(MAX_BATCH, run.lock_seconds, 1))
+                self._tally.add(Count.RECEIVED, len(first))
+            openings = self._openings()
+            if nothing_visible and not first and not openings:
+                return "nothing to do"
+            bucket = self._lease.acquire(self._owner, now, run.locked_until)
+        except BaseException:
+            self._source.release(first)
+            raise
+        if bucket is None:
+            self._source.release(first)
+            return "another run holds the lease"
+        return self._drain(deadline, Pace(bucket, self._clock), openings, first)
+
+    def _drain(
+        self, deadline: float, pace: Pace, openings: Sequence[Opening], first: Sequence[Taken]
+    ) -> str:
+        run = self._new_run(deadline, pace)
+        try:
+            self._drain_room(run, openings)
+        except Stop as stop:
+            run.stop(str(stop))
+        except RoomUnavailable:
+            # The letters in the room wait; those in the queue need not wait for them.
+            self._tally.add(Count.ROOM_UNAVAILABLE)
+        workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
+        carried = [list(first), *([] for _ in workers[1:])]
+        try:
+            self._abreast(
+                [
+                    lambda worker=worker, hand=hand: worker.work(hand)  # type: ignore[misc]
+                    for worker, hand in zip(workers, carried, strict=True)
+                ]
+            )
+        finally:
+            self._source.release(run.left)
+            stopped = run.stopped or "the source is empty"
+            self._lease.give_back(self._owner, pace.bucket, self._report(stopped), self._clock())
+        return stopped
+
+    def _drain_room(self, run: Run, openings: Sequence[Opening]) -> None:
+        RoomWorker(
+            run=run,
+            fifo=self._pipeline.fifo,
+            journal=self._journal,
+            room=self._room,
+            asker=self._asker,
+            mover=self._mover,
+            tally=self._tally,
+        ).work(openings)
+
+    def _look(self, run: Run) -> str:
+        worker = self._worker(run, 0)
+        hand: list[Taken] = []
+        try:
+            sample = worker.take_chunk(MAX_PLANS, hand)
+            hand.extend(sample)
+            verdicts = self._asker.verdicts(sample, served=False)
+            self._tally.add(Count.LEFT, len(sample))
+        finally:
+            self._source.release(hand)
+        return f"looked at {len(verdicts)} letters, moved none"
+
+    def _openings(self) -> list[Opening]:
+        """What may leave the waiting room now; the DLQ's own run sees to all of it."""
+        if self._source_id != MAIN_DLQ:
+            return []
+        lanes = self._room.lanes()
+        asked = [lane for lane in lanes if lane != DUE and not lane.startswith("run:")]
+        opened = set(self._router.open_lanes(asked)) if asked else set()
+        now = self._clock()
+        return [Opening(lane, EVER if lane in opened else now) for lane in lanes]
+
+    def _worker(self, run: Run, number: int) -> QueueWorker:
+        return QueueWorker(
+            run=run,
+            number=number,
+            source=self._source,
+            main_arn=self._main_arn,
+            fifo=self._pipeline.fifo,
+            journal=self._journal,
+            room=self._room,
+            asker=self._asker,
+            mover=self._mover,
+            tally=self._tally,
+        )
+
+    def _new_run(self, deadline: float, pace: Pace) -> Run:
+        return Run(
+            owner=self._owner,
+            deadline=deadline,
+            clock=self._clock,
+            wait=self._wait,
+            main=self._main,
+            backlog_limit=self._pipeline.backlog_limit,
+            pace=pace,
+        )
+
+    def _report(self, stopped: str) -> Report:
+        return self._tally.report(self._pipeline.name, self._source_id, stopped)

@@ -1,0 +1,142 @@
+"""Lets letters out of the waiting room whose wait has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deadletter.asking import Asker, one_request, orders
+from deadletter.decision import Redrive
+from deadletter.groups import as_groups
+from deadletter.journal import (
+    GRACE,
+    MAX_PLANS,
+    ClaimLost,
+    Intent,
+    Journal,
+    OpenIntents,
+    Plan,
+    Slot,
+    key_of,
+    open_intents,
+)
+from deadletter.mover import Mover
+from deadletter.proof import Proof
+from deadletter.queue import Taken
+from deadletter.report import Count, Tally
+from deadletter.run import Run, Stop
+from deadletter.waiting_room import SHARDS, Seat, WaitingRoom
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A lane from which letters go whose wait ends at or before `until` (epoch seconds)."""
+
+    lane: str
+    until: float
+
+
+class RoomWorker:
+    """Goes through the open lanes, shard by shard; the shard's open intent is the claim on it."""
+
+    def __init__(
+        self,
+        *,
+        run: Run,
+        fifo: bool,
+        journal: Journal,
+        room: WaitingRoom,
+        asker: Asker,
+        mover: Mover,
+        tally: Tally,
+    ) -> None:
+        self._run = run
+        self._fifo = fifo
+        self._journal = journal
+        self._room = room
+        self._asker = asker
+        self._mover = mover
+        self._tally = tally
+
+    def work(self, openings: Sequence[Opening]) -> None:
+        """Let out what may go; raises Stop, and RoomUnavailable and its like."""
+        for opening in openings:
+            for shard in range(SHARDS):
+                self._empty_shard(opening, shard)
+
+    def _empty_shard(self, opening: Opening, shard: int) -> None:
+        slot: Slot | None = None
+        seen: set[str] = set()
+        while seats := self._seats(opening, shard, seen):
+            intents = self._journal.read()
+            slot = slot or self._claim(f"room:{opening.lane}:{shard}", intents)
+            if slot is None:
+                return
+            try:
+                slot.intend(
+                    [Plan(key_of(one.copy), "", 0) for one in seats], self._run.locked_until
+                )
+            except ClaimLost:
+                return
+            others = [one for one in intents if one.owner != self._run.owner]
+            try:
+                self._let_out(
+                    self._room.read(seats, self._run.locked_until),
+                    open_intents(others, self._run.clock()),
+                    slot,
+                )
+            except Stop:
+                slot.close()
+                raise
+        if slot is not None:
+            slot.close()
+
+    def _seats(self, opening: Opening, shard: int, seen: set[str]) -> list[Seat]:
+        """The next seats, each once a run: the index may still show what has gone."""
+        found = self._room.due(opening.lane, shard, opening.until, MAX_PLANS + len(seen))
+        fresh = [one for one in found if one.copy not in seen][:MAX_PLANS]
+        seen.update(one.copy for one in fresh)
+        return fresh
+
+    def _claim(self, name: str, intents: Sequence[Intent]) -> Slot | None:
+        """The shard's slot, if nobody is at work there."""
+        found = next((one for one in intents if one.slot == name), None)
+        if found is None:
+            return Slot(self._journal, name, self._run.owner)
+        if self._run.clock() < found.expires + GRACE:
+            return None
+        # Whoever was here may have sent letters without taking them out: what is
+        # marked, and what is not, has to outlive our taking over the slot.
+        kept = replace(found, slot=f"{name}~{found.owner}.{found.sequence}")
+        self._journal.write(kept, None)
+        return Slot(self._journal, name, self._run.owner, found)
+
+    def _let_out(self, letters: Sequence[Taken], opens: OpenIntents, slot: Slot) -> None:
+        sent: list[tuple[Taken, Proof]] = []
+        here: list[Taken] = []
+        for one in letters:
+            copy = one.letter.message_id
+            proof = opens.proof_of(copy)
+            if proof is not None:
+                sent.append((one, proof))
+            elif not opens.is_busy(copy):
+                unknown = opens.unknown_target(copy) is not None
+                self._tally.add(Count.POSSIBLE_DUPLICATE, 1 if unknown else 0)
+                here.append(one)
+        if sent:
+            self._tally.add(Count.ALREADY_SENT, len(sent))
+            self._tally.add(Count.UNDELETED, len(self._room.delete(sent)))
+        while here:
+            granted = self._run.permission(len(here))
+            part, here = one_request(here, granted)
+            redriven = self._move(part, slot)
+            self._run.give_back(granted - redriven)
+
+    def _move(self, part: Sequence[Taken], slot: Slot) -> int:
+        """Judge and move letters that fit into one request; returns how many may have been sent."""
+        verdicts = self._asker.verdicts(part, served=True)
+        if self._fifo:
+            verdicts = as_groups(part, verdicts, {})
+        judged = orders(part, verdicts)
+        self._mover.move_from_room(judged, slot)
+        return sum(isinstance(one.decision, Redrive) for one in judged)

@@ -1,0 +1,293 @@
+"""Decides about letters; reads rules, ledger and circuits, and can move nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol
+
+from deadletter import decision as decisions
+from deadletter import stamp as stamps
+from deadletter.circuit import Circuit, Circuits
+from deadletter.decision import Decision, NotADecision, Park, Redrive
+from deadletter.document import Document, DocumentBuilder
+from deadletter.judgement import Case, judge
+from deadletter.ledger import NO_ROW, Ledger, Row
+from deadletter.letter import Letter, from_json, to_json
+from deadletter.queue import MAIN_DLQ
+from deadletter.rules import Refused, RuleBook, Rules, read_rules
+from deadletter.settings import Pipeline
+from deadletter.stamp import Reading, Stamp
+
+
+class RouterUnavailable(Exception):
+    """The router gave no usable answer: every letter stays where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One letter to decide about.
+
+    `served` says that it has waited for its delay; `home` is the id of the queue it
+    died into.
+    """
+
+    letter: Letter
+    served: bool = False
+    home: str = MAIN_DLQ
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on one letter, and the stamp it shall carry from now on."""
+
+    message_id: str
+    decision: Decision
+    stamp: Stamp
+    forged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Verdicts on the letters of one question, with what the router noticed meanwhile."""
+
+    verdicts: tuple[Verdict, ...]
+    refused_rules: tuple[Refused, ...] = ()
+    shadow_matches: Mapping[str, int] = field(default_factory=dict)
+
+
+class Router(Protocol):
+    """Whoever decides. Raises RouterUnavailable when it cannot, for all letters at once."""
+
+    def decide(self, questions: Sequence[Question]) -> Answer: ...
+
+    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """Those of these lanes whose letters need not wait for their due time any more."""
+
+
+class DirectRouter:
+    """The router itself: in its Lambda function, in simulations and in dry runs.
+
+    `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
+    stay the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        rules: Rules,
+        ledger: Ledger,
+        circuits: Circuits,
+        trusted_senders: frozenset[str],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._pipeline = pipeline
+        self._rules = rules
+        self._ledger = ledger
+        self._circuits = circuits
+        self._trusted = trusted_senders
+        self._clock = clock
+        self._random = random
+        self._documents = DocumentBuilder(pipeline)
+        self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
+
+    def decide(self, questions: Sequence[Question]) -> Answer:
+        """One verdict a question.
+
+        Raises RulesUnavailable, LedgerUnavailable or CircuitsUnavailable if what it
+        has to know cannot be read: a guess could send an expired or a quarantined
+        letter.
+        """
+        book = self._rule_book()
+        readings = [stamps.read(one.letter, self._trusted) for one in questions]
+        looked_up = _ids_to_look_up(questions, readings)
+        rows = self._ledger.rows(sorted(looked_up))
+        known = [
+            _with_ledger(question.letter, reading, rows)
+            for question, reading in zip(questions, readings, strict=True)
+        ]
+        # A stamp kept in the ledger names an origin that only now can be looked up.
+        missing = {reading.stamp.origin for reading in known} - looked_up
+        if missing:
+            rows = {**rows, **self._ledger.rows(sorted(missing))}
+        matches = self._ledger.matches(book.limited) if book.limited else {}
+        now = self._clock()
+        documents = []
+        for question, reading in zip(questions, known, strict=True):
+            row = rows.get(reading.stamp.origin, NO_ROW)
+            documents.append(
+                self._documents.build(question.letter, _counted(reading.stamp, row), row.last, now)
+            )
+        circuits = self._circuits.read(self._circuit_keys(documents))
+        shadows: Counter[str] = Counter()
+        verdicts = []
+        for question, reading, document in zip(questions, known, documents, strict=True):
+            row = rows.get(reading.stamp.origin, NO_ROW)
+            match = book.first(document.value, now, matches)
+            shadows.update(match.shadows)
+            case = Case(
+                pipeline=self._pipeline,
+                stamp=_counted(reading.stamp, row),
+                now=now,
+                random=self._random,
+                home=question.home,
+                row=row,
+                match=match,
+                unreadable=document.unreadable,
+                circuits=self._circuits_of(document, circuits),
+                served=question.served,
+            )
+            verdicts.append(
+                verdict(question.letter.message_id, case, judge(case), forged=reading.forged)
+            )
+        return Answer(tuple(verdicts), book.refused, dict(shadows))
+
+    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """Lanes whose circuit is closed, or whose HOLD rule holds nobody any more."""
+        book = self._rule_book()
+        keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
+        circuits = self._circuits.read(keys) if keys else {}
+        now = self._clock()
+        closed = {f"circuit:{key}" for key, one in circuits.items() if not one.lets_through} | {
+            f"rule:{rule_id}" for rule_id in book.holding(now)
+        }
+        return [
+            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in closed
+        ]
+
+    def _rule_book(self) -> RuleBook:
+        items = self._rules.items(self._pipeline.name)
+        if self._book is None or self._book[0] != items:
+            self._book = (items, read_rules(items, self._pipeline))
+        return self._book[1]
+
+    def _circuit_keys(self, documents: Sequence[Document]) -> list[str]:
+        keys = {one.circuit_key for one in documents if one.circuit_key is not None}
+        return [self._pipeline.name, *sorted(keys - {self._pipeline.name})]
+
+    def _circuits_of(
+        self, document: Document, circuits: Mapping[str, Circuit]
+    ) -> tuple[Circuit, ...]:
+        keys = (self._pipeline.name, document.circuit_key)
+        return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+
+
+def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = False) -> Verdict:
+    """The decision together with the stamp that says so; only a re-drive counts as an attempt."""
+    mark = replace(
+        case.stamp,
+        attempt=case.next_attempt if isinstance(decision, Redrive) else case.stamp.attempt,
+        rule=decision.rule,
+        decision=type(decision).__name__.upper(),
+        reason=str(decision.reason) if isinstance(decision, Park) else None,
+        because=decision.because,
+        at=int(case.now),
+    )
+    return Verdict(message_id, decision, mark, forged)
+
+
+def _ids_to_look_up(questions: Sequence[Question], readings: Sequence[Reading]) -> set[str]:
+    """The origin of each letter, and its own id where a stamp may be kept under that."""
+    return {reading.stamp.origin for reading in readings} | {
+        question.letter.message_id
+        for question, reading in zip(questions, readings, strict=True)
+        if stamps.NAME not in question.letter.attributes or reading.forged
+    }
+
+
+def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, Row]) -> Reading:
+    """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
+    kept = rows.get(letter.message_id, NO_ROW).stamp
+    return reading if kept is None else replace(reading, stamp=kept)
+
+
+def _counted(mark: Stamp, row: Row) -> Stamp:
+    """Attempts as the letter or the ledger counts them, whichever knows of more."""
+    return replace(mark, attempt=max(mark.attempt, row.attempt))
+
+
+def question_to_json(question: Question) -> dict[str, Any]:
+    """The question as it is sent to the router's function; `question_from_json` is its inverse."""
+    return {
+        **to_json(question.letter),
+        "home": question.home,
+        **({"served": True} if question.served else {}),
+    }
+
+
+def question_from_json(data: Mapping[str, Any]) -> Question:
+    """Raises NotALetter for anything that is not a question."""
+    return Question(from_json(data), data.get("served") is True, str(data.get("home", MAIN_DLQ)))
+
+
+def answer_event(router: Router, event: Mapping[str, Any]) -> dict[str, Any]:
+    """What the router's function returns: verdicts on `letters`, or which of `lanes` are open."""
+    if "lanes" in event:
+        return {"open": list(router.open_lanes([str(one) for one in event["lanes"]]))}
+    return answer_to_json(router.decide([question_from_json(one) for one in event["letters"]]))
+
+
+def answer_to_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "verdicts": [
+            {
+                "id": one.message_id,
+                "decision": decisions.encode(one.decision),
+                "stamp": stamps.to_data(one.stamp),
+                **({"forged": True} if one.forged else {}),
+            }
+            for one in answer.verdicts
+        ],
+        "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
+        "shadow_matches": dict(answer.shadow_matches),
+    }
+
+
+def answer_from_json(data: object) -> Answer:
+    """The answer of the router's function.
+
+    A verdict that cannot be understood is left out: its letter stays. Raises
+    RouterUnavailable if the whole is no answer.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
+        raise RouterUnavailable("the router's answer has no verdicts")
+    verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
+    refused = tuple(
+        Refused(str(one.get("rule")), str(one.get("why")))
+        for one in data.get("refused_rules", ())
+        if isinstance(one, dict)
+    )
+    shadows = data.get("shadow_matches")
+    return Answer(tuple(verdicts), refused, shadows if isinstance(shadows, dict) else {})
+
+
+def _verdict(data: object) -> Verdict | None:
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        return None
+    mark = stamps.from_data(data.get("stamp"))
+    if mark is None:
+        return None
+    try:
+        decision = decisions.decode(data.get("decision"))
+    except NotADecision:
+        return None
+    return Verdict(data["id"], decision, mark, data.get("forged") is True)
+
+
+def one_each(answer: Answer, asked: Sequence[str]) -> dict[str, Verdict]:
+    """The verdicts that can be acted on: exactly one for a letter that was asked about.
+
+    A letter with none or two, and a verdict on a letter that nobody asked about, are
+    left out: what the router did not clearly say, the redriver does not do.
+    """
+    times = Counter(one.message_id for one in answer.verdicts)
+    wanted = set(asked)
+    return {
+        one.message_id: one
+        for one in answer.verdicts
+        if times[one.message_id] == 1 and one.message_id in wanted
+    }

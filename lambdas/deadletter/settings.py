@@ -1,0 +1,182 @@
+"""What a pipeline's functions are told by their environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from deadletter.backoff import Backoff
+
+
+class Mode(StrEnum):
+    """Whether a pipeline moves letters or only says what it would do."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
+class Body(StrEnum):
+    """Whether a body that is not JSON is a fault of the letter or none of our business."""
+
+    JSON = "json"
+    OPAQUE = "opaque"
+
+
+class BadSettings(ValueError):
+    """The environment does not describe a pipeline; the message says which part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often, and how far apart, a letter may be tried again.
+
+    `max_attempts` counts re-drives since a person last released the letter; the
+    first life in the main queue is not one of them.
+    """
+
+    backoff: Backoff = field(default_factory=Backoff)
+    max_attempts: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One main queue, its DLQ, its parking lot, and how letters between them are judged.
+
+    All durations are seconds. `context` names JMESPath expressions over the
+    document; `message_ttl` counts from the first send of the letter's first life;
+    `circuit_key` is a path too (None: one circuit for the whole pipeline).
+    """
+
+    name: str
+    mode: Mode = Mode.ENFORCE
+    fifo: bool = False
+    body: Body = Body.JSON
+    context: Mapping[str, str] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    message_ttl: float = 12 * 86400.0
+    max_delay: float = 7 * 86400.0
+    poison_lives: int = 3
+    consumer_library: bool = False
+    circuit_key: str | None = None
+    rate: float = 50.0
+    burst: int = 500
+    backlog_limit: int = 10_000
+    workers: int = 4
+    dedicated: tuple[str, ...] = ()
+    parking_for: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """How the webhook dispatcher posts.
+
+    `timeout` is seconds; `allow_loopback` lets it post to plain http on loopback, for
+    sandboxes only.
+    """
+
+    timeout: float = 5.0
+    allow_loopback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The names of what a pipeline's functions talk to.
+
+    `parking` maps a parking queue's id to its URL and always holds "default";
+    `dedicated` maps a dedicated DLQ's id to its URL. `trusted_senders` are the
+    unique ids of the roles whose `Redrive` attribute is believed. A field that a
+    function has no business with is empty in its environment.
+    """
+
+    main_url: str = ""
+    main_arn: str = ""
+    dlq_url: str = ""
+    parking: Mapping[str, str] = field(default_factory=dict)
+    dedicated: Mapping[str, str] = field(default_factory=dict)
+    letters_table: str = ""
+    letters_bucket: str = ""
+    rules_table: str = ""
+    circuits_table: str = ""
+    endpoints_table: str = ""
+    router_function: str = ""
+    trusted_senders: tuple[str, ...] = ()
+
+
+def pipeline_from_json(text: str) -> Pipeline:
+    """The pipeline that `infra` wrote into the environment variable PIPELINE.
+
+    Raises BadSettings with the offending key: a function that misread its own
+    settings must not run at all.
+    """
+    data = _object("PIPELINE", text)
+    policy = _policy("policy", data.pop("policy", {}))
+    policies = {
+        name: _policy(f"policies.{name}", value) for name, value in data.pop("policies", {}).items()
+    }
+    try:
+        data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
+        data["body"] = Body(data.get("body", Body.JSON))
+    except ValueError as error:
+        raise BadSettings(f"PIPELINE: {error}") from error
+    data["dedicated"] = tuple(data.get("dedicated", ()))
+    return _build(Pipeline, "PIPELINE", {**data, "policy": policy, "policies": policies})
+
+
+def webhook_from_json(text: str) -> Webhook:
+    """The dispatcher's settings in the environment variable WEBHOOK; raises BadSettings."""
+    return _build(Webhook, "WEBHOOK", _object("WEBHOOK", text))
+
+
+def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
+    """The wiring as the function's environment gives it: one upper-case variable a field.
+
+    Maps and tuples are JSON. A variable that is not there leaves the field empty.
+    """
+    found: dict[str, Any] = {}
+    for one in fields(Wiring):
+        variable = one.name.upper()
+        if variable not in environment:
+            continue
+        text = environment[variable]
+        if one.name in ("parking", "dedicated"):
+            found[one.name] = _object(variable, text)
+        elif one.name == "trusted_senders":
+            found[one.name] = tuple(json.loads(text))
+        else:
+            found[one.name] = text
+    return Wiring(**found)
+
+
+def _object(where: str, text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadSettings(f"{where} is not JSON") from error
+    if not isinstance(data, dict):
+        raise BadSettings(f"{where} must be a JSON object")
+    return data
+
+
+def _policy(where: str, data: Any) -> Policy:
+    if not isinstance(data, dict):
+        raise BadSettings(f"{where} must be a JSON object")
+    backoff = _build(Backoff, f"{where}.backoff", data.get("backoff", {}))
+    return _build(Policy, where, {**data, "backoff": backoff})
+
+
+T = TypeVar("T")
+
+
+def _build(kind: type[T], where: str, data: Mapping[str, Any]) -> T:
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    for key in data:
+        if key not in known:
+            raise BadSettings(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+    try:
+        return kind(**data)
+    except TypeError as error:
+        raise BadSettings(f"{where}: {error}") from error

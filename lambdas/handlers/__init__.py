@@ -1,0 +1,1 @@
+"""The functions' entry points: decorators, one call, return."""

@@ -1,0 +1,26 @@
+"""Where the real clock, ids, randomness and environment come in."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from functools import cache
+from random import SystemRandom
+
+from deadletter.aws.compose import World
+from deadletter.settings import Pipeline, Wiring, pipeline_from_json, wiring_from_environment
+
+
+@cache
+def world() -> World:
+    """The world as it is: system clock, random ids, real waiting."""
+    return World(
+        clock=time.time, wait=time.sleep, new_id=lambda: uuid.uuid4().hex, random=SystemRandom()
+    )
+
+
+@cache
+def settings() -> tuple[Pipeline, Wiring]:
+    """What this function's environment says, read at its first event."""
+    return pipeline_from_json(os.environ["PIPELINE"]), wiring_from_environment(os.environ)

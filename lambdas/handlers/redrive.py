@@ -1,0 +1,31 @@
+"""The redriver: one run a minute, or whenever somebody asks for one."""
+
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from handlers.edge import settings, world
+
+from deadletter.aws.clients import clients
+from deadletter.aws.compose import redriver_for
+from deadletter.queue import MAIN_DLQ
+
+logger = Logger(service="redrive")
+metrics = Metrics(namespace="Deadletter", service="redrive")
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Drain `source` (default: the DLQ), or with `dry_run` only say what would be done."""
+    pipeline, wiring = settings()
+    source = event.get("source", MAIN_DLQ)
+    deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
+    redriver = redriver_for(pipeline, wiring, clients(), world(), source_id=source)
+    report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
+    metrics.add_dimension("pipeline", pipeline.name)
+    for name, number in report.metrics().items():
+        metrics.add_metric(name, MetricUnit.Count, number)
+    logger.info("run ended", extra={"report": report.to_json()})
+    return report.to_json()

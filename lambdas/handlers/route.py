@@ -1,0 +1,22 @@
+"""The router: reads rules, ledger and circuits, decides, and can move nothing."""
+
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from handlers.edge import settings, world
+
+from deadletter.aws.clients import clients
+from deadletter.aws.compose import router_for
+from deadletter.router import DirectRouter, answer_event
+
+logger = Logger(service="route")
+router = cache(lambda: router_for(*settings(), clients(), world()))
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Verdicts on `letters`, or which of `lanes` are open."""
+    decider: DirectRouter = router()
+    return answer_event(decider, event)
