@@ -1,0 +1,72 @@
+# Two commands matter: `make demo` and `make test`. Both set everything up by
+# themselves, and work offline once they have.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := build/.ready
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
+
+.PHONY: help setup demo test check lint types unit e2e nightly sim bench synth deploy sandbox lock docs clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' wheels
+
+# One stamp for all of it: it is as new as the newest lock file it was made from.
+$(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
+	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
+		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
+		-r lambdas/requirements.txt
+	npm ci --silent
+	@mkdir -p build && touch $@
+
+demo: $(READY) ## Watch dead letters heal in an embedded AWS
+	$(BIN)/python -m sandbox demo
+
+test: check e2e ## Everything CI runs
+
+check: lint types unit ## Lint, types and the tests that need no sandbox
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not sandbox"
+
+e2e: $(READY)
+	$(BIN)/python -m pytest -q -m sandbox
+
+sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
+	$(BIN)/python -m sandbox up
+
+synth: $(READY) ## The CloudFormation templates, into cdk.out
+	cdk synth --quiet
+
+deploy: $(READY) ## Deploy into the AWS account your credentials name
+	cdk deploy --all
+
+docs: $(READY) ## Write the generated pages anew
+	$(BIN)/python -m console.reference > docs/cli.md
+	$(BIN)/python -m infra.reference
+
+lock: ## Resolve the pinned packages anew (needs pip-tools)
+	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links -o lambdas/requirements.txt lambdas/requirements.in
+	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
+	npm install --package-lock-only
+
+clean: ## Remove everything that was installed or built
+	rm -rf .venv node_modules build cdk.out

@@ -1,0 +1,289 @@
+"""One pipeline on the in-memory AWS: producers, the DLQ, and runs of the real redriver."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from deadletter import stamp as stamps
+from deadletter.aws.clients import Clients
+from deadletter.aws.compose import World, redriver_for, router_for
+from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
+from deadletter.backoff import Backoff
+from deadletter.report import Report
+from deadletter.router import Router
+from deadletter.settings import Pipeline, Policy, Wiring
+from deadletter.stamp import Stamp
+
+PRODUCER = "AIDAPRODUCER"
+REDRIVER = "AROAREDRIVER"
+LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
+
+DAY = 86_400.0
+START = 1_790_000_000.0
+
+
+class Clock:
+    """Epoch seconds that pass only when somebody lets them."""
+
+    def __init__(self, now: float = START) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def ids_from(seed: int) -> Callable[[], str]:
+    """Message ids that look like SQS's and are the same in each run."""
+    numbers = Random(seed)
+    return lambda: str(uuid.UUID(int=numbers.getrandbits(128), version=4))
+
+
+def in_turn(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Calls one after the other, where production makes them at the same time."""
+    return [call() for call in calls]
+
+
+def prompt_policy(attempts: int = 3) -> Policy:
+    """Re-drives without any wait, so that a test need not let time pass."""
+    return Policy(Backoff(base=0, factor=1, cap=0, floor=0), max_attempts=attempts)
+
+
+@dataclass
+class Stage:
+    """Everything one pipeline needs, built fresh: change `pipeline` before the first call."""
+
+    pipeline: Pipeline = field(
+        default_factory=lambda: Pipeline(
+            "orders",
+            policy=prompt_policy(),
+            context={"tenantId": "body.tenantId"},
+            workers=1,
+            dedicated=("slow",),
+        )
+    )
+    clock: Clock = field(default_factory=Clock)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        ids = ids_from(self.seed)
+        self.sqs = MemorySqs(self.clock, ids, sender_id=PRODUCER, on_wait=self.clock.pass_by)
+        self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
+        self.dynamodb = MemoryDynamoDB(self.clock)
+        self.s3 = MemoryS3(self.clock)
+        self.names = itertools.count(1)
+        self._create_queues()
+        self._create_tables()
+
+    def _create_queues(self) -> None:
+        suffix = ".fifo" if self.pipeline.fifo else ""
+        fifo = {"FifoQueue": "true"} if self.pipeline.fifo else {}
+
+        def create(name: str, **attributes: str) -> str:
+            answer = self.sqs.create_queue(
+                QueueName=f"{name}{suffix}", Attributes={**fifo, **attributes}
+            )
+            return str(answer["QueueUrl"])
+
+        two_weeks = str(14 * 86_400)
+        self.dlq = create("orders-dlq", MessageRetentionPeriod=two_weeks)
+        self.parking = create("orders-parking", MessageRetentionPeriod=two_weeks)
+        self.dedicated = create("orders-slow", MessageRetentionPeriod=two_weeks)
+        policy = {"deadLetterTargetArn": self.arn(self.dlq), "maxReceiveCount": 1}
+        self.main = create(
+            "orders", RedrivePolicy=json.dumps(policy), VisibilityTimeout="30",
+            MessageRetentionPeriod=str(4 * 86_400),
+        )
+        self.wiring = Wiring(
+            main_url=self.main,
+            main_arn=self.arn(self.main),
+            dlq_url=self.dlq,
+            parking={"default": self.parking},
+            dedicated={"slow": self.dedicated},
+            letters_table=LETTERS,
+            letters_bucket=BUCKET,
+            rules_table=RULES,
+            circuits_table=CIRCUITS,
+            router_function="router",
+            trusted_senders=(REDRIVER,),
+        )
+
+    def _create_tables(self) -> None:
+        create_letters_table(self.dynamodb)
+        create_keyed_table(self.dynamodb, RULES, "pipeline", "rule_id")
+        create_keyed_table(self.dynamodb, CIRCUITS, "pipeline", "circuit_key")
+        self.s3.create_bucket(Bucket=BUCKET)
+
+    def arn(self, url: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    @property
+    def clients(self) -> Clients:
+        anything: Any = None
+        sqs: Any = self.redriver_sqs
+        dynamodb: Any = self.dynamodb
+        s3: Any = self.s3
+        return Clients(sqs=sqs, dynamodb=dynamodb, s3=s3, functions=anything)
+
+    @property
+    def world(self) -> World:
+        return World(
+            clock=self.clock,
+            wait=self.clock.pass_by,
+            new_id=lambda: f"run{next(self.names)}",
+            random=Random(self.seed),
+        )
+
+    @property
+    def router(self) -> Router:
+        return router_for(self.pipeline, self.wiring, self.clients, self.world)
+
+    def put(self, body: str = '{"tenantId": "a"}', url: str | None = None, **options: Any) -> str:
+        """Send a message as a producer; returns its id."""
+        answer = self.sqs.send_message(QueueUrl=url or self.main, MessageBody=body, **options)
+        return str(answer["MessageId"])
+
+    def fail(self) -> int:
+        """The consumer takes everything once and succeeds at nothing; returns how many died."""
+        taken = len(self.take(self.main))
+        self.clock.pass_by(31)
+        self.take(self.main)
+        return taken
+
+    def take(self, url: str, hide: int | None = None) -> list[dict[str, Any]]:
+        """Receive everything that is visible, leaving it locked."""
+        messages: list[dict[str, Any]] = []
+        options = {} if hide is None else {"VisibilityTimeout": hide}
+        while found := self.sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+            **options,
+        ).get("Messages"):
+            messages += found
+        return messages
+
+    def bodies(self, url: str) -> list[str]:
+        """The bodies of all messages in a queue, whether visible or not, in no order."""
+        name = url.rpartition("/")[2]
+        return sorted(one.body for one in self.sqs.snapshot() if one.queue == name)
+
+    def stamps(self, url: str) -> list[Stamp]:
+        """The stamps that the letters in a queue carry."""
+        found = []
+        name = url.rpartition("/")[2]
+        for one in self.sqs.snapshot():
+            if one.queue == name and stamps.NAME in one.attributes:
+                mark = stamps.parse(one.attributes[stamps.NAME]["StringValue"])
+                assert mark is not None
+                found.append(mark)
+        return found
+
+    def add_rule(self, rule_id: str, **columns: Any) -> None:
+        """Type a rule into the table, as raw attributes."""
+        item = {"pipeline": {"S": self.pipeline.name}, "rule_id": {"S": rule_id}}
+        for name, value in columns.items():
+            item[name] = {"N": str(value)} if isinstance(value, int | float) else {"S": value}
+        self.dynamodb.put_item(TableName=RULES, Item=item)
+
+    def set_circuit(self, state: str, key: str | None = None) -> None:
+        self.dynamodb.put_item(
+            TableName=CIRCUITS,
+            Item={
+                "pipeline": {"S": self.pipeline.name},
+                "circuit_key": {"S": key or self.pipeline.name},
+                "state": {"S": state},
+            },
+        )
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """The items of letters in the waiting room."""
+        return [one for one in self.dynamodb.items(LETTERS) if "copy" in one]
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The intents that stand."""
+        return [one for one in self.dynamodb.items(LETTERS) if "plans" in one]
+
+    def run(
+        self,
+        *,
+        seconds: float = 55,
+        source_id: str = "dlq",
+        dry_run: bool = False,
+        router: Router | None = None,
+    ) -> Report:
+        """One run of the redriver, as the schedule would start it."""
+        redriver = redriver_for(
+            self.pipeline,
+            self.wiring,
+            self.clients,
+            self.world,
+            source_id=source_id,
+            router=router or self.router,
+            together=in_turn,
+            abreast=in_turn,  # type: ignore[arg-type]
+        )
+        return redriver.run(self.clock() + seconds, dry_run=dry_run)
+
+
+def with_(pipeline: Pipeline, **changes: Any) -> Pipeline:
+    return replace(pipeline, **changes)
+
+
+def create_letters_table(dynamodb: Any) -> None:
+    dynamodb.create_table(
+        TableName=LETTERS,
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+            {"AttributeName": "lane", "AttributeType": "S"},
+            {"AttributeName": "due", "AttributeType": "N"},
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "lanes",
+                "KeySchema": [
+                    {"AttributeName": "lane", "KeyType": "HASH"},
+                    {"AttributeName": "due", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def create_keyed_table(dynamodb: Any, name: str, partition: str, sort: str) -> None:
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=[
+            {"AttributeName": partition, "KeyType": "HASH"},
+            {"AttributeName": sort, "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": partition, "AttributeType": "S"},
+            {"AttributeName": sort, "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def attribute(value: str | bytes, data_type: str | None = None) -> Mapping[str, Any]:
+    """A message attribute in the API's shape."""
+    if isinstance(value, bytes):
+        return {"DataType": data_type or "Binary", "BinaryValue": value}
+    return {"DataType": data_type or "String", "StringValue": value}
