@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import operator
-import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 from typing import Any, Final, NoReturn
+
+from deadletter.leaves import EXACT_IN_DOUBLE, plain_number
 
 
 class PatternRefused(ValueError):
@@ -94,7 +94,7 @@ def exact_key(value: Any) -> Hashable:
     if value is None or isinstance(value, bool):
         return (value,)
     if isinstance(value, int | float | Decimal):
-        return _number(value)
+        return plain_number(value)
     return value  # type: ignore[no-any-return]
 
 
@@ -180,50 +180,31 @@ def _exists(where: str, operand: Any) -> tuple[Accepts, str]:
 
 # Numbers
 
-_DOUBLE_EXACT = 2**53
+_NUMBERS: Final = frozenset({int, float})
 
 
-def _number(value: int | float | Decimal) -> int | float | Decimal:
-    """The number its decimal text names, so that Decimal("0.1") equals the float 0.1."""
-    if isinstance(value, float) or (
-        isinstance(value, int) and -_DOUBLE_EXACT <= value <= _DOUBLE_EXACT
-    ):
-        return value
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return value
-    return nearest if Decimal(repr(nearest)) == value else value
-
-
-def _comparable(where: str, name: str, value: Any) -> int | float | Decimal:
+def _comparable(where: str, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         refuse(where, f"{name} takes a number, not {quoted(value)}")
-    try:
-        nearest = float(value)
-    except OverflowError:
-        nearest = math.inf
-    if not math.isfinite(nearest) or Decimal(repr(nearest)) != Decimal(str(value)):
-        refuse(where, f"{quoted(value)} has more digits than a double holds (about 17)")
-    return _number(value)
-
-
-_LOWER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {">": operator.gt, ">=": operator.ge}
-_UPPER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, "<=": operator.le}
-_NUMERIC_FORMS = '["=", 5], ["<", 5], [">=", 0], [">", 0, "<=", 5]'
+    number = plain_number(value)
+    if isinstance(number, float) and math.isfinite(number):
+        return number
+    if isinstance(number, int) and abs(number) <= EXACT_IN_DOUBLE:
+        return number
+    refuse(where, f"{quoted(value)} has more digits than a double holds (about 17)")
 
 
 def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
-    def limit(value: Any) -> int | float | Decimal:
+    def limit(value: Any) -> float:
         return _comparable(where, "numeric", value)
 
     match operand:
         case ["=", value]:
             return frozenset({limit(value)}), f"= {value}"
         case [(">" | ">=") as above, low]:
-            return _within(above, limit(low), "<=", sys.float_info.max), f"{above} {low}"
+            return _within(above, limit(low), "<", math.inf), f"{above} {low}"
         case [("<" | "<=") as below, high]:
-            return _within(">=", -sys.float_info.max, below, limit(high)), f"{below} {high}"
+            return _within(">", -math.inf, below, limit(high)), f"{below} {high}"
         case [(">" | ">=") as above, low, ("<" | "<=") as below, high]:
             if not limit(low) < limit(high):
                 refuse(where, f"numeric range is empty: {low} is not below {high}")
@@ -237,26 +218,12 @@ def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
             )
 
 
-_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-}
-
-
-def _within(
-    low_sign: str, low: int | float | Decimal, high_sign: str, high: int | float | Decimal
-) -> Test:
-    above, below = _COMPARE[low_sign], _COMPARE[high_sign]
+def _within(above: str, low: float, below: str, high: float) -> Test:
+    ends = frozenset(one for sign, one in ((above, low), (below, high)) if sign in "<>")
 
     def test(value: Any) -> bool:
         kind = value.__class__
-        if kind is Decimal:
-            value = _number(value)
-        elif kind is not int and kind is not float:
-            return False
-        return above(value, low) and below(value, high)
+        return kind in _NUMBERS and low <= value <= high and value not in ends
 
     return test
 
@@ -269,10 +236,7 @@ def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "prefix", operand)
         return _folded_start(text), f"starts with {quoted(text)} in any case"
     start = _text(where, "prefix", operand)
-    return (
-        lambda value: value.__class__ is str and value.startswith(start),
-        f"starts with {quoted(start)}",
-    )
+    return _starting(start), f"starts with {quoted(start)}"
 
 
 def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -280,10 +244,19 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "suffix", operand)
         return _folded_end(text), f"ends with {quoted(text)} in any case"
     end = _text(where, "suffix", operand)
-    return (
-        lambda value: value.__class__ is str and value.endswith(end),
-        f"ends with {quoted(end)}",
-    )
+    return _ending(end), f"ends with {quoted(end)}"
+
+
+def _starting(start: str) -> Test:
+    return lambda value: value.__class__ is str and value.startswith(start)
+
+
+def _ending(end: str) -> Test:
+    return lambda value: value.__class__ is str and value.endswith(end)
+
+
+def _containing(piece: str) -> Test:
+    return lambda value: value.__class__ is str and piece in value
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
@@ -297,7 +270,10 @@ def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
     text = _text(where, "equals-ignore-case", operand)
     words = f"{quoted(text)} in any case"
     if text.isascii():
-        return _ascii_folded(text, slice(None)), words
+        length, same = len(text), _ascii_folded(text, slice(None))
+        return (
+            lambda value: value.__class__ is str and len(value) == length and same(value)
+        ), words
     cases = _cases(text)
     return (lambda value: value.__class__ is str and len(value) in _reached(value, cases)), words
 
@@ -347,23 +323,30 @@ def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
 
 def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
     text = _text(where, "wildcard", operand)
-    first, *middle = _pieces(where, text)
     words = f"like {quoted(text)}"
-    if not middle:
-        return frozenset({first}), words
-    last = middle.pop()
+    match _pieces(where, text):
+        case [whole]:
+            return frozenset({whole}), words
+        case [start, ""]:
+            return _starting(start), words
+        case ["", end]:
+            return _ending(end), words
+        case ["", piece, ""]:
+            return _containing(piece), words
+        case pieces:
+            return _like(pieces), words
+
+
+def _like(pieces: list[str]) -> Test:
+    first, *middle, last = pieces
     shortest = len(first) + len(last)
-
-    def test(value: Any) -> bool:
-        return (
-            value.__class__ is str
-            and len(value) >= shortest
-            and value.startswith(first)
-            and value.endswith(last)
-            and holds_in_order(value, middle, len(first), len(value) - len(last))
-        )
-
-    return test, words
+    return lambda value: (
+        value.__class__ is str
+        and len(value) >= shortest
+        and value.startswith(first)
+        and value.endswith(last)
+        and holds_in_order(value, middle, len(first), len(value) - len(last))
+    )
 
 
 def holds_in_order(
@@ -377,9 +360,9 @@ def holds_in_order(
 
     Each search begins where the last one ended, and the leftmost place is always good
     enough, so nothing is looked at twice: one search a piece, over spans that together
-    are no longer than the value. `str.find` itself is linear above 30,000 characters
-    (two-way search since Python 3.10) and below that at most 100 comparisons a
-    character, or 2,500 in all for the shortest texts.
+    are no longer than the value. `str.find` makes a bounded number of comparisons a
+    character: a few above 30,000 characters (two-way search, since Python 3.10), at most
+    100 below, and for texts under 2,500 characters at most the length of the piece.
     """
     for piece in pieces:
         start = find(value, piece, start, end)
@@ -467,20 +450,17 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
         refuse(
             where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
         )
-    version, number = found
-    width = 32 if version == 4 else 128
+    width = 32 if found < _IPV6 else 128
     if int(bits) >= width:
         refuse(
             where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
         )
     shift = width - int(bits)
-    network = (version, number >> shift)
+    network = found >> shift
 
     def test(value: Any) -> bool:
-        if value.__class__ is not str:
-            return False
-        address = _address(value)
-        return address is not None and (address[0], address[1] >> shift) == network
+        address = _address(value) if value.__class__ is str else None
+        return address is not None and address >> shift == network
 
     return test, f"an address in {text}"
 
@@ -490,18 +470,22 @@ def _same_address(text: str) -> Test:
     return lambda value: value.__class__ is str and _address(value) == wanted
 
 
+# Added to an address, so that no network of one version holds an address of the other.
+_IPV4: Final = 4 << 32
+_IPV6: Final = 6 << 128
+
 # The longest way to write an address; anything longer is not one, and is not kept.
-_LONGEST_ADDRESS = 39
+_LONGEST_ADDRESS: Final = 39
 
 
-def _address(text: str) -> tuple[int, int] | None:
-    """Version and number, or None. IPv4 inside IPv6 is IPv4; octets are decimal."""
+def _address(text: str) -> int | None:
+    """The address as a number, or None. IPv4 inside IPv6 is IPv4; octets are decimal."""
     return _parsed_address(text) if len(text) <= _LONGEST_ADDRESS else None
 
 
 # Many rules ask about the address of one letter.
 @lru_cache(maxsize=256)
-def _parsed_address(text: str) -> tuple[int, int] | None:
+def _parsed_address(text: str) -> int | None:
     if ":" not in text:
         octets = text.split(".")
         if len(octets) != 4 or not all(one.isascii() and one.isdigit() for one in octets):
@@ -509,7 +493,7 @@ def _parsed_address(text: str) -> tuple[int, int] | None:
         numbers = [int(one) for one in octets]
         if max(numbers) > 255:
             return None
-        return (4, int.from_bytes(bytes(numbers), "big"))
+        return _IPV4 | int.from_bytes(bytes(numbers), "big")
     if not _HEX_AND_COLON.issuperset(text):
         return None
     try:
@@ -517,7 +501,7 @@ def _parsed_address(text: str) -> tuple[int, int] | None:
     except AddressValueError:
         return None
     inner = address.ipv4_mapped
-    return (6, int(address)) if inner is None else (4, int(inner))
+    return _IPV6 | int(address) if inner is None else _IPV4 | int(inner)
 
 
 _HEX_AND_COLON: Final = frozenset("0123456789abcdefABCDEF:")
@@ -539,8 +523,11 @@ _NARROW: Final = _OPERATORS.keys() - {"anything-but", "exists"}
 RESERVED: Final = frozenset(
     {
         *_OPERATORS,
-        *_COMPARE,
         "=",
+        "<",
+        "<=",
+        ">",
+        ">=",
         "regex",
         "not-wildcard",
         "not-equals-ignore-case",

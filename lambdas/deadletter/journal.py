@@ -14,7 +14,11 @@ MAX_PLANS = 100
 """Letters that share one journal item: at 18 bytes each it stays within 2 KB, two write units."""
 
 ROOM = "room"
-"""The target of a letter that goes into the waiting room."""
+"""The target of a letter that goes into the waiting room, and the first word of the slots
+in which letters come out of it again."""
+
+OUT_OF_ROOM = ""
+"""The target of a letter that comes out of the waiting room: not known yet when it is claimed."""
 
 
 class JournalUnavailable(Exception):
@@ -70,6 +74,11 @@ class Intent:
             if plan.key in keys:
                 bits |= 1 << position
         return replace(self, sent=bits)
+
+    @property
+    def is_of_room(self) -> bool:
+        """Whether it moves letters out of the waiting room rather than out of a queue."""
+        return self.slot.startswith(f"{ROOM}:")
 
     def is_sent(self, position: int) -> bool:
         return bool(self.sent >> position & 1)

@@ -33,7 +33,33 @@ class Place:
     onward: dict[str, Place] = field(default_factory=dict)
 
 
-_SCALARS: Final = frozenset({str, int, float, bool, type(None), Decimal})
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+EXACT_IN_DOUBLE: Final = 2**53
+"""Whole numbers up to here are doubles; above, only some are."""
+
+
+def plain_number(value: int | float | Decimal) -> int | float | Decimal:
+    """The number in one form: int or float if one of them has its decimal text, else as it is.
+
+    So Decimal("0.1") is the float 0.1, and 10**23 is the float 1e23.
+    """
+    if (
+        isinstance(value, Decimal)
+        and value.is_finite()
+        and value.adjusted() < 400  # an int of a billion digits would fill the memory
+        and value == value.to_integral_value()
+    ):
+        value = int(value)
+    if isinstance(value, float) or (
+        isinstance(value, int) and -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE
+    ):
+        return value
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return value
+    return nearest if Decimal(repr(nearest)) == value else value
 
 
 class Outline:
@@ -61,7 +87,8 @@ class Outline:
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Name to leaf: a scalar, or Leaves. A name without a leaf is not in it.
 
-        An object is no leaf and an empty array has none; `null` is one.
+        An object is no leaf and an empty array has none; `null` is one. Numbers come as
+        `plain_number` writes them. What is not JSON is not seen.
         """
         found: dict[str, Any] = {}
         _read_object(self._root, document, (), found)
@@ -72,20 +99,28 @@ def _read_object(
     place: Place, branch: Mapping[str, Any], chain: Chain, found: dict[str, Any]
 ) -> None:
     onward = place.onward
-    for key in onward.keys() & branch.keys():
-        value = branch[key]
-        inner = onward[key]
-        if value.__class__ in _SCALARS:
-            if inner.name is not None:
-                if chain or inner.name in found:
-                    _add(found, inner.name, chain, (value,))
-                else:
-                    found[inner.name] = value
-        elif value.__class__ is dict or isinstance(value, Mapping):
-            if inner.onward:
-                _read_object(inner, value, chain, found)
-        elif isinstance(value, list | tuple):
-            _read_array(inner, value, chain, found)
+    fewer, other = (onward, branch) if len(onward) <= len(branch) else (branch, onward)
+    for key in fewer:
+        if key not in other:
+            continue
+        value, inner = branch[key], onward[key]
+        if value.__class__ not in _SCALARS:
+            if value.__class__ is dict or isinstance(value, Mapping):
+                if inner.onward:
+                    _read_object(inner, value, chain, found)
+                continue
+            if isinstance(value, list | tuple):
+                _read_array(inner, value, chain, found)
+                continue
+            if not isinstance(value, Decimal):
+                continue
+            value = plain_number(value)
+        name = inner.name
+        if name is not None:
+            if chain or name in found:
+                _add(found, name, chain, (value,))
+            else:
+                found[name] = value
 
 
 def _read_array(place: Place, items: Sequence[Any], chain: Chain, found: dict[str, Any]) -> None:
@@ -103,6 +138,8 @@ def _read_array(place: Place, items: Sequence[Any], chain: Chain, found: dict[st
             elif isinstance(item, list | tuple):
                 unread.append(iter(item))
                 break
+            elif isinstance(item, Decimal):
+                values.append(plain_number(item))
         else:
             unread.pop()
     if values and place.name is not None:

@@ -70,6 +70,7 @@ class Mover:
     def __init__(
         self,
         *,
+        fifo: bool,
         targets: Mapping[str, Queue],
         parking_for: Mapping[str, str],
         room: WaitingRoom,
@@ -78,6 +79,7 @@ class Mover:
         together: Together[Sending],
         tally: Tally,
     ) -> None:
+        self._fifo = fifo
         self._targets = targets
         self._parking_for = parking_for
         self._room = room
@@ -98,8 +100,10 @@ class Mover:
             return [one.taken for one in orders]
         progress = _Progress()
         try:
-            self._admit([one for one in movable if isinstance(one.decision, Hold)], progress)
+            # A letter that could not be sent holds its group up: what follows may not
+            # be in the waiting room before it.
             self._send([one for one in movable if not isinstance(one.decision, Hold)], progress)
+            self._admit([one for one in movable if isinstance(one.decision, Hold)], progress)
         finally:
             self._settle(source, movable, slot, progress)
         return [one.taken for one in orders if one.copy not in progress.proofs]
@@ -130,14 +134,13 @@ class Mover:
                 return f"parking:{self._parking_for.get(reason, 'default')}"
 
     def _movable(self, orders: Sequence[Order]) -> list[Order]:
-        """Those whose target exists and whose lock still holds."""
-        known = []
-        for one in orders:
-            target = self.target_of(one.decision)
-            if target == ROOM or self._is_there(target):
-                known.append(one)
-            else:
-                self._tally.add(Count.FAILED)
+        """Those whose target exists and whose lock still holds; on FIFO in unbroken order."""
+        targets = {self.target_of(one.decision) for one in orders} - {ROOM}
+        there = {target for target in targets if self._is_there(target)} | {ROOM}
+        known = [one for one in orders if self.target_of(one.decision) in there]
+        self._tally.add(Count.FAILED, len(orders) - len(known))
+        if self._fifo:
+            known = unbroken(orders, known)
         if known and self._too_late(known):
             self._tally.add(Count.LATE, len(known))
             return []
@@ -161,7 +164,13 @@ class Mover:
         return Plan(key_of(one.copy), self.target_of(one.decision), one.verdict.stamp.attempt)
 
     def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
+        if self._fifo:
+            stopped = progress.stopped_groups
+            orders = [one for one in orders if one.taken.letter.group not in stopped]
         if not orders:
+            return
+        if self._too_late(orders):
+            self._tally.add(Count.LATE, len(orders))
             return
         admissions = [
             Admission(one.taken, one.verdict.stamp, one.decision)
@@ -198,19 +207,19 @@ class Mover:
                 envelope = seal(one.taken.letter, one.verdict.stamp, queue.traits, delay)
                 if envelope.size > queue.traits.max_bytes:
                     self._tally.add(Count.UNSENDABLE)
-                    if envelope.group is not None and queue.traits.fifo:
+                    if envelope.group is not None:
                         progress.stopped_groups.add(envelope.group)
                     continue
                 progress.envelopes[one.copy] = envelope
                 envelopes.append(envelope)
-            for wave in waves(envelopes, queue.traits.fifo):
+            for wave in waves(envelopes, self._fifo):
                 self._send_wave(queue, wave, _end_of_locks(bound), progress)
 
     def _send_wave(
         self, queue: Queue, wave: Sequence[Envelope], locks_end: float, progress: _Progress
     ) -> None:
-        fifo = queue.traits.fifo
-        going = [one for one in wave if not (fifo and one.group in progress.stopped_groups)]
+        stopped = progress.stopped_groups if self._fifo else ()
+        going = [one for one in wave if one.group not in stopped]
 
         def send(batch: list[Envelope]) -> Sending:
             # The last moment to look at the clock: what is sent after the lock has
@@ -242,7 +251,10 @@ class Mover:
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
         undeleted = source.delete([(one.taken, progress.proofs[one.copy]) for one in proved])
         self._tally.add(Count.UNDELETED, len(undeleted))
-        if undeleted or progress.unknown:
+        # Past the lock's end somebody else may have taken a copy: SQS accepts our old
+        # handle then, and leaves the copy where it is.
+        in_time = not proved or self._clock() < _end_of_locks(proved) - MARGIN
+        if undeleted or progress.unknown or not in_time:
             slot.keep()
         self._count(orders, proved)
 
@@ -273,6 +285,20 @@ class Mover:
                 self._records.count_matches(matches)
             except RecordsUnavailable:
                 self._tally.add(Count.UNRECORDED)
+
+
+def unbroken(all_orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order]:
+    """The chosen orders without those that come after one of their group that is not chosen."""
+    wanted = {one.copy for one in chosen}
+    stopped: set[str | None] = set()
+    kept: list[Order] = []
+    for one in all_orders:
+        group = one.taken.letter.group
+        if one.copy not in wanted:
+            stopped.add(group)
+        elif group is None or group not in stopped:
+            kept.append(one)
+    return kept
 
 
 def _end_of_locks(orders: Sequence[Order]) -> float:

@@ -255,10 +255,9 @@ def _consistent(parts: list[Part], depth: int) -> bool:
         if any(here):
             continue
         deeper = [one for one in hits if len(one[0]) > depth]
-        accepted = [one for one in deeper if one[1]]
-        if not accepted and (here or not deeper):
+        if not deeper or (here and not any(hit for _, hit in deeper)):
             return False
-        chain, _ = (accepted or deeper)[0]
+        chain, _ = deeper[0]
         inside.setdefault(chain[depth][0], []).append(part)
     for array, members in inside.items():
         if len(members) == 1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from deadletter.asking import MAX_REQUEST, Asker, one_request, orders, request_bytes
 from deadletter.decision import Redrive
 from deadletter.groups import as_groups
-from deadletter.journal import MAX_PLANS, ROOM, Journal, JournalUnavailable, Slot, open_intents
+from deadletter.journal import MAX_PLANS, OUT_OF_ROOM, ROOM, Journal, JournalUnavailable, Slot, open_intents
 from deadletter.mover import Mover, Order
 from deadletter.proof import Proof
 from deadletter.queue import MAX_BATCH, Queue, QueueUnavailable, Taken, TooManyInFlight
@@ -117,21 +117,24 @@ class QueueWorker:
         fresh: list[Taken] = []
         sent: list[tuple[Taken, Proof]] = []
         maybe_in_room: list[Taken] = []
+        stopped: set[str | None] = set()
         for one in chunk:
             copy = one.letter.message_id
             proof = opens.proof_of(copy)
             target = opens.unknown_target(copy)
             if proof is not None:
                 sent.append((one, proof))
-            elif opens.is_busy(copy) or self._is_foreign(one):
+            elif opens.is_busy(copy) or self._is_foreign(one) or self._group_of(one) in stopped:
+                # A group that cannot go on with this letter does not go on with the next.
+                stopped.add(self._group_of(one) or copy)
                 self._leave([one])
-            elif target == ROOM:
+            elif target in (ROOM, OUT_OF_ROOM):
                 maybe_in_room.append(one)
             else:
                 self._tally.add(Count.POSSIBLE_DUPLICATE, 0 if target is None else 1)
                 fresh.append(one)
         if maybe_in_room:
-            found = self._room.find({one.letter.message_id: one.letter for one in maybe_in_room})
+            found = self._room.find(maybe_in_room)
             for one in maybe_in_room:
                 proof = found.get(one.letter.message_id)
                 if proof is None:
@@ -144,6 +147,10 @@ class QueueWorker:
         place = {one.letter.message_id: position for position, one in enumerate(chunk)}
         return sorted(fresh, key=lambda one: place[one.letter.message_id])
 
+    def _group_of(self, taken: Taken) -> str | None:
+        """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""
+        return taken.letter.group if self._fifo else None
+
     def _is_foreign(self, taken: Taken) -> bool:
         """Whether SQS says that this letter died in another queue than this pipeline's."""
         source = taken.letter.source_arn
@@ -155,7 +162,7 @@ class QueueWorker:
         verdicts = self._asker.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {one.letter.group for one in letters if one.letter.group is not None}
-            verdicts = as_groups(letters, verdicts, self._room.waits(sorted(groups)))
+            verdicts = as_groups(letters, verdicts, self._room.waits(sorted(groups), letters[0].home))
         judged = orders(letters, verdicts)
         self._leave([one for one in letters if one.letter.message_id not in verdicts])
         return judged

@@ -11,6 +11,8 @@ from deadletter.groups import as_groups
 from deadletter.journal import (
     GRACE,
     MAX_PLANS,
+    OUT_OF_ROOM,
+    ROOM,
     ClaimLost,
     Intent,
     Journal,
@@ -69,25 +71,29 @@ class RoomWorker:
         seen: set[str] = set()
         while seats := self._seats(opening, shard, seen):
             intents = self._journal.read()
-            slot = slot or self._claim(f"room:{opening.lane}:{shard}", intents)
+            slot = slot or self._claim(f"{ROOM}:{opening.lane}:{shard}", intents)
             if slot is None:
                 return
             try:
                 slot.intend(
-                    [Plan(key_of(one.copy), "", 0) for one in seats], self._run.locked_until
+                    [Plan(key_of(one.copy), OUT_OF_ROOM, 0) for one in seats], self._run.locked_until
                 )
             except ClaimLost:
                 return
-            others = [one for one in intents if one.owner != self._run.owner]
+            now = self._run.clock()
+            inward = open_intents([one for one in intents if not one.is_of_room], now)
+            # An intent that put a letter in here is no reason to take it out.
+            outward = open_intents([one for one in intents if one.is_of_room], now)
+            calm = [one for one in seats if not inward.is_busy(one.copy)]
             try:
-                self._let_out(
-                    self._room.read(seats, self._run.locked_until),
-                    open_intents(others, self._run.clock()),
-                    slot,
-                )
+                self._let_out(self._room.read(calm, self._run.locked_until), outward, slot)
             except Stop:
                 slot.close()
                 raise
+            if any(inward.unknown_target(one.copy) == ROOM for one in calm):
+                # Whoever put it in never said so: its copy may be in the queue still,
+                # and only our mark will tell that it need not be moved again.
+                slot.keep()
         if slot is not None:
             slot.close()
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
 
 from deadletter import decision as decisions
 from deadletter import stamp as stamps
-from deadletter.circuit import Circuit, Circuits
+from deadletter.circuit import Circuit, Circuits, CircuitsUnavailable
 from deadletter.decision import Decision, NotADecision, Park, Redrive
 from deadletter.document import Document, DocumentBuilder
 from deadletter.judgement import Case, judge
-from deadletter.ledger import NO_ROW, Ledger, Row
+from deadletter.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
 from deadletter.letter import Letter, from_json, to_json
 from deadletter.queue import MAIN_DLQ
-from deadletter.rules import Refused, RuleBook, Rules, read_rules
+from deadletter.rules import Refused, RuleBook, Rules, RulesUnavailable, read_rules
 from deadletter.settings import Pipeline
 from deadletter.stamp import Reading, Stamp
 
@@ -98,10 +99,13 @@ class DirectRouter:
     def decide(self, questions: Sequence[Question]) -> Answer:
         """One verdict a question.
 
-        Raises RulesUnavailable, LedgerUnavailable or CircuitsUnavailable if what it
-        has to know cannot be read: a guess could send an expired or a quarantined
-        letter.
+        Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
+        could send an expired or a quarantined letter.
         """
+        with _unavailable_without_its_sources():
+            return self._decide(questions)
+
+    def _decide(self, questions: Sequence[Question]) -> Answer:
         book = self._rule_book()
         readings = [stamps.read(one.letter, self._trusted) for one in questions]
         looked_up = _ids_to_look_up(questions, readings)
@@ -148,9 +152,10 @@ class DirectRouter:
 
     def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         """Lanes whose circuit is closed, or whose HOLD rule holds nobody any more."""
-        book = self._rule_book()
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
-        circuits = self._circuits.read(keys) if keys else {}
+        with _unavailable_without_its_sources():
+            book = self._rule_book()
+            circuits = self._circuits.read(keys) if keys else {}
         now = self._clock()
         closed = {f"circuit:{key}" for key, one in circuits.items() if not one.lets_through} | {
             f"rule:{rule_id}" for rule_id in book.holding(now)
@@ -174,6 +179,14 @@ class DirectRouter:
     ) -> tuple[Circuit, ...]:
         keys = (self._pipeline.name, document.circuit_key)
         return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+
+
+@contextmanager
+def _unavailable_without_its_sources() -> Iterator[None]:
+    try:
+        yield
+    except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
+        raise RouterUnavailable(type(error).__name__) from error
 
 
 def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = False) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Generic, TypeVar
 
 from deadletter.comparison import Test, exact_key
@@ -27,7 +28,9 @@ class _Branch:
     """
 
     by_value: dict[str, dict[Hashable, _Branch | list[Entry]]] = field(default_factory=dict)
-    by_test: dict[str, list[tuple[Test, Field, list[Entry]]]] = field(default_factory=dict)
+    by_test: dict[str, tuple[list[Test], list[tuple[Field, list[Entry]]]]] = field(
+        default_factory=dict
+    )
     always: list[Entry] = field(default_factory=list)
 
 
@@ -74,12 +77,14 @@ def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
         narrow = min(entry[3], key=_breadth)
         if fields:
             exact.append((entry, fields))
-        elif used or narrow.comparison.absent:
+        elif narrow.comparison.absent:
             branch.always.append(entry)
         else:
             tests.setdefault(narrow, []).append(entry)
     for tested, sharing in tests.items():
-        branch.by_test.setdefault(tested.name, []).append((tested.comparison.test, tested, sharing))
+        try_first, fields_tried = branch.by_test.setdefault(tested.name, ([], []))
+        try_first.append(tested.comparison.test)
+        fields_tried.append((tested, sharing))
     crowd = Counter(one_key for _, fields in exact for one in fields for one_key in _keys(one))
     rows: dict[str, dict[Hashable, list[Entry]]] = {}
     for entry, fields in exact:
@@ -124,13 +129,13 @@ def _collect(
             elif hit is not None:
                 _collect(hit, found, known, candidates)
     for name in branch.by_test.keys() & found.keys():
+        tests, tested = branch.by_test[name]
         leaf = found[name]
         if leaf.__class__ is Leaves:
-            for test, _, entries in branch.by_test[name]:
-                if any(map(test, leaf.values())):
-                    candidates += entries
+            passed = [any(map(test, leaf.values())) for test in tests]
         else:
-            for test, one, entries in branch.by_test[name]:
-                if test(leaf):
-                    known[one] = True
-                    candidates += entries
+            passed = [test(leaf) for test in tests]
+        for one, entries in compress(tested, passed):
+            candidates += entries
+            if leaf.__class__ is not Leaves:
+                known[one] = True

@@ -69,8 +69,8 @@ class WaitingRoom(Protocol):
         The letter's own bytes are safe before its item names them.
         """
 
-    def find(self, copies: Mapping[str, Letter]) -> Mapping[str, Proof]:
-        """The copies that are already in the room, read consistently."""
+    def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:
+        """Those of these letters that are already in the room, read consistently."""
 
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[Seat]:
         """Letters of a shard whose wait ends at or before `until`, the longest due first."""
@@ -81,8 +81,8 @@ class WaitingRoom(Protocol):
     def postpone(self, taken: Taken, stamp: Stamp, hold: Hold) -> None:
         """Give a letter in the room another lane or time."""
 
-    def waits(self, groups: Collection[str]) -> Mapping[str, Wait]:
-        """Which of these FIFO groups have letters in the room, and for what they wait."""
+    def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
+        """Which FIFO groups of the queue `home` have letters in the room, and for what they wait."""
 
     def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
         """Take letters out that are proved to be elsewhere; returns those that may be left."""

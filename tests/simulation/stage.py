@@ -57,7 +57,7 @@ def prompt_policy(attempts: int = 3) -> Policy:
     return Policy(Backoff(base=0, factor=1, cap=0, floor=0), max_attempts=attempts)
 
 
-@dataclass
+@dataclass(eq=False)
 class Stage:
     """Everything one pipeline needs, built fresh: change `pipeline` before the first call."""
 
@@ -72,12 +72,20 @@ class Stage:
     )
     clock: Clock = field(default_factory=Clock)
     seed: int = 1
+    random: Random | None = None
+    lagging: bool = False
 
     def __post_init__(self) -> None:
         ids = ids_from(self.seed)
-        self.sqs = MemorySqs(self.clock, ids, sender_id=PRODUCER, on_wait=self.clock.pass_by)
+        self.sqs = MemorySqs(
+            self.clock,
+            ids,
+            sender_id=PRODUCER,
+            on_wait=self.clock.pass_by,
+            random=self.random,
+        )
         self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
-        self.dynamodb = MemoryDynamoDB(self.clock)
+        self.dynamodb = MemoryDynamoDB(self.clock, lagging_indexes=self.lagging)
         self.s3 = MemoryS3(self.clock)
         self.names = itertools.count(1)
         self._create_queues()

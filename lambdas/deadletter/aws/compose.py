@@ -124,6 +124,7 @@ def redriver_for(
     )
     tally = Tally()
     mover = Mover(
+        fifo=pipeline.fifo,
         targets={
             MAIN: main,
             **{f"parking:{name}": queue(url) for name, url in wiring.parking.items()},

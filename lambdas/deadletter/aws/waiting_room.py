@@ -12,7 +12,7 @@ from deadletter import stamp as stamps
 from deadletter.aws.answers import AWS_ERRORS
 from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts
 from deadletter.decision import Hold
-from deadletter.letter import Letter, NotALetter, encoded, from_json, to_json
+from deadletter.letter import NotALetter, encoded, from_json, to_json
 from deadletter.proof import Proof
 from deadletter.queue import Taken
 from deadletter.stamp import Stamp
@@ -88,8 +88,8 @@ class DynamoDBWaitingRoom:
                 safe[copy] = Proof(copy, "waiting room")
         return safe
 
-    def find(self, copies: Mapping[str, Letter]) -> Mapping[str, Proof]:
-        keys = {copy: self._key(letter) for copy, letter in copies.items()}
+    def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:
+        keys = {one.letter.message_id: self._key(one) for one in letters}
         try:
             found = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
@@ -143,13 +143,13 @@ class DynamoDBWaitingRoom:
         except _ERRORS as error:
             raise RoomUnavailable from error
 
-    def waits(self, groups: Collection[str]) -> Mapping[str, Wait]:
+    def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         waiting: dict[str, Wait] = {}
         try:
             for group in groups:
                 items = self._table.query(
                     "pk = :group",
-                    {":group": self._group(group)},
+                    {":group": self._group(group, home)},
                     ConsistentRead=True,
                     ScanIndexForward=False,
                     Limit=1,
@@ -196,7 +196,7 @@ class DynamoDBWaitingRoom:
 
     def _item(self, one: Admission) -> dict[str, Any]:
         letter = one.taken.letter
-        partition, sort = self._key(letter)
+        partition, sort = self._key(one.taken)
         item: dict[str, Any] = {
             PARTITION: partition,
             SORT: sort,
@@ -249,14 +249,17 @@ class DynamoDBWaitingRoom:
                 items.append(item)
         return items
 
-    def _key(self, letter: Letter) -> Key:
+    def _key(self, taken: Taken) -> Key:
+        letter = taken.letter
         if self._fifo and letter.group is not None:
+            # A sequence number orders the messages of one queue only.
             place = letter.system.get("SequenceNumber", "").zfill(32)
-            return (self._group(letter.group), f"{place}#{letter.message_id}")
+            return (self._group(letter.group, taken.home), f"{place}#{letter.message_id}")
         return (f"{self._pipeline}#letter#{letter.message_id}", _LONE)
 
-    def _group(self, group: str) -> str:
-        return f"{self._pipeline}#group#{hashlib.sha256(group.encode()).hexdigest()[:32]}"
+    def _group(self, group: str, home: str) -> str:
+        digest = hashlib.sha256(group.encode()).hexdigest()[:32]
+        return f"{self._pipeline}#group#{home}#{digest}"
 
     def _lane(self, lane: str, shard: int) -> str:
         return f"{self._pipeline}|{lane}|{shard % SHARDS}"

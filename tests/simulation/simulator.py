@@ -1,0 +1,419 @@
+"""One seed, one schedule: two redrivers, two consumers, a producer and an operator, and faults."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from deadletter.aws.clients import Clients
+from deadletter.aws.compose import World, redriver_for, router_for
+from deadletter.backoff import Backoff
+from deadletter.pace import Bucket
+from deadletter.redriver import Redriver
+from deadletter.report import Report
+from deadletter.settings import Pipeline, Policy
+from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
+from tests.simulation.stage import (
+    CIRCUITS,
+    REDRIVER,
+    RULES,
+    START,
+    Stage,
+    attribute,
+    ids_from,
+    in_turn,
+)
+from tests.simulation.witness import FORGED, Broken, Witness, uid_of
+
+ATTEMPTS = 3
+KINDS = ("good", "good", "flaky", "flaky", "poison", "malformed", "ten", "large", "tenantb", "forged")
+"""What producers send: a flaky message fails in its first two lives, poison in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a schedule is made of; the rest follows from the seed."""
+
+    fifo: bool = False
+    kinds: tuple[str, ...] = ("good",)
+    backoff: Backoff = Backoff(base=0, factor=1, cap=0, floor=0)
+    always_leased: bool = False
+    lagging: bool = False
+    random_queue: bool = False
+    rules: bool = False
+    operator: bool = False
+    redrivers: int = 1
+    minutes: int = 3
+    skew: float = 0.0
+    rule: str | None = None
+
+
+def shape_of(seed: int) -> Shape:
+    """The shape of the random schedule with this seed."""
+    random = Random(seed * 7919 + 17)
+    backoffs = (
+        Backoff(base=0, factor=1, cap=0, floor=0),
+        Backoff(base=40, factor=2, cap=300, floor=5),
+        Backoff(base=1_500, factor=2, cap=4_000, floor=1_000),
+    )
+    fifo = random.random() < 0.3
+    return Shape(
+        fifo=fifo,
+        kinds=tuple(random.choice(KINDS) for _ in range(random.randint(1, 5))),
+        backoff=random.choice(backoffs),
+        always_leased=random.random() < 0.7,
+        lagging=random.random() < 0.3,
+        random_queue=random.random() < 0.5,
+        operator=random.random() < 0.5,
+        redrivers=2,
+        minutes=random.randint(2, 5),
+        skew=random.choice((0.0, 5.0)),
+    )
+
+
+def random_plan(seed: int) -> Plan:
+    """Faults at a rate that the seed chooses, on the calls of redrivers alone."""
+    random = Random(seed * 104_729 + 3)
+    rate = random.choice((0.0, 0.02, 0.05, 0.15))
+    kinds = tuple(Fault)
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        if not process.name.startswith("redriver") or random.random() >= rate:
+            return None
+        return random.choice(kinds)
+
+    return plan
+
+
+class FreeLease:
+    """A lease that everybody gets: safety does not hang on it."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+        burst = float(self._pipeline.burst)
+        return Bucket(self._pipeline.rate, burst, burst, now)
+
+    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+        return
+
+
+class Simulation:
+    """One schedule, run to its end and then healed; raises Broken at the first broken promise."""
+
+    def __init__(self, seed: int, shape: Shape, plan: Plan) -> None:
+        self._shape = shape
+        self._random = Random(seed)
+        self._healing = False
+        self.reports: list[Report] = []
+        self.scheduler = Scheduler(
+            seed, START, lambda p, name, n: None if self._healing else plan(p, name, n)
+        )
+        pipeline = Pipeline(
+            "orders",
+            fifo=shape.fifo,
+            policy=Policy(shape.backoff, ATTEMPTS),
+            context={"tenantId": "body.tenantId"},
+            workers=1,
+            dedicated=("slow",),
+        )
+        self.stage = Stage(
+            pipeline,
+            clock=self.scheduler.clock,
+            seed=seed,
+            random=Random(seed + 1) if shape.random_queue else None,
+            lagging=shape.lagging,
+        )
+        self.witness = Witness(
+            self.scheduler,
+            self.stage.sqs,
+            self.stage.dynamodb,
+            self.stage.s3,
+            main=self.stage.main,
+            dlq=self.stage.dlq,
+            max_attempts=ATTEMPTS,
+            fifo=shape.fifo,
+        )
+        self._run_ids = ids_from(seed + 2)
+        self._lives: dict[str, int] = {}
+
+    def run(self) -> str:
+        """Run, heal, check; returns the digest of the log, the same for the same seed."""
+        self._produce()
+        for number in range(self._shape.redrivers):
+            self.scheduler.add(self._redriver(number))
+        self.scheduler.add(self._consumer("consumer0"))
+        if self._shape.redrivers > 1:
+            self.scheduler.add(self._consumer("consumer1"))
+        if self._shape.operator:
+            self.scheduler.add(self._operator())
+        self.scheduler.run()
+        self._heal()
+        return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
+
+    # Actors
+
+    def _produce(self) -> None:
+        for number, kind in enumerate(self._shape.kinds):
+            uid = f"{kind}{number}"
+            tenant = "b" if kind == "tenantb" else "a"
+            body = f'{{"tenantId": "{tenant}", "uid": "~{uid}~"}}'
+            if kind == "malformed":
+                body = f"{{~{uid}~"
+            if kind == "large":
+                body = body[:-1] + ', "x": "%s"}' % ("x" * 5_000)
+            attributes: dict[str, Any] = {"n": attribute(str(number), "Number.int")}
+            if kind == "ten":
+                attributes = {f"a{n}": attribute(bytes([n])) for n in range(10)}
+            if kind == "forged":
+                attributes["Redrive"] = attribute(f'{{"origin":"{FORGED}","attempt":9}}')
+            options: dict[str, Any] = {}
+            if self._shape.fifo:
+                group = f"g{number % 2}"
+                options = {"MessageGroupId": group, "MessageDeduplicationId": uid}
+            message_id = self.stage.put(body, MessageAttributes=attributes, **options)
+            self.witness.produced(uid, message_id, body, attributes)
+        if self._shape.rule is not None:
+            columns: dict[str, Any] = {"DEDICATED_DLQ": {"queue": "slow"}}.get(self._shape.rule, {})
+            self.stage.add_rule("only", tenantId="a", action=self._shape.rule, **columns)
+
+    def _redriver(self, number: int) -> Callable[[], None]:
+        random = Random(self._random.random())
+
+        def act() -> None:
+            self.scheduler.sleep(35 + 7 * number)
+            for minute in range(self._shape.minutes):
+                skew = (random.random() * 2 - 1) * self._shape.skew
+                process = Process(f"redriver{number}.{minute}", skew)
+                self._one_run(process, "dlq")
+                self.scheduler.sleep(60)
+
+        return act
+
+    def _one_run(self, process: Process, source_id: str) -> None:
+        try:
+            redriver = self._build(process, source_id)
+            deadline = self.scheduler.now + process.skew + 55
+            self.reports.append(redriver.run(deadline))
+        except Crash:
+            return
+
+    def _build(self, process: Process, source_id: str) -> Redriver:
+        scheduler, stage = self.scheduler, self.stage
+
+        def clock() -> float:
+            return scheduler.now + process.skew
+
+        def client(service: str, real: Any) -> Any:
+            return Client(scheduler, process, service, real)
+
+        clients = Clients(
+            sqs=client("sqs", stage.redriver_sqs),
+            dynamodb=client("dynamodb", stage.dynamodb),
+            s3=client("s3", stage.s3),
+            functions=client("lambda", None),
+        )
+        world = World(
+            clock=clock,
+            wait=scheduler.sleep,
+            new_id=self._run_ids,
+            random=Random(self._random.random()),
+        )
+        pipeline = stage.pipeline
+        abreast: Any = in_turn
+        redriver = redriver_for(
+            pipeline,
+            stage.wiring,
+            clients,
+            world,
+            source_id=source_id,
+            router=router_for(pipeline, stage.wiring, clients, world),
+            together=in_turn,
+            abreast=abreast,
+        )
+        if self._shape.always_leased:
+            redriver._lease = FreeLease(pipeline)
+        return redriver
+
+    def _consumer(self, name: str) -> Callable[[], None]:
+        def act() -> None:
+            process = Process(name)
+            for _ in range(self._shape.minutes * 3):
+                self._consume(process)
+                self.scheduler.sleep(17)
+
+        return act
+
+    def _consume(self, process: Process) -> None:
+        sqs = Client(self.scheduler, process, "sqs", self.stage.sqs)
+        answer = sqs.receive_message(
+            QueueUrl=self.stage.main,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=20,
+            MessageSystemAttributeNames=["All"],
+        )
+        for message in answer.get("Messages", ()):
+            uid = uid_of(message["Body"])
+            life = self._lives[uid] = self._lives.get(uid, -1) + 1
+            works = uid.startswith(("good", "large", "ten", "tenantb", "forged")) and life > 0
+            if works or (uid.startswith("flaky") and life > 1):
+                self.witness.processed(uid)
+                sqs.delete_message(
+                    QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"]
+                )
+
+    def _operator(self) -> Callable[[], None]:
+        random = Random(self._random.random())
+        deeds = (
+            self._edit_rules, self._flip_circuit, self._resend, self._revive, self._show_twice
+        )
+
+        def act() -> None:
+            for _ in range(4):
+                self.scheduler.sleep(random.random() * 60)
+                random.choice(deeds)(random)
+
+        return act
+
+    def _edit_rules(self, random: Random) -> None:
+        actions = ("QUARANTINE", "HOLD", "DEDICATED_DLQ", "DELAYED_REDRIVE", "PURGE", "")
+        columns: dict[str, Any] = {"tenantId": random.choice(("a", "b"))}
+        action = random.choice(actions)
+        if action == "DEDICATED_DLQ":
+            columns["queue"] = "slow"
+        if action == "DELAYED_REDRIVE":
+            columns["delay_seconds"] = 1_200
+        self.stage.add_rule("edited", action=action, **columns)
+        if random.random() < 0.4:
+            self._remove_rule()
+
+    def _remove_rule(self) -> None:
+        self.stage.dynamodb.delete_item(
+            TableName=RULES, Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "edited"}}
+        )
+
+    def _flip_circuit(self, random: Random) -> None:
+        self.stage.set_circuit(random.choice(("OPEN", "CLOSED", "HALF_OPEN", "CLOSED")))
+
+    def _resend(self, random: Random) -> None:
+        """A person takes a parked letter and sends its body again, attributes and all forgotten."""
+        stage = self.stage
+        found = stage.sqs.receive_message(QueueUrl=stage.parking, VisibilityTimeout=5)
+        for message in found.get("Messages", ()):
+            uid = uid_of(message["Body"])
+            options: dict[str, Any] = {}
+            if self._shape.fifo:
+                options = {
+                    "MessageGroupId": "by-hand",
+                    "MessageDeduplicationId": message["ReceiptHandle"][-60:],
+                }
+            message_id = stage.put(message["Body"], **options)
+            self.witness.produced(uid, message_id, message["Body"], {})
+            stage.sqs.delete_message(
+                QueueUrl=stage.parking, ReceiptHandle=message["ReceiptHandle"]
+            )
+
+    def _revive(self, random: Random) -> None:
+        """SQS brings back a message that was deleted from the DLQ."""
+        copies = [copy for copy in self.witness.sends if copy not in self.witness.revived]
+        if not copies or self._shape.fifo:
+            return
+        copy = random.choice(copies)
+        try:
+            self.stage.sqs.resurrect(copy)
+        except KeyError:
+            return
+        self.witness.revived.add(copy)
+
+    def _show_twice(self, random: Random) -> None:
+        """SQS shows a message to a second receiver while a first one holds it."""
+        dlq = self.stage.dlq.rpartition("/")[2]
+        held = [
+            one.message_id
+            for one in self.stage.sqs.snapshot()
+            if one.queue == dlq and one.state == "in flight"
+        ]
+        if not held or self._shape.fifo:
+            return
+        copy = random.choice(held)
+        self.stage.sqs.redeliver(copy)
+        self.witness.revived.add(copy)
+
+    # The end
+
+    def _heal(self) -> None:
+        """Faults cease, rules and circuits are put right, time passes: everything must drain."""
+        self._healing = True
+        stage = self.stage
+        if self._shape.operator:
+            self._remove_rule()
+            stage.dynamodb.delete_item(
+                TableName=CIRCUITS,
+                Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
+            )
+        if self._shape.rule is not None:
+            stage.dynamodb.delete_item(
+                TableName=RULES, Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "only"}}
+            )
+        for turn in range(60):
+            self.scheduler.now += 60 if turn % 6 else 2_500
+            stage.dynamodb.settle()
+            self.scheduler.add(self._healing_turn(turn))
+            self.scheduler.run()
+            if self._drained():
+                break
+        else:
+            raise Broken(f"stuck: {self._where()}")
+        self.witness.check_conservation()
+        self.witness.check_whole()
+
+    def _healing_turn(self, turn: int) -> Callable[[], None]:
+        def act() -> None:
+            process = Process(f"healer{turn}")
+            self._one_run(process, "dlq")
+            if any(one.queue.startswith("orders-slow") for one in self.stage.sqs.snapshot()):
+                self._one_run(Process(f"slow{turn}"), "slow")
+            self._consume(Process(f"consumer{turn}"))
+
+        return act
+
+    def _where(self) -> dict[str, list[str]]:
+        places: dict[str, list[str]] = {}
+        for one in self.stage.sqs.snapshot():
+            places.setdefault(one.queue, []).append(uid_of(one.body))
+        places["waiting room"] = sorted(self.witness.in_room())
+        return places
+
+    def _drained(self) -> bool:
+        parking = self.stage.parking.rpartition("/")[2]
+        return not self.stage.waiting() and all(
+            one.queue == parking for one in self.stage.sqs.snapshot()
+        )
+
+
+def simulate(seed: int) -> Simulation:
+    """The random schedule with this seed, run to its end; raises Broken."""
+    simulation = Simulation(seed, shape_of(seed), random_plan(seed))
+    simulation.run()
+    return simulation
+
+
+def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> Simulation:
+    """One fault at one call of the redriver, and nothing else odd; raises Broken."""
+    made = 0
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        nonlocal made
+        if not process.name.startswith("redriver"):
+            return None
+        made += 1
+        return fault if made - 1 == at else None
+
+    simulation = Simulation(seed, replace(shape, redrivers=max(1, shape.redrivers)), plan)
+    simulation.run()
+    simulation.redriver_calls = made  # type: ignore[attr-defined]
+    return simulation

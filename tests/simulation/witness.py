@@ -1,0 +1,326 @@
+"""Sees every call that took effect, and says at once when a promise is broken.
+
+The promises: every message is in a durable place or processed; a copy whose send is
+marked is not sent again; nothing is sent under a lock that has ended; attempts never go
+back and never pass the maximum; a letter arrives whole; a FIFO group keeps its order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter import stamp as stamps
+from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
+from deadletter.envelope import deduplication_id
+from deadletter.journal import key_of
+from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.stage import BUCKET, LETTERS
+
+_PLAN_BYTES = 18
+
+FORGED = "forged-origin"
+"""The origin that forged stamps name."""
+
+
+class Broken(AssertionError):
+    """A promise of the product does not hold in this schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One copy in the hands of a process: what it carried, and when the process took it."""
+
+    copy: str
+    origin: str
+    attempt: int
+    sequence: str
+    locked_until: float
+    faults: int
+    from_room: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One copy that was sent on by a process which had so many faults when it took it."""
+
+    process: Process
+    faults: int
+
+
+@dataclass(slots=True)
+class Message:
+    """What is known of one message that a producer, or a person, sent."""
+
+    body: str
+    attributes: Mapping[str, Any]
+    origins: set[str]
+    done: bool = False
+    deliveries: int = 0
+
+
+def uid_of(body: str) -> str:
+    """The name that the simulation gives each message, found in any body, readable or not."""
+    return body.split("~", 2)[1]
+
+
+class Witness:
+    """Keeps book of the whole world beside the system that is being tested."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        sqs: MemorySqs,
+        dynamodb: MemoryDynamoDB,
+        s3: MemoryS3,
+        *,
+        main: str,
+        dlq: str,
+        max_attempts: int,
+        fifo: bool,
+    ) -> None:
+        self._scheduler = scheduler
+        self._sqs = sqs
+        self._dynamodb = dynamodb
+        self._s3 = s3
+        self._main = main
+        self._dlq = dlq
+        self._max_attempts = max_attempts
+        self._fifo = fifo
+        self.messages: dict[str, Message] = {}
+        self.sends: defaultdict[str, list[Send]] = defaultdict(list)
+        self.marked: dict[bool, set[bytes]] = {False: set(), True: set()}
+        self.revived: set[str] = set()
+        self._last_of_group: dict[str, str] = {}
+        self.duplicates = 0
+        scheduler.before_call = self._before
+        scheduler.after_call = self._after
+
+    def produced(self, uid: str, message_id: str, body: str, attributes: Mapping[str, Any]) -> None:
+        """A producer's send was confirmed, or a person's."""
+        known = self.messages.get(uid)
+        if known is None:
+            self.messages[uid] = Message(body, dict(attributes), {message_id})
+        else:
+            known.origins.add(message_id)
+
+    def processed(self, uid: str) -> None:
+        """The consumer has had its effect."""
+        message = self.messages[uid]
+        message.done = True
+        message.deliveries += 1
+
+    # What a process intends: seen when the call begins, before any pause.
+
+    def _before(
+        self, process: Process, service: str, name: str, options: Mapping[str, Any]
+    ) -> None:
+        if service == "sqs" and name == "send_message_batch" and process.holds:
+            for entry in options["Entries"]:
+                self._intended(process, options["QueueUrl"], entry)
+
+    def _intended(self, process: Process, url: str, entry: Mapping[str, Any]) -> None:
+        uid = uid_of(entry["MessageBody"])
+        held = self._held(process, url, entry)
+        if held is None:
+            raise Broken(f"{process.name} sends {uid} without having taken it")
+        copy = held.copy
+        if self._scheduler.now >= held.locked_until:
+            raise Broken(f"{process.name} sends {uid} after its lock has ended")
+        if copy in self.revived:
+            return
+        # A letter that was put into the room is marked too: there it may still be sent.
+        marked_in_queue = key_of(copy) in self.marked[False] and not held.from_room
+        if marked_in_queue or key_of(copy) in self.marked[True]:
+            raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
+        for earlier in self.sends[copy]:
+            if earlier.process.faults == earlier.faults:
+                raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
+    def _held(self, process: Process, url: str, entry: Mapping[str, Any]) -> Held | None:
+        """The copy that an entry continues; of two of one origin the one it counts on from."""
+        candidates: list[Held] = process.holds.get(uid_of(entry["MessageBody"]), [])
+        if self._fifo:
+            token = entry["MessageDeduplicationId"]
+            return next((one for one in candidates if deduplication_id(one.copy) == token), None)
+        attribute = entry["MessageAttributes"].get(stamps.NAME)
+        mark = stamps.parse(attribute["StringValue"]) if attribute else None
+        if mark is not None:
+            before = mark.attempt - (1 if url == self._main else 0)
+            same = [one for one in candidates if one.origin == mark.origin]
+            candidates = [one for one in same if one.attempt == before] or same or candidates
+        # Two copies alike in one batch cannot be told apart: assume the better.
+        unsent = [one for one in candidates if not self.sends[one.copy]] or candidates
+        return unsent[-1] if unsent else None
+
+    # What took effect.
+
+    def _after(
+        self,
+        process: Process,
+        service: str,
+        name: str,
+        options: Mapping[str, Any],
+        answer: Mapping[str, Any],
+    ) -> None:
+        if service == "sqs":
+            if name == "receive_message":
+                self._taken(process, options, answer)
+            elif name == "send_message_batch":
+                self._sent(process, options, answer)
+            elif name == "delete_message_batch":
+                self.check_conservation()
+        elif service == "dynamodb":
+            if name in ("batch_get_item", "query"):
+                self._read_from_room(process, answer)
+            elif name in ("update_item", "put_item"):
+                self._journaled(options)
+            elif name in ("batch_write_item", "delete_item"):
+                self.check_conservation()
+        elif name in ("delete_object", "delete_objects"):
+            self.check_conservation()
+
+    def _taken(
+        self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        lock = options.get("VisibilityTimeout", 30)
+        for message in answer.get("Messages", ()):
+            uid = uid_of(message["Body"])
+            carried = _stamp_of(message.get("MessageAttributes", {}))
+            if carried is not None and carried.origin == FORGED:
+                carried = None
+            held = Held(
+                copy=message["MessageId"],
+                origin=carried.origin if carried else message["MessageId"],
+                attempt=carried.attempt if carried else 0,
+                sequence=message["Attributes"].get("SequenceNumber", "")
+                if options["QueueUrl"] == self._dlq
+                else "",
+                locked_until=self._scheduler.now + lock,
+                faults=process.faults,
+                from_room=False,
+            )
+            process.holds.setdefault(uid, []).append(held)
+
+    def _read_from_room(self, process: Process, answer: Mapping[str, Any]) -> None:
+        found = answer.get("Items") or answer.get("Responses", {}).get(LETTERS, ())
+        for item in found:
+            if "copy" in item and ("letter" in item or "object" in item):
+                uid = uid_of(self._letter_of(item))
+                # In the room the claim is the lock; its end stands in the intent.
+                mark = stamps.parse(item["stamp"]["S"])
+                assert mark is not None
+                held = Held(
+                    copy=item["copy"]["S"],
+                    origin=mark.origin,
+                    attempt=mark.attempt,
+                    sequence=item["sk"]["S"].partition("#")[0][-20:]
+                    if item["home"]["S"] == "dlq"
+                    else "",
+                    locked_until=float("inf"),
+                    faults=process.faults,
+                    from_room=True,
+                )
+                process.holds.setdefault(uid, []).append(held)
+
+    def _sent(
+        self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        entries = {entry["Id"]: entry for entry in options["Entries"]}
+        for success in answer.get("Successful", ()):
+            entry = entries[success["Id"]]
+            uid = uid_of(entry["MessageBody"])
+            held = self._held(process, options["QueueUrl"], entry)
+            if held is None:
+                continue
+            if self.sends[held.copy]:
+                self.duplicates += 1
+            elif self._fifo and options["QueueUrl"] == self._main and held.sequence:
+                self._in_order(process, held, entry["MessageGroupId"])
+            self.sends[held.copy].append(Send(process, held.faults))
+            if options["QueueUrl"] == self._main:
+                self._redriven(process, uid, entry, held.attempt)
+
+    def _in_order(self, process: Process, held: Held, group: str) -> None:
+        """Letters of a group that go back to the main queue do so in the order they died in."""
+        if held.sequence < self._last_of_group.get(group, ""):
+            raise Broken(f"{process.name} sends {held.copy} after a later one of its group")
+        self._last_of_group[group] = held.sequence
+
+    def _redriven(
+        self, process: Process, uid: str, entry: Mapping[str, Any], carried: int
+    ) -> None:
+        attribute = entry["MessageAttributes"].get(stamps.NAME)
+        if attribute is None:
+            return
+        mark = stamps.parse(attribute["StringValue"])
+        message = self.messages[uid]
+        if mark is None or mark.origin not in message.origins:
+            raise Broken(f"{process.name} sends {uid} under another key")
+        if mark.attempt > self._max_attempts:
+            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt}")
+        if mark.attempt != carried + 1 and "ten" not in uid:
+            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
+
+    def _journaled(self, options: Mapping[str, Any]) -> None:
+        key = options.get("Key") or options.get("Item") or {}
+        if not key.get("pk", {}).get("S", "").endswith("#journal"):
+            return
+        for item in self._dynamodb.items(LETTERS):
+            if item["pk"] == key["pk"] and item["sk"] == key["sk"]:
+                packed, sent = item["plans"]["B"], int.from_bytes(item["sent"]["B"], "little")
+                for position in range(len(packed) // _PLAN_BYTES):
+                    if sent >> position & 1:
+                        start = position * _PLAN_BYTES
+                        of_room = item["sk"]["S"].startswith("room:")
+                        self.marked[of_room].add(bytes(packed[start : start + 16]))
+
+    # The promises that hold at every moment, and at the end.
+
+    def _letter_of(self, item: Mapping[str, Any]) -> str:
+        if "letter" in item:
+            data = item["letter"]["B"]
+        else:
+            answer = self._s3.get_object(Bucket=BUCKET, Key=item["object"]["S"])
+            data = answer["Body"].read()
+        return str(json.loads(data)["body"])
+
+    def in_room(self) -> set[str]:
+        """The messages in the waiting room, each with its whole letter."""
+        return {
+            uid_of(self._letter_of(item))
+            for item in self._dynamodb.items(LETTERS)
+            if "copy" in item
+        }
+
+    def check_conservation(self) -> None:
+        """Every message that is not processed is in at least one durable place."""
+        missing = {uid for uid, message in self.messages.items() if not message.done}
+        for one in self._sqs.snapshot():
+            missing.discard(uid_of(one.body))
+            if not missing:
+                return
+        missing -= self.in_room()
+        if missing:
+            raise Broken(f"lost: {sorted(missing)}")
+
+    def check_whole(self) -> None:
+        """Every message in a queue is, our stamp aside, byte for byte what was sent."""
+        for one in self._sqs.snapshot():
+            uid = uid_of(one.body)
+            message = self.messages.get(uid)
+            if message is None or one.body != message.body:
+                raise Broken(f"the body of {uid} has changed")
+            theirs = {k: v for k, v in one.attributes.items() if k != stamps.NAME}
+            sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
+            if theirs != sent and not (len(message.origins) > 1 and not theirs):
+                raise Broken(f"the attributes of {uid} have changed")
+
+
+def _stamp_of(attributes: Mapping[str, Any]) -> stamps.Stamp | None:
+    """The stamp that a letter carries, believed as it is."""
+    if stamps.NAME not in attributes:
+        return None
+    return stamps.parse(attributes[stamps.NAME]["StringValue"])
