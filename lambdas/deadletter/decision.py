@@ -10,6 +10,8 @@ from typing import Any
 LONGEST_DELAY = 900
 """Seconds an SQS queue can keep a message back; anything longer waits in the waiting room."""
 
+_NEVER = 1e12  # epoch seconds, some 30,000 years on: what is due then, or at NaN, would be lost
+
 
 class Reason(StrEnum):
     """Why automation gave a letter up and a person has to look."""
@@ -102,7 +104,7 @@ def decode(data: object) -> Decision:
             "lane": str(lane),
             "due": int() | float() as due,
             "because": str(why),
-        }:
+        } if lane and not isinstance(due, bool) and 0 <= due < _NEVER:
             return Hold(lane, float(due), why, rule)
         case {"action": "DIVERT", "queue": str(queue), "because": str(because)}:
             return Divert(queue, because, rule)

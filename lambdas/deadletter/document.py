@@ -12,10 +12,14 @@ from jmespath.parser import ParsedResult
 
 from deadletter import stamp
 from deadletter.failure import Failure
-from deadletter.letter import Attribute, Letter
+from deadletter.letter import Attribute, Letter, utf8
 from deadletter.readable import Unreadable, read_json
 from deadletter.settings import BadSettings, Pipeline
 from deadletter.stamp import Stamp
+
+# Bytes; a DynamoDB sort key holds 1,024, and it is part of the name of a lane too. One
+# message with a longer key would make the circuits unreadable for all.
+_MAX_KEY = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class DocumentBuilder:
         }
         value["context"] = context
         key = _scalar(self._circuit_key, value) if self._circuit_key else None
-        return Document(value, unreadable, None if key is None else str(key))
+        return Document(value, unreadable, None if key is None else _as_key(str(key)))
 
 
 def _compiled(where: str, path: str) -> ParsedResult:
@@ -87,9 +91,16 @@ def _scalar(path: ParsedResult, value: Mapping[str, Any]) -> str | int | float |
     # is a letter without that context, not a batch without an answer.
     try:
         found = path.search(value)
-    except (JMESPathError, TypeError, ValueError, RecursionError):
+    except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError):
         return None
     return found if isinstance(found, str | int | float | bool) else None
+
+
+def _as_key(text: str) -> str | None:
+    """What a message says as the key of a circuit; a key that nothing can be stored by is none."""
+    if not text or len(utf8(text)) > _MAX_KEY:
+        return None
+    return text
 
 
 def _attribute(one: Attribute) -> str | int | float:

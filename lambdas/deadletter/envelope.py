@@ -56,12 +56,14 @@ def seal(letter: Letter, stamp: Stamp, queue: QueueTraits, delay: int = 0) -> En
     Where the stamp finds no room (ten attributes already, or the queue's size limit)
     the letter goes without it and has to be recorded in the ledger under its new id.
     """
-    attributes = {**letter.attributes, stamps.NAME: stamps.attribute(stamp)}
+    # An older stamp never goes along: from us it would be believed, whoever wrote it.
+    theirs = {name: one for name, one in letter.attributes.items() if name != stamps.NAME}
+    attributes = {**theirs, stamps.NAME: stamps.attribute(stamp)}
     marked = (
         len(attributes) <= MAX_ATTRIBUTES and size_of(letter.body, attributes) <= queue.max_bytes
     )
     if not marked:
-        attributes = dict(letter.attributes)
+        attributes = theirs
         delay = max(delay, UNMARKED_DELAY)
     return Envelope(
         copy=letter.message_id,

@@ -159,17 +159,20 @@ class Slot:
         self._name = name
         self._owner = owner
         self._current = found
+        self._stands = False
         self._kept = 0
 
     def intend(self, plans: Sequence[Plan], expires: float) -> None:
         """Write down what is about to be sent. Raises ClaimLost or JournalUnavailable."""
+        if self._stands:
+            self._move_on()
         sequence = self._current.sequence + 1 if self._current else 1
         intent = Intent(self._slot, self._owner, sequence, expires, tuple(plans))
         try:
             self._journal.write(intent, self._current)
         except JournalUnavailable:
             # The write may have happened: what stands in this slot is unknown now.
-            self.keep()
+            self._move_on()
             raise
         self._current = intent
 
@@ -183,16 +186,19 @@ class Slot:
     def keep(self) -> None:
         """Leave the present intent standing, for whoever sees its letters again.
 
-        The next one goes into a slot of its own.
+        It can still be marked; the next one goes into a slot of its own.
         """
-        self._current = None
-        self._kept += 1
+        self._stands = True
 
     def close(self) -> None:
-        """Take the last intent out: all its letters are accounted for."""
-        if self._current is not None:
+        """Take the last intent out, unless it was kept: all its letters are accounted for."""
+        if self._current is not None and not self._stands:
             self._journal.erase(self._current)
-            self._current = None
+        self._move_on()
+
+    def _move_on(self) -> None:
+        self._current, self._stands = None, False
+        self._kept += 1
 
     @property
     def _slot(self) -> str:

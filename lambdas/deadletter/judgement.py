@@ -10,7 +10,6 @@ from deadletter.circuit import Circuit
 from deadletter.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Reason, Redrive
 from deadletter.failure import PERMANENT
 from deadletter.ledger import NO_ROW, Row
-from deadletter.queue import MAIN_DLQ
 from deadletter.rules import NO_MATCH, Action, Match, Rule
 from deadletter.settings import Body, Pipeline, Policy
 from deadletter.stamp import Stamp
@@ -18,21 +17,22 @@ from deadletter.stamp import Stamp
 DUE = "due"
 """The lane of letters that wait for nothing but time."""
 
+# Seconds. The rule speaks first at each look, so looking each minute would change nothing.
+_LOOK_AGAIN = 86_400.0
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """All that is known of one letter at the moment it is judged.
 
-    `stamp` already counts what the ledger counts; `home` is the id of the queue
-    it died into ("dlq" or a dedicated DLQ's); `served` says that it has waited for
-    its delay and must not start over; `now` is epoch seconds.
+    `stamp` already counts what the ledger counts; `served` says that it has waited
+    for its delay and must not start over; `now` is epoch seconds.
     """
 
     pipeline: Pipeline
     stamp: Stamp
     now: float
     random: Random = field(repr=False)
-    home: str = MAIN_DLQ
     row: Row = NO_ROW
     match: Match = NO_MATCH
     unreadable: str | None = None
@@ -70,8 +70,7 @@ def stopped_by_rule(case: Case) -> Decision | None:
     match rule.action:
         case Action.QUARANTINE:
             return Park(Reason.QUARANTINED, because, rule.rule_id)
-        # A dedicated DLQ is where such a rule sends letters to; there it has had its way.
-        case Action.DEDICATED_DLQ if case.home == MAIN_DLQ and rule.queue is not None:
+        case Action.DEDICATED_DLQ if rule.queue is not None:
             return Divert(rule.queue, because, rule.rule_id)
         case Action.HOLD:
             return Hold(f"rule:{rule.rule_id}", _until(rule, case), because, rule.rule_id)
@@ -152,8 +151,9 @@ def delayed(case: Case) -> Decision:
 
 
 def _until(rule: Rule, case: Case) -> float:
-    ends = rule.expires_at if rule.expires_at is not None else case.expires
-    return min(ends, case.expires)
+    """When a held letter is judged again: at its expiry, then daily, or when its rule ends."""
+    again = max(case.expires, case.now + _LOOK_AGAIN)
+    return again if rule.expires_at is None else min(rule.expires_at, again)
 
 
 JUDGEMENTS: tuple[Judgement, ...] = (

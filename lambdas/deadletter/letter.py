@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -96,19 +95,21 @@ def whole_number(text: object) -> int | None:
 def from_api(message: Mapping[str, Any]) -> Letter:
     """The letter in one message of ReceiveMessage.
 
-    Raises NotALetter if it has no MessageId or a body that is no text.
+    Raises NotALetter if it has no MessageId, a body that is no text or an attribute
+    without type or value.
     """
-    return _letter(
-        message.get("MessageId"),
-        message.get("Body"),
-        {
+    try:
+        attributes = {
             name: Attribute(
                 value["DataType"],
                 bytes(value["BinaryValue"]) if "BinaryValue" in value else value["StringValue"],
             )
             for name, value in message.get("MessageAttributes", {}).items()
-        },
-        message.get("Attributes", {}),
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise NotALetter("a message attribute without type or value") from error
+    return _letter(
+        message.get("MessageId"), message.get("Body"), attributes, message.get("Attributes", {})
     )
 
 
@@ -127,8 +128,8 @@ def from_event(record: Mapping[str, Any]) -> Letter:
             )
             for name, value in record.get("messageAttributes", {}).items()
         }
-    except (KeyError, TypeError, binascii.Error) as error:
-        raise NotALetter(f"a message attribute of the event is not readable: {error}") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise NotALetter("a message attribute of the event is not readable") from error
     return _letter(
         record.get("messageId"), record.get("body"), attributes, record.get("attributes", {})
     )
@@ -192,8 +193,10 @@ def from_json(data: Mapping[str, Any]) -> Letter:
             for name, one in data["attributes"].items()
         }
         return _letter(data["id"], data["body"], attributes, data["system"])
-    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise NotALetter(f"not a letter: {error}") from error
+    except NotALetter:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise NotALetter("not the JSON of a letter") from error
 
 
 def encoded(data: object) -> bytes:
@@ -205,10 +208,15 @@ def encoded(data: object) -> bytes:
 
 
 def _letter(
-    message_id: object, body: object, attributes: Mapping[str, Attribute], system: Mapping[str, str]
+    message_id: object, body: object, attributes: Mapping[str, Attribute], system: object
 ) -> Letter:
     if not isinstance(message_id, str) or not message_id:
         raise NotALetter("a message without an id")
     if not isinstance(body, str):
         raise NotALetter("a message whose body is not text")
+    for one in attributes.values():
+        if not isinstance(one.data_type, str) or not isinstance(one.value, str | bytes):
+            raise NotALetter("a message attribute that is neither text nor bytes")
+    if not isinstance(system, Mapping):
+        raise NotALetter("a message whose system attributes are no map")
     return Letter(message_id, body, attributes, dict(system))

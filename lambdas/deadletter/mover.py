@@ -108,18 +108,22 @@ class Mover:
             self._settle(source, movable, slot, progress)
         return [one.taken for one in orders if one.copy not in progress.proofs]
 
-    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> None:
-        """Move letters out of the waiting room, whose shard's intent the slot already holds."""
-        orders = self._movable(orders)
-        for one in orders:
+    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[Taken]:
+        """Move letters out of the waiting room, whose shard's intent the slot already holds.
+
+        Returns those that are not proved to be elsewhere.
+        """
+        movable = self._movable(orders)
+        for one in movable:
             if isinstance(one.decision, Hold):
                 self._postpone(one, one.decision)
         progress = _Progress()
-        sends = [one for one in orders if not isinstance(one.decision, Hold)]
+        sends = [one for one in movable if not isinstance(one.decision, Hold)]
         try:
             self._send(sends, progress)
         finally:
             self._settle(self._room, sends, slot, progress)
+        return [one.taken for one in orders if one.copy not in progress.proofs]
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""

@@ -249,16 +249,12 @@ def _consistent(parts: list[Part], depth: int) -> bool:
     inside: dict[Any, list[Part]] = {}
     for part in parts:
         absent, hits = part
-        if not hits and absent:
+        if (not hits and absent) or any(hit and len(chain) == depth for chain, hit in hits):
             continue
-        here = [hit for chain, hit in hits if len(chain) == depth]
-        if any(here):
-            continue
-        deeper = [one for one in hits if len(one[0]) > depth]
-        if not deeper or (here and not any(hit for _, hit in deeper)):
+        array = next((chain[depth][0] for chain, _ in hits if len(chain) > depth), None)
+        if array is None:
             return False
-        chain, _ = deeper[0]
-        inside.setdefault(chain[depth][0], []).append(part)
+        inside.setdefault(array, []).append(part)
     for array, members in inside.items():
         if len(members) == 1:
             if not any(hit for _, hit in members[0][1]):

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from deadletter.asking import MAX_REQUEST, Asker, one_request, orders, request_bytes
 from deadletter.decision import Redrive
 from deadletter.groups import as_groups
-from deadletter.journal import MAX_PLANS, OUT_OF_ROOM, ROOM, Journal, JournalUnavailable, Slot, open_intents
+from deadletter.journal import (
+    MAX_PLANS,
+    OUT_OF_ROOM,
+    ROOM,
+    Journal,
+    JournalUnavailable,
+    Slot,
+    open_intents,
+)
 from deadletter.mover import Mover, Order
 from deadletter.proof import Proof
 from deadletter.queue import MAX_BATCH, Queue, QueueUnavailable, Taken, TooManyInFlight
@@ -46,6 +54,7 @@ class QueueWorker:
         self._mover = mover
         self._tally = tally
         self._slot = Slot(journal, f"{run.owner}.{number}", run.owner)
+        self._stopped: set[str] = set()
 
     def work(self, carried: Sequence[Taken] = ()) -> None:
         """Drain until the queue is empty or the run has to end; `carried` is in hand already."""
@@ -114,38 +123,33 @@ class QueueWorker:
         before their last lock ended is in it.
         """
         opens = open_intents(self._journal.read(), self._run.clock())
+        targets = {
+            one.letter.message_id: opens.unknown_target(one.letter.message_id) for one in chunk
+        }
+        roomy = [one for one in chunk if targets[one.letter.message_id] in (ROOM, OUT_OF_ROOM)]
+        in_room = self._room.find(roomy) if roomy else {}
+        if len(in_room) < len(roomy):
+            # What is not in the room may have been let out since the journal was read.
+            opens = open_intents(self._journal.read(), self._run.clock())
         fresh: list[Taken] = []
         sent: list[tuple[Taken, Proof]] = []
-        maybe_in_room: list[Taken] = []
-        stopped: set[str | None] = set()
         for one in chunk:
             copy = one.letter.message_id
-            proof = opens.proof_of(copy)
-            target = opens.unknown_target(copy)
+            proof = opens.proof_of(copy) or in_room.get(copy)
             if proof is not None:
                 sent.append((one, proof))
-            elif opens.is_busy(copy) or self._is_foreign(one) or self._group_of(one) in stopped:
-                # A group that cannot go on with this letter does not go on with the next.
-                stopped.add(self._group_of(one) or copy)
+            elif (
+                opens.is_busy(copy) or self._is_foreign(one) or self._group_of(one) in self._stopped
+            ):
                 self._leave([one])
-            elif target in (ROOM, OUT_OF_ROOM):
-                maybe_in_room.append(one)
             else:
-                self._tally.add(Count.POSSIBLE_DUPLICATE, 0 if target is None else 1)
+                maybe_sent = targets[copy] not in (None, ROOM)
+                self._tally.add(Count.POSSIBLE_DUPLICATE, 1 if maybe_sent else 0)
                 fresh.append(one)
-        if maybe_in_room:
-            found = self._room.find(maybe_in_room)
-            for one in maybe_in_room:
-                proof = found.get(one.letter.message_id)
-                if proof is None:
-                    fresh.append(one)
-                else:
-                    sent.append((one, proof))
         if sent:
             self._tally.add(Count.ALREADY_SENT, len(sent))
             self._tally.add(Count.UNDELETED, len(self._source.delete(sent)))
-        place = {one.letter.message_id: position for position, one in enumerate(chunk)}
-        return sorted(fresh, key=lambda one: place[one.letter.message_id])
+        return fresh
 
     def _group_of(self, taken: Taken) -> str | None:
         """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""
@@ -162,7 +166,9 @@ class QueueWorker:
         verdicts = self._asker.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {one.letter.group for one in letters if one.letter.group is not None}
-            verdicts = as_groups(letters, verdicts, self._room.waits(sorted(groups), letters[0].home))
+            verdicts = as_groups(
+                letters, verdicts, self._room.waits(sorted(groups), letters[0].home)
+            )
         judged = orders(letters, verdicts)
         self._leave([one for one in letters if one.letter.message_id not in verdicts])
         return judged
@@ -170,6 +176,8 @@ class QueueWorker:
     def _leave(self, letters: Sequence[Taken]) -> None:
         self._tally.add(Count.LEFT, len(letters))
         self._run.left.extend(letters)
+        # A group that cannot go on with these does not go on with the next in this run.
+        self._stopped.update(group for one in letters if (group := self._group_of(one)) is not None)
 
 
 def _latest(letters: Sequence[Taken]) -> list[Taken]:

@@ -150,13 +150,7 @@ class Redriver:
         self, deadline: float, pace: Pace, openings: Sequence[Opening], first: Sequence[Taken]
     ) -> str:
         run = self._new_run(deadline, pace)
-        try:
-            self._drain_room(run, openings)
-        except Stop as stop:
-            run.stop(str(stop))
-        except RoomUnavailable:
-            # The letters in the room wait; those in the queue need not wait for them.
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+        self._drain_room(run, openings)
         workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
         carried = [list(first), *([] for _ in workers[1:])]
         try:
@@ -173,7 +167,7 @@ class Redriver:
         return stopped
 
     def _drain_room(self, run: Run, openings: Sequence[Opening]) -> None:
-        RoomWorker(
+        worker = RoomWorker(
             run=run,
             fifo=self._pipeline.fifo,
             journal=self._journal,
@@ -181,7 +175,20 @@ class Redriver:
             asker=self._asker,
             mover=self._mover,
             tally=self._tally,
-        ).work(openings)
+        )
+        try:
+            worker.work(openings)
+        except RoomUnavailable:
+            # The letters in the room wait; those in the queue need not wait for them.
+            self._tally.add(Count.ROOM_UNAVAILABLE)
+        except Stop as stop:
+            run.stop(str(stop))
+        except JournalUnavailable:
+            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            run.stop("the journal gave no answer")
+        except QueueUnavailable as error:
+            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            run.stop(f"a queue gave no answer: {error}")
 
     def _look(self, run: Run) -> str:
         worker = self._worker(run, 0)

@@ -22,7 +22,7 @@ from deadletter.journal import (
     key_of,
     open_intents,
 )
-from deadletter.mover import Mover
+from deadletter.mover import Mover, Order
 from deadletter.proof import Proof
 from deadletter.queue import Taken
 from deadletter.report import Count, Tally
@@ -71,29 +71,32 @@ class RoomWorker:
         seen: set[str] = set()
         while seats := self._seats(opening, shard, seen):
             intents = self._journal.read()
-            slot = slot or self._claim(f"{ROOM}:{opening.lane}:{shard}", intents)
-            if slot is None:
-                return
+            plans = [Plan(key_of(one.copy), OUT_OF_ROOM, 0) for one in seats]
             try:
-                slot.intend(
-                    [Plan(key_of(one.copy), OUT_OF_ROOM, 0) for one in seats], self._run.locked_until
-                )
+                slot = slot or self._claim(f"{ROOM}:{opening.lane}:{shard}", intents)
+                if slot is None:
+                    return
+                slot.intend(plans, self._run.locked_until)
             except ClaimLost:
                 return
             now = self._run.clock()
             inward = open_intents([one for one in intents if not one.is_of_room], now)
             # An intent that put a letter in here is no reason to take it out.
             outward = open_intents([one for one in intents if one.is_of_room], now)
-            calm = [one for one in seats if not inward.is_busy(one.copy)]
+            calm = [
+                one
+                for one in seats
+                if not inward.is_busy(one.copy) and not outward.is_busy(one.copy)
+            ]
+            if any(inward.unknown_target(one.copy) == ROOM for one in calm):
+                # Whoever put it in never said so: its copy may be in the queue still,
+                # and only our mark will tell that it need not be moved again.
+                slot.keep()
             try:
                 self._let_out(self._room.read(calm, self._run.locked_until), outward, slot)
             except Stop:
                 slot.close()
                 raise
-            if any(inward.unknown_target(one.copy) == ROOM for one in calm):
-                # Whoever put it in never said so: its copy may be in the queue still,
-                # and only our mark will tell that it need not be moved again.
-                slot.keep()
         if slot is not None:
             slot.close()
 
@@ -114,7 +117,8 @@ class RoomWorker:
         # Whoever was here may have sent letters without taking them out: what is
         # marked, and what is not, has to outlive our taking over the slot.
         kept = replace(found, slot=f"{name}~{found.owner}.{found.sequence}")
-        self._journal.write(kept, None)
+        if all(one.slot != kept.slot for one in intents):
+            self._journal.write(kept, None)
         return Slot(self._journal, name, self._run.owner, found)
 
     def _let_out(self, letters: Sequence[Taken], opens: OpenIntents, slot: Slot) -> None:
@@ -125,7 +129,7 @@ class RoomWorker:
             proof = opens.proof_of(copy)
             if proof is not None:
                 sent.append((one, proof))
-            elif not opens.is_busy(copy):
+            else:
                 unknown = opens.unknown_target(copy) is not None
                 self._tally.add(Count.POSSIBLE_DUPLICATE, 1 if unknown else 0)
                 here.append(one)
@@ -135,14 +139,16 @@ class RoomWorker:
         while here:
             granted = self._run.permission(len(here))
             part, here = one_request(here, granted)
-            redriven = self._move(part, slot)
+            judged = self._judge(part)
+            left = self._mover.move_from_room(judged, slot)
+            # What was not confirmed may have been sent all the same.
+            redriven = sum(isinstance(one.decision, Redrive) for one in judged)
             self._run.give_back(granted - redriven)
+            if self._fifo:
+                gone = {one.copy for one in judged} - {one.letter.message_id for one in left}
+                stay = {one.letter.group for one in part if one.letter.message_id not in gone}
+                here = [one for one in here if one.letter.group not in stay]
 
-    def _move(self, part: Sequence[Taken], slot: Slot) -> int:
-        """Judge and move letters that fit into one request; returns how many may have been sent."""
+    def _judge(self, part: Sequence[Taken]) -> list[Order]:
         verdicts = self._asker.verdicts(part, served=True)
-        if self._fifo:
-            verdicts = as_groups(part, verdicts, {})
-        judged = orders(part, verdicts)
-        self._mover.move_from_room(judged, slot)
-        return sum(isinstance(one.decision, Redrive) for one in judged)
+        return orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)

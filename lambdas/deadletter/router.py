@@ -118,7 +118,7 @@ class DirectRouter:
         missing = {reading.stamp.origin for reading in known} - looked_up
         if missing:
             rows = {**rows, **self._ledger.rows(sorted(missing))}
-        matches = self._ledger.matches(book.limited) if book.limited else {}
+        matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
         now = self._clock()
         documents = []
         for question, reading in zip(questions, known, strict=True):
@@ -131,22 +131,25 @@ class DirectRouter:
         verdicts = []
         for question, reading, document in zip(questions, known, documents, strict=True):
             row = rows.get(reading.stamp.origin, NO_ROW)
-            match = book.first(document.value, now, matches)
+            match = book.first(document.value, now, matches, diverted=question.home != MAIN_DLQ)
             shadows.update(match.shadows)
             case = Case(
                 pipeline=self._pipeline,
                 stamp=_counted(reading.stamp, row),
                 now=now,
                 random=self._random,
-                home=question.home,
                 row=row,
                 match=match,
                 unreadable=document.unreadable,
                 circuits=self._circuits_of(document, circuits),
                 served=question.served,
             )
+            decision = judge(case)
+            if decision.rule is not None:
+                # A limit holds within a batch too: the ledger hears of these only later.
+                matches[decision.rule] += 1
             verdicts.append(
-                verdict(question.letter.message_id, case, judge(case), forged=reading.forged)
+                verdict(question.letter.message_id, case, decision, forged=reading.forged)
             )
         return Answer(tuple(verdicts), book.refused, dict(shadows))
 
@@ -269,13 +272,20 @@ def answer_from_json(data: object) -> Answer:
     if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
         raise RouterUnavailable("the router's answer has no verdicts")
     verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
-    refused = tuple(
-        Refused(str(one.get("rule")), str(one.get("why")))
-        for one in data.get("refused_rules", ())
-        if isinstance(one, dict)
+    refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
+    return Answer(
+        tuple(verdicts),
+        tuple(
+            Refused(str(one.get("rule")), str(one.get("why")))
+            for one in (refused if isinstance(refused, list) else ())
+            if isinstance(one, dict)
+        ),
+        {
+            str(rule): number
+            for rule, number in (shadows if isinstance(shadows, dict) else {}).items()
+            if isinstance(number, int)
+        },
     )
-    shadows = data.get("shadow_matches")
-    return Answer(tuple(verdicts), refused, shadows if isinstance(shadows, dict) else {})
 
 
 def _verdict(data: object) -> Verdict | None:

@@ -136,6 +136,5 @@ def _collect(
         else:
             passed = [test(leaf) for test in tests]
         for one, entries in compress(tested, passed):
+            known[one] = True
             candidates += entries
-            if leaf.__class__ is not Leaves:
-                known[one] = True

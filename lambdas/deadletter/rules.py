@@ -25,6 +25,10 @@ DEFAULT_PRIORITY = 100
 _MAX_TEXT = 1024  # characters of a reason or a ticket: more is a pasted log, not a reason
 _MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
 
+# Epoch seconds from 2001 to 5138: a number outside is a date such as 20261120, whose rule
+# would have ended in 1970, or milliseconds, whose rule would never end.
+_EARLIEST, _LATEST = 1e9, 1e11
+
 
 class Action(StrEnum):
     """What a rule can do with a letter that matches it."""
@@ -173,11 +177,19 @@ class RuleBook:
     refused: tuple[Refused, ...]
     _index: RuleIndex[str] = field(repr=False)
 
-    def first(self, document: Mapping[str, Any], now: float, matches: Mapping[str, int]) -> Match:
+    def first(
+        self,
+        document: Mapping[str, Any],
+        now: float,
+        matches: Mapping[str, int],
+        *,
+        diverted: bool = False,
+    ) -> Match:
         """The first enforced rule that matches, with the shadow rules tried before it.
 
-        An expired rule, and one with as many `matches` as its `max_matches` allows,
-        behaves as if it were disabled.
+        An expired rule, one with as many `matches` as its `max_matches` allows, and for
+        a letter that is `diverted` already a DEDICATED_DLQ rule, behave as if they were
+        disabled.
         """
         shadows: list[str] = []
         for rule_id in self._index.matching(document):
@@ -185,6 +197,8 @@ class RuleBook:
             if rule.expires_at is not None and rule.expires_at <= now:
                 continue
             if rule.max_matches is not None and matches.get(rule_id, 0) >= rule.max_matches:
+                continue
+            if diverted and rule.action is Action.DEDICATED_DLQ:
                 continue
             if rule.mode is RuleMode.SHADOW:
                 shadows.append(rule_id)
@@ -283,8 +297,12 @@ def _pattern_object(value: object) -> Mapping[str, Any]:
             raise RuleRefused(f"pattern is not readable: {error}") from error
     if not isinstance(value, Mapping):
         raise RuleRefused("pattern must be an event pattern, a JSON object")
-    plain = _plain(value)
-    if len(json.dumps(plain)) > _MAX_PATTERN:
+    try:
+        plain = _plain(value)
+        length = len(json.dumps(plain))
+    except RecursionError:
+        raise RuleRefused("pattern is nested too deep") from None
+    if length > _MAX_PATTERN:
         raise RuleRefused(f"pattern is longer than {_MAX_PATTERN} characters")
     return plain  # type: ignore[no-any-return]
 
@@ -378,4 +396,7 @@ def _moment(name: str, value: object) -> float | None:
         except ValueError:
             raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time") from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return _number(name, value)
+    seconds = _number(name, value)
+    if not _EARLIEST <= seconds < _LATEST:
+        raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time")
+    return seconds

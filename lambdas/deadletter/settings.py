@@ -114,15 +114,16 @@ def pipeline_from_json(text: str) -> Pipeline:
     """
     data = _object("PIPELINE", text)
     policy = _policy("policy", data.pop("policy", {}))
-    policies = {
-        name: _policy(f"policies.{name}", value) for name, value in data.pop("policies", {}).items()
-    }
+    named = data.pop("policies", {})
+    if not isinstance(named, dict):
+        raise BadSettings("policies must be a JSON object")
+    policies = {name: _policy(f"policies.{name}", value) for name, value in named.items()}
     try:
         data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
         data["body"] = Body(data.get("body", Body.JSON))
     except ValueError as error:
         raise BadSettings(f"PIPELINE: {error}") from error
-    data["dedicated"] = tuple(data.get("dedicated", ()))
+    data["dedicated"] = _texts("dedicated", data.get("dedicated", []))
     return _build(Pipeline, "PIPELINE", {**data, "policy": policy, "policies": policies})
 
 
@@ -134,7 +135,8 @@ def webhook_from_json(text: str) -> Webhook:
 def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
     """The wiring as the function's environment gives it: one upper-case variable a field.
 
-    Maps and tuples are JSON. A variable that is not there leaves the field empty.
+    Maps and tuples are JSON; raises BadSettings for what is not. A variable that is
+    not there leaves the field empty.
     """
     found: dict[str, Any] = {}
     for one in fields(Wiring):
@@ -145,20 +147,30 @@ def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
         if one.name in ("parking", "dedicated"):
             found[one.name] = _object(variable, text)
         elif one.name == "trusted_senders":
-            found[one.name] = tuple(json.loads(text))
+            found[one.name] = _texts(variable, _json(variable, text))
         else:
             found[one.name] = text
     return Wiring(**found)
 
 
-def _object(where: str, text: str) -> dict[str, Any]:
+def _json(where: str, text: str) -> Any:
     try:
-        data = json.loads(text)
+        return json.loads(text)
     except ValueError as error:
         raise BadSettings(f"{where} is not JSON") from error
+
+
+def _object(where: str, text: str) -> dict[str, Any]:
+    data = _json(where, text)
     if not isinstance(data, dict):
         raise BadSettings(f"{where} must be a JSON object")
     return data
+
+
+def _texts(where: str, data: Any) -> tuple[str, ...]:
+    if not isinstance(data, list) or not all(isinstance(one, str) for one in data):
+        raise BadSettings(f"{where} must be a JSON list of texts")
+    return tuple(data)
 
 
 def _policy(where: str, data: Any) -> Policy:

@@ -37,8 +37,8 @@ class Stamp:
     at: int | None = None
 
     def age(self, now: float) -> float:
-        """Seconds since the producer sent the letter; 0 if its clock is ahead of ours."""
-        return max(0.0, now - self.first_sent / 1000)
+        """Seconds since the first send; 0 if nobody knows when, or if its clock is ahead."""
+        return max(0.0, now - self.first_sent / 1000) if self.first_sent else 0.0
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -82,7 +82,7 @@ class WaitingRoom(Protocol):
         """Give a letter in the room another lane or time."""
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
-        """Which FIFO groups of the queue `home` have letters in the room, and for what they wait."""
+        """Which of these FIFO groups of the queue `home` wait in the room, and for what."""
 
     def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
         """Take letters out that are proved to be elsewhere; returns those that may be left."""

@@ -22,5 +22,5 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; what was not delivered is named, and stays in the queue."""
     failed = [one for one in dispatcher().dispatch(event["Records"]) if one.failure]
     for one in failed:
-        logger.warning("not delivered", extra={"message": one.message_id, "why": one.failure})
+        logger.warning("not delivered", extra={"message_id": one.message_id, "why": one.failure})
     return {"batchItemFailures": [{"itemIdentifier": one.message_id} for one in failed]}

@@ -12,7 +12,7 @@ from deadletter.aws.compose import redriver_for
 from deadletter.queue import MAIN_DLQ
 
 logger = Logger(service="redrive")
-metrics = Metrics(namespace="Deadletter", service="redrive")
+metrics = Metrics(namespace="Deadletter")
 
 
 @logger.inject_lambda_context

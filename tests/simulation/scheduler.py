@@ -46,6 +46,7 @@ class Process:
     dead: bool = False
     faults: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
+    journal: dict[Any, str] = field(default_factory=dict)
 
 
 Plan = Callable[[Process, str, int], Fault | None]
@@ -112,7 +113,7 @@ class Scheduler:
         pause = 0.001 + self.random.random() * 0.05
         if fault is Fault.PAUSE:
             process.faults += 1
-            pause = LONGEST_PAUSE * self.random.random()
+            pause = LONGEST_PAUSE * (0.3 + 0.7 * self.random.random())
         self.sleep(pause)
         if fault is None or fault is Fault.PAUSE:
             return self._applied(process, service, name, act, options)

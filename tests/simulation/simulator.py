@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
+from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, redriver_for, router_for
 from deadletter.backoff import Backoff
+from deadletter.envelope import Envelope
 from deadletter.pace import Bucket
 from deadletter.redriver import Redriver
 from deadletter.report import Report
@@ -26,11 +31,14 @@ from tests.simulation.stage import (
     ids_from,
     in_turn,
 )
-from tests.simulation.witness import FORGED, Broken, Witness, uid_of
+from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
 
 ATTEMPTS = 3
-KINDS = ("good", "good", "flaky", "flaky", "poison", "malformed", "ten", "large", "tenantb", "forged")
+KINDS = ("good", "good", "flaky", "flaky", "poison", "malformed", "ten", "badten", "large", "tenantb", "forged")
 """What producers send: a flaky message fails in its first two lives, poison in all of them."""
+
+
+NO_WAIT = Backoff(base=0, factor=1, cap=0, floor=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Shape:
 
     fifo: bool = False
     kinds: tuple[str, ...] = ("good",)
-    backoff: Backoff = Backoff(base=0, factor=1, cap=0, floor=0)
+    backoff: Backoff = NO_WAIT
     always_leased: bool = False
     lagging: bool = False
     random_queue: bool = False
@@ -48,6 +56,7 @@ class Shape:
     redrivers: int = 1
     minutes: int = 3
     skew: float = 0.0
+    apart: float = 7.0
     rule: str | None = None
 
 
@@ -58,6 +67,7 @@ def shape_of(seed: int) -> Shape:
         Backoff(base=0, factor=1, cap=0, floor=0),
         Backoff(base=40, factor=2, cap=300, floor=5),
         Backoff(base=1_500, factor=2, cap=4_000, floor=1_000),
+        Backoff(base=1_500, factor=1, cap=1_500, floor=0),
     )
     fifo = random.random() < 0.3
     return Shape(
@@ -71,6 +81,8 @@ def shape_of(seed: int) -> Shape:
         redrivers=2,
         minutes=random.randint(2, 5),
         skew=random.choice((0.0, 5.0)),
+        apart=random.choice((0.0, 0.2, 7.0)),
+        rule=random.choice((None, None, "DELAYED_REDRIVE")),
     )
 
 
@@ -78,7 +90,8 @@ def random_plan(seed: int) -> Plan:
     """Faults at a rate that the seed chooses, on the calls of redrivers alone."""
     random = Random(seed * 104_729 + 3)
     rate = random.choice((0.0, 0.02, 0.05, 0.15))
-    kinds = tuple(Fault)
+    # One kind alone, again and again, finds what a mixture rarely hits twice.
+    kinds = (random.choice(tuple(Fault)),) if random.random() < 0.5 else tuple(Fault)
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         if not process.name.startswith("redriver") or random.random() >= rate:
@@ -143,6 +156,10 @@ class Simulation:
 
     def run(self) -> str:
         """Run, heal, check; returns the digest of the log, the same for the same seed."""
+        with patch.object(sqs_adapter, "_entry", _remembering(sqs_adapter._entry)):
+            return self._run()
+
+    def _run(self) -> str:
         self._produce()
         for number in range(self._shape.redrivers):
             self.scheduler.add(self._redriver(number))
@@ -167,10 +184,10 @@ class Simulation:
             if kind == "large":
                 body = body[:-1] + ', "x": "%s"}' % ("x" * 5_000)
             attributes: dict[str, Any] = {"n": attribute(str(number), "Number.int")}
-            if kind == "ten":
+            if kind in ("ten", "badten"):
                 attributes = {f"a{n}": attribute(bytes([n])) for n in range(10)}
             if kind == "forged":
-                attributes["Redrive"] = attribute(f'{{"origin":"{FORGED}","attempt":9}}')
+                attributes["Redrive"] = attribute(f'{{"origin":"{FORGED}","attempt":0}}')
             options: dict[str, Any] = {}
             if self._shape.fifo:
                 group = f"g{number % 2}"
@@ -178,14 +195,17 @@ class Simulation:
             message_id = self.stage.put(body, MessageAttributes=attributes, **options)
             self.witness.produced(uid, message_id, body, attributes)
         if self._shape.rule is not None:
-            columns: dict[str, Any] = {"DEDICATED_DLQ": {"queue": "slow"}}.get(self._shape.rule, {})
-            self.stage.add_rule("only", tenantId="a", action=self._shape.rule, **columns)
+            columns = {
+                "DEDICATED_DLQ": {"tenantId": "a", "queue": "slow"},
+                "DELAYED_REDRIVE": {"tenantId": "b", "delay_seconds": 1_000},
+            }.get(self._shape.rule, {"tenantId": "a"})
+            self.stage.add_rule("only", action=self._shape.rule, **columns)
 
     def _redriver(self, number: int) -> Callable[[], None]:
         random = Random(self._random.random())
 
         def act() -> None:
-            self.scheduler.sleep(35 + 7 * number)
+            self.scheduler.sleep(35 + self._shape.apart * number)
             for minute in range(self._shape.minutes):
                 skew = (random.random() * 2 - 1) * self._shape.skew
                 process = Process(f"redriver{number}.{minute}", skew)
@@ -395,6 +415,15 @@ class Simulation:
         )
 
 
+def _remembering(make: Callable[..., Any]) -> Callable[..., Entry]:
+    def entry(entry_id: str, envelope: Envelope) -> Entry:
+        made = Entry(make(entry_id, envelope))
+        made.continues = envelope.copy
+        return made
+
+    return entry
+
+
 def simulate(seed: int) -> Simulation:
     """The random schedule with this seed, run to its end; raises Broken."""
     simulation = Simulation(seed, shape_of(seed), random_plan(seed))
@@ -402,8 +431,11 @@ def simulate(seed: int) -> Simulation:
     return simulation
 
 
-def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> Simulation:
-    """One fault at one call of the redriver, and nothing else odd; raises Broken."""
+def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> int:
+    """One fault at one call of a redriver, and nothing else odd; raises Broken.
+
+    Returns how many calls the redrivers made: the places there are.
+    """
     made = 0
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
@@ -413,7 +445,41 @@ def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> Simulati
         made += 1
         return fault if made - 1 == at else None
 
-    simulation = Simulation(seed, replace(shape, redrivers=max(1, shape.redrivers)), plan)
-    simulation.run()
-    simulation.redriver_calls = made  # type: ignore[attr-defined]
-    return simulation
+    Simulation(seed, shape, plan).run()
+    return made
+
+
+_HOURS = Backoff(base=1_500, factor=1, cap=1_500, floor=1_000)
+_MIXED = Backoff(base=1_500, factor=1, cap=1_500, floor=0)
+
+WORKLOADS: dict[str, Shape] = {
+    "one letter goes back": Shape(),
+    "two letters go back": Shape(kinds=("good", "flaky")),
+    "two are parked": Shape(kinds=("malformed", "poison")),
+    "one waits and one is large": Shape(kinds=("good", "large"), backoff=_HOURS),
+    "one is diverted": Shape(kinds=("good", "malformed"), rule="DEDICATED_DLQ"),
+    "one is held by a rule": Shape(kinds=("good", "tenantb"), rule="HOLD"),
+    "two go unmarked": Shape(kinds=("ten", "badten")),
+    "a FIFO group of two goes back": Shape(fifo=True, kinds=("good", "malformed", "flaky")[::2]),
+    "a FIFO group of two waits": Shape(fifo=True, kinds=("good", "good"), backoff=_HOURS),
+    "two redrivers at once": Shape(
+        kinds=("good", "flaky"), redrivers=2, always_leased=True, minutes=5, apart=0.1
+    ),
+    "two redrivers, and some letters wait": Shape(
+        kinds=("good", "good"), backoff=_MIXED, redrivers=2, always_leased=True, minutes=5
+    ),
+}
+"""What single faults are tried on, at every call."""
+
+
+def schedules(most: int) -> Iterator[Callable[[], object]]:
+    """Schedules of every sort, the random ones and the single faults in turn."""
+    placements = (
+        partial(place, shape, fault, at)
+        for at in range(160)
+        for shape in (WORKLOADS["two redrivers, and some letters wait"],)
+        for fault in Fault
+    )
+    seeds = (partial(simulate, seed) for seed in itertools.count())
+    turns = itertools.chain.from_iterable(zip(seeds, placements, strict=False))
+    return itertools.islice(turns, most)

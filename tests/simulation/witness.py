@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from deadletter import stamp as stamps
 from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
-from deadletter.envelope import deduplication_id
-from deadletter.journal import key_of
+from deadletter.journal import GRACE, key_of
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.stage import BUCKET, LETTERS
 
@@ -24,6 +25,16 @@ _PLAN_BYTES = 18
 
 FORGED = "forged-origin"
 """The origin that forged stamps name."""
+
+
+# What a process has read of a copy in the journal.
+SENT, BUSY, UNKNOWN = "sent", "busy", "unknown"
+
+
+class Entry(dict[str, Any]):
+    """An entry of a send that remembers which copy it continues: no message says so."""
+
+    continues: str = ""
 
 
 class Broken(AssertionError):
@@ -95,6 +106,8 @@ class Witness:
         self.marked: dict[bool, set[bytes]] = {False: set(), True: set()}
         self.revived: set[str] = set()
         self._last_of_group: dict[str, str] = {}
+        self.suspected: set[bytes] = set()
+        self._admitted: dict[str, Send] = {}
         self.duplicates = 0
         scheduler.before_call = self._before
         scheduler.after_call = self._after
@@ -120,40 +133,43 @@ class Witness:
     ) -> None:
         if service == "sqs" and name == "send_message_batch" and process.holds:
             for entry in options["Entries"]:
-                self._intended(process, options["QueueUrl"], entry)
+                self._intended(process, entry)
 
-    def _intended(self, process: Process, url: str, entry: Mapping[str, Any]) -> None:
+    def _intended(self, process: Process, entry: Entry) -> None:
         uid = uid_of(entry["MessageBody"])
-        held = self._held(process, url, entry)
+        held = self._held(process, entry)
         if held is None:
             raise Broken(f"{process.name} sends {uid} without having taken it")
         copy = held.copy
         if self._scheduler.now >= held.locked_until:
             raise Broken(f"{process.name} sends {uid} after its lock has ended")
+        read = process.journal.get((key_of(copy), True)) or (
+            None if held.from_room else process.journal.get((key_of(copy), False))
+        )
+        if read is SENT:
+            raise Broken(f"{process.name} sends {uid} though it has read the mark")
+        if read is BUSY:
+            raise Broken(f"{process.name} sends {uid} though it has read that another does")
         if copy in self.revived:
             return
         # A letter that was put into the room is marked too: there it may still be sent.
         marked_in_queue = key_of(copy) in self.marked[False] and not held.from_room
         if marked_in_queue or key_of(copy) in self.marked[True]:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
+        admitted = self._admitted.get(copy)
+        if held.from_room and admitted and admitted.process.faults > admitted.faults:
+            # Put into the room by a process that was held up past its lock: by then
+            # another may have sent it.
+            return
         for earlier in self.sends[copy]:
             if earlier.process.faults == earlier.faults:
                 raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
-    def _held(self, process: Process, url: str, entry: Mapping[str, Any]) -> Held | None:
-        """The copy that an entry continues; of two of one origin the one it counts on from."""
+            if earlier.process is not process and key_of(copy) not in self.suspected:
+                raise Broken(f"{process.name} sends {uid} again and does not know it")
+    def _held(self, process: Process, entry: Entry) -> Held | None:
+        """The copy that an entry continues, as the process took it last."""
         candidates: list[Held] = process.holds.get(uid_of(entry["MessageBody"]), [])
-        if self._fifo:
-            token = entry["MessageDeduplicationId"]
-            return next((one for one in candidates if deduplication_id(one.copy) == token), None)
-        attribute = entry["MessageAttributes"].get(stamps.NAME)
-        mark = stamps.parse(attribute["StringValue"]) if attribute else None
-        if mark is not None:
-            before = mark.attempt - (1 if url == self._main else 0)
-            same = [one for one in candidates if one.origin == mark.origin]
-            candidates = [one for one in same if one.attempt == before] or same or candidates
-        # Two copies alike in one batch cannot be told apart: assume the better.
-        unsent = [one for one in candidates if not self.sends[one.copy]] or candidates
-        return unsent[-1] if unsent else None
+        return next((one for one in reversed(candidates) if one.copy == entry.continues), None)
 
     # What took effect.
 
@@ -175,9 +191,11 @@ class Witness:
         elif service == "dynamodb":
             if name in ("batch_get_item", "query"):
                 self._read_from_room(process, answer)
+                self._read_from_journal(process, answer)
             elif name in ("update_item", "put_item"):
                 self._journaled(options)
             elif name in ("batch_write_item", "delete_item"):
+                self._put_into_room(process, options)
                 self.check_conservation()
         elif name in ("delete_object", "delete_objects"):
             self.check_conservation()
@@ -225,6 +243,28 @@ class Witness:
                 )
                 process.holds.setdefault(uid, []).append(held)
 
+    def _put_into_room(self, process: Process, options: Mapping[str, Any]) -> None:
+        for request in options.get("RequestItems", {}).get(LETTERS, ()):
+            item = request.get("PutRequest", {}).get("Item", {})
+            if "copy" in item:
+                held = process.holds[uid_of(self._letter_of(item))][-1]
+                self._admitted[item["copy"]["S"]] = Send(process, held.faults)
+
+    def _read_from_journal(self, process: Process, answer: Mapping[str, Any]) -> None:
+        """What a process has learnt of other intents; its own it knows anyway."""
+        now = self._scheduler.now + process.skew
+        for item in answer.get("Items", ()):
+            if "plans" not in item:
+                continue
+            expired = now >= float(item["expires"]["N"]) + GRACE
+            of_room = item["sk"]["S"].startswith("room:")
+            sent = int.from_bytes(item["sent"]["B"], "little")
+            for position, key in enumerate(_keys(item["plans"]["B"])):
+                state = UNKNOWN if expired else BUSY
+                process.journal[key, of_room] = SENT if sent >> position & 1 else state
+                if expired:
+                    self.suspected.add(key)
+
     def _sent(
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
     ) -> None:
@@ -232,7 +272,7 @@ class Witness:
         for success in answer.get("Successful", ()):
             entry = entries[success["Id"]]
             uid = uid_of(entry["MessageBody"])
-            held = self._held(process, options["QueueUrl"], entry)
+            held = self._held(process, entry)
             if held is None:
                 continue
             if self.sends[held.copy]:
@@ -270,12 +310,11 @@ class Witness:
             return
         for item in self._dynamodb.items(LETTERS):
             if item["pk"] == key["pk"] and item["sk"] == key["sk"]:
-                packed, sent = item["plans"]["B"], int.from_bytes(item["sent"]["B"], "little")
-                for position in range(len(packed) // _PLAN_BYTES):
+                sent = int.from_bytes(item["sent"]["B"], "little")
+                of_room = item["sk"]["S"].startswith("room:")
+                for position, copy in enumerate(_keys(item["plans"]["B"])):
                     if sent >> position & 1:
-                        start = position * _PLAN_BYTES
-                        of_room = item["sk"]["S"].startswith("room:")
-                        self.marked[of_room].add(bytes(packed[start : start + 16]))
+                        self.marked[of_room].add(copy)
 
     # The promises that hold at every moment, and at the end.
 
@@ -283,7 +322,10 @@ class Witness:
         if "letter" in item:
             data = item["letter"]["B"]
         else:
-            answer = self._s3.get_object(Bucket=BUCKET, Key=item["object"]["S"])
+            try:
+                answer = self._s3.get_object(Bucket=BUCKET, Key=item["object"]["S"])
+            except ClientError as error:
+                raise Broken(f"the body of {item['copy']['S']} is gone") from error
             data = answer["Body"].read()
         return str(json.loads(data)["body"])
 
@@ -317,6 +359,11 @@ class Witness:
             sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
             if theirs != sent and not (len(message.origins) > 1 and not theirs):
                 raise Broken(f"the attributes of {uid} have changed")
+
+
+def _keys(packed: bytes) -> list[bytes]:
+    """The keys of the copies that an intent names, in order."""
+    return [bytes(packed[at : at + 16]) for at in range(0, len(packed), _PLAN_BYTES)]
 
 
 def _stamp_of(attributes: Mapping[str, Any]) -> stamps.Stamp | None:

@@ -12,12 +12,12 @@ from deadletter.rules import EVERY_PIPELINE, RulesUnavailable
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-REMEMBERED = 15.0
+REMEMBERED = 5.0
 """Seconds that rules are used before the table is read again."""
 
 
 class DynamoDBRules:
-    """The stored rules, read consistently at most every fifteen seconds."""
+    """The stored rules, read consistently at most every five seconds."""
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
         self._table = Table(client, table)

@@ -1,0 +1,69 @@
+"""The app as deployed: one sandbox for the whole session, and clients for it."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.deploy import deploy
+from sandbox.queue_metrics import QueueMetrics
+from sandbox.server import ROOT, Sandbox
+
+HERE = Path(__file__).parent
+
+# The settings, compressed in time; the code is the code. A failed message is
+# back after the visibility timeout, six times the consumer's.
+PIPELINES = [
+    {
+        "name": "orders",
+        "consumer": {
+            "kind": "webhook",
+            "timeout": 1,
+            "request_timeout": 0.3,
+            "batch_size": 2,
+            "allow_loopback": True,
+        },
+        "main_queue": {"max_receive_count": 1},
+        "context": {"tenantId": "body.tenantId"},
+        "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 2},
+        "alarms": {"dlq_age": {"threshold": 5, "period": 10, "periods": 1}},
+    }
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever stands in this folder needs the sandbox."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.sandbox)
+
+
+@pytest.fixture(scope="session")
+def deployment() -> Iterator[tuple[Sandbox, Mapping[str, str]]]:
+    """Start the emulator, deploy the app into it, feed the queues' metrics."""
+    with Sandbox(ROOT / "build" / "e2e") as sandbox:
+        stacks = deploy(sandbox, context={"pipelines": json.dumps(PIPELINES)}, show=print)
+        outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
+        with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch"), interval=1.0):
+            yield sandbox, outputs
+
+
+@pytest.fixture(scope="session")
+def sandbox(deployment: tuple[Sandbox, Mapping[str, str]]) -> Sandbox:
+    """The running sandbox, with the app in it."""
+    return deployment[0]
+
+
+@pytest.fixture(scope="session")
+def outputs(deployment: tuple[Sandbox, Mapping[str, str]]) -> Mapping[str, str]:
+    """The outputs of all stacks by name, such as OrdersDlqUrl."""
+    return deployment[1]
+
+
+@pytest.fixture(scope="session")
+def aws(sandbox: Sandbox) -> Callable[[str], Any]:
+    """Make a client of the named service, root's; the same one each time."""
+    return cache(sandbox.client)

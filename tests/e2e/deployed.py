@@ -1,0 +1,157 @@
+"""The deployed pipeline as its users reach it: queues, tables, functions, the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sandbox.server import ROOT, Sandbox
+
+PATIENCE = 90.0
+"""Seconds after which what has not happened in the sandbox will not happen."""
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T | None], what: str, pause: float = 0.2) -> T:
+    """What `look` finds, looked for again and again: another process is at work on it."""
+    ends = time.monotonic() + PATIENCE
+    waiting = threading.Event()
+    while time.monotonic() < ends:
+        found = look()
+        if found:
+            return found
+        waiting.wait(pause)
+    raise AssertionError(f"never came true: {what}")
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """One pipeline of the deployed app."""
+
+    sandbox: Sandbox
+    aws: Callable[[str], Any]
+    outputs: Mapping[str, str]
+    name: str = "orders"
+
+    def url(self, queue: str) -> str:
+        """The URL of `MainQueue`, `Dlq` or `ParkingLot`."""
+        title = "".join(word.capitalize() for word in self.name.split("-"))
+        return self.outputs[f"{title}{queue}Url"]
+
+    @property
+    def app(self) -> dict[str, Any]:
+        """What the app says of itself in its parameter: tables, bucket, topic."""
+        found = self.aws("ssm").get_parameter(Name="/deadletter/app")
+        said: dict[str, Any] = json.loads(found["Parameter"]["Value"])
+        return said
+
+    def send(self, body: str, queue: str = "MainQueue", **options: Any) -> str:
+        answer = self.aws("sqs").send_message(
+            QueueUrl=self.url(queue), MessageBody=body, **options
+        )
+        return str(answer["MessageId"])
+
+    def redrive(self, **event: Any) -> dict[str, Any]:
+        """One run of the redriver, as `dlq redrive now` starts it."""
+        answer = self.aws("lambda").invoke(
+            FunctionName=f"deadletter-{self.name}-redrive",
+            Payload=json.dumps({"source": "dlq", **event}),
+        )
+        report: dict[str, Any] = json.loads(answer["Payload"].read())
+        assert "FunctionError" not in answer, report
+        return report
+
+    def redrive_until(self, done: Callable[[dict[str, Any]], Any], what: str) -> dict[str, Any]:
+        """Run after run, until one report is as wanted."""
+
+        def run() -> dict[str, Any] | None:
+            report = self.redrive()
+            return report if done(report) else None
+
+        return eventually(run, what)
+
+    def parked(self, marker: str) -> list[dict[str, Any]]:
+        """The parked letters whose body names `marker`, given back at once."""
+        sqs, url = self.aws("sqs"), self.url("ParkingLot")
+        found: dict[str, dict[str, Any]] = {}
+        while messages := sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=5,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+        ).get("Messages"):
+            for one in messages:
+                found[one["MessageId"]] = one
+        return [one for one in found.values() if marker in one["Body"]]
+
+    def stamp_of(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        stamp: dict[str, Any] = json.loads(message["MessageAttributes"]["Redrive"]["StringValue"])
+        return stamp
+
+    def add_rule(self, rule_id: str, **columns: str) -> None:
+        """Type a rule into the table the way a person does in the console: raw attributes."""
+        item = {"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}}
+        self.aws("dynamodb").put_item(
+            TableName=self.outputs["RulesTableName"],
+            Item={**item, **{name: {"S": value} for name, value in columns.items()}},
+        )
+
+    def until_ruled(self, rule_id: str, body: str) -> None:
+        """Ask the router, which moves nothing, until it knows a rule (it rereads them in time)."""
+        letter = {"id": "asked-only", "body": body, "attributes": {}, "system": {}}
+
+        def known() -> bool:
+            answer = self.aws("lambda").invoke(
+                FunctionName=f"deadletter-{self.name}-route",
+                Payload=json.dumps({"letters": [letter]}),
+            )
+            said = json.loads(answer["Payload"].read())
+            refused = any(one["rule"] == rule_id for one in said["refused_rules"])
+            return refused or said["verdicts"][0]["decision"].get("rule") == rule_id
+
+        eventually(known, f"the router knows rule {rule_id}")
+
+    def remove_rule(self, rule_id: str) -> None:
+        self.aws("dynamodb").delete_item(
+            TableName=self.outputs["RulesTableName"],
+            Key={"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}},
+        )
+
+    def register(self, tenant: str, url: str) -> None:
+        """Name a tenant's endpoint in the registry."""
+        self.aws("dynamodb").put_item(
+            TableName=self.app["endpoints_table"],
+            Item={"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}},
+        )
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """The items of this pipeline's letters in the waiting room."""
+        pages = self.aws("dynamodb").get_paginator("scan").paginate(
+            TableName=self.outputs["LettersTableName"],
+            FilterExpression="attribute_exists(#copy)",
+            ExpressionAttributeNames={"#copy": "copy"},
+        )
+        return [
+            item for page in pages for item in page["Items"]
+            if item["pk"]["S"].startswith(f"{self.name}#")
+        ]
+
+    def dlq(self, *words: str) -> Any:
+        """What the command line says, as JSON."""
+        done = self.command(["--json", *words])
+        return json.loads(done.stdout)
+
+    def command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        environment = {**self.sandbox.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": "lambdas"}
+        return subprocess.run(
+            [sys.executable, "-m", "console", *words],
+            cwd=ROOT, env=environment, text=True, capture_output=True, check=True,
+        )

@@ -1,0 +1,255 @@
+"""The real app, deployed by the real CDK CLI, spoken to over the network."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from sandbox.server import Sandbox
+from tests.e2e.deployed import Deployed, eventually
+from tests.e2e.receiver import Receiver
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
+    return Deployed(sandbox, aws, outputs)
+
+
+@pytest.fixture
+def tenant(orders: Deployed, receiver: Receiver) -> str:
+    """A tenant of this test alone, with a working endpoint."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    orders.register(name, receiver.url(name))
+    return name
+
+
+def event(tenant: str, **more: Any) -> str:
+    return json.dumps({"tenantId": tenant, **more}, ensure_ascii=False)
+
+
+def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant: str) -> None:
+    receiver.statuses[tenant] = 503
+    message_id = orders.send(event(tenant))
+    orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter dies")
+    receiver.statuses[tenant] = 200
+
+    def delivered() -> list[str]:
+        if not receiver.bodies[tenant]:
+            orders.redrive()
+        return receiver.bodies[tenant]
+
+    assert eventually(delivered, "the letter is delivered") == [event(tenant)]
+    assert receiver.headers[tenant][0]["webhook-id"] == message_id
+
+
+def test_an_exhausted_letter_is_parked_with_its_reason(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    receiver.statuses[tenant] = 503
+    message_id = orders.send(event(tenant))
+
+    def parked() -> list[dict[str, Any]]:
+        orders.redrive()
+        return orders.parked(tenant)
+
+    [letter] = eventually(parked, "the letter is parked")
+    stamp = orders.stamp_of(letter)
+    assert stamp["origin"] == message_id
+    assert (stamp["reason"], stamp["attempt"]) == ("EXHAUSTED", 2)
+    assert stamp["because"] == "2 of 2 attempts used"
+
+
+def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
+    orders: Deployed, tenant: str
+) -> None:
+    orders.add_rule(f"stop-{tenant}", tenantId=tenant, action="quarantine", reason="pays late")
+    orders.until_ruled(f"stop-{tenant}", event(tenant))
+    orders.send(event(tenant), "Dlq")
+
+    def parked() -> list[dict[str, Any]]:
+        orders.redrive()
+        return orders.parked(tenant)
+
+    [letter] = eventually(parked, "the letter is parked")
+    assert orders.stamp_of(letter)["rule"] == f"stop-{tenant}"
+    shown = orders.dlq("parked", "list", "--pipeline", "orders", "--reason", "QUARANTINED")
+    assert letter["MessageId"] in json.dumps(shown)
+
+
+def test_a_long_delay_goes_through_the_waiting_room(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    hour = {"action": "DELAYED_REDRIVE", "delay_seconds": "3600"}
+    orders.add_rule(f"slow-{tenant}", tenantId=tenant, **hour)
+    orders.until_ruled(f"slow-{tenant}", event(tenant))
+    body = event(tenant, filler="x" * 300_000)
+    orders.send(body, "Dlq")
+
+    def waiting() -> list[dict[str, Any]]:
+        orders.redrive()
+        return orders.waiting()
+
+    [item] = eventually(waiting, "the letter is in the waiting room")
+    assert item["lane"]["S"].startswith("orders|due|")
+    orders.aws("dynamodb").update_item(
+        TableName=orders.outputs["LettersTableName"],
+        Key={"pk": item["pk"], "sk": item["sk"]},
+        UpdateExpression="SET due = :now",
+        ExpressionAttributeValues={":now": {"N": str(int(time.time()))}},
+    )
+
+    def delivered() -> list[str]:
+        orders.redrive()
+        return receiver.bodies[tenant]
+
+    assert eventually(delivered, "the letter is delivered") == [body]
+    assert eventually(lambda: not orders.waiting(), "the waiting room is empty")
+    objects = orders.aws("s3").list_objects_v2(
+        Bucket=orders.app["letters_bucket"], Prefix="waiting/orders/"
+    )
+    assert objects.get("KeyCount", 0) == 0
+
+
+def test_a_malformed_body_does_not_stop_its_batch(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    bad = f'{{"tenantId": "{tenant}", '
+    bodies = [bad, event(tenant, n=1), "[" * 200_000 + tenant, event(tenant, n=2)]
+    for body in bodies:
+        orders.send(body, "Dlq")
+
+    def parked() -> list[dict[str, Any]]:
+        orders.redrive()
+        found = orders.parked(tenant)
+        return found if len(found) == 2 else []
+
+    letters = eventually(parked, "two are parked")
+    assert {orders.stamp_of(one)["reason"] for one in letters} == {"MALFORMED"}
+    eventually(lambda: len(receiver.bodies[tenant]) == 2, "two are delivered")
+
+
+def test_letters_of_many_megabytes_never_make_a_request_too_large(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    for number in range(8):
+        orders.send(event(tenant, n=number, filler="é" * 440_000), "Dlq")
+    moved = 0
+
+    def drained() -> bool:
+        nonlocal moved
+        report = orders.redrive()
+        assert report["counts"].get("RouterUnavailable", 0) == 0
+        moved += report["decisions"].get("REDRIVE", 0)
+        return moved >= 8
+
+    eventually(drained, "all eight go back")
+    eventually(lambda: len(receiver.bodies[tenant]) == 8, "all eight are delivered")
+
+
+def test_a_dry_run_hides_nothing_from_the_run_after_it(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    orders.send(event(tenant), "Dlq")
+    assert orders.redrive(dry_run=True)["decisions"] == {"REDRIVE": 1}
+    assert orders.redrive()["decisions"] == {"REDRIVE": 1}
+    eventually(lambda: receiver.bodies[tenant], "the letter is delivered")
+
+
+def test_an_idle_run_ends_within_two_seconds(orders: Deployed) -> None:
+    orders.redrive_until(lambda report: report["stopped"] == "nothing to do", "all is quiet")
+    began = time.monotonic()
+    assert orders.redrive()["stopped"] == "nothing to do"
+    assert time.monotonic() - began < 2
+
+
+def test_a_rule_with_an_unknown_action_matches_nothing_and_is_reported(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    orders.add_rule(f"typo-{tenant}", tenantId=tenant, action="PURGE")
+    orders.until_ruled(f"typo-{tenant}", event(tenant))
+    orders.send(event(tenant), "Dlq")
+    report = orders.redrive_until(lambda report: report["received"], "the letter is judged")
+    assert "PURGE" in report["refused_rules"][f"typo-{tenant}"]
+    orders.remove_rule(f"typo-{tenant}")
+    eventually(lambda: receiver.bodies[tenant], "the letter is delivered all the same")
+
+
+def test_attributes_arrive_as_they_were_sent(orders: Deployed, tenant: str) -> None:
+    attributes = {
+        f"a{number}": {"DataType": "Binary.gzip", "BinaryValue": bytes([number, 255, 0])}
+        for number in range(10)
+    }
+    orders.add_rule(f"stop-{tenant}", tenantId=tenant, action="QUARANTINE")
+    orders.until_ruled(f"stop-{tenant}", event(tenant))
+    orders.send(event(tenant), "Dlq", MessageAttributes=attributes)
+
+    def parked() -> list[dict[str, Any]]:
+        orders.redrive()
+        return orders.parked(tenant)
+
+    [letter] = eventually(parked, "the letter is parked")
+    assert letter["MessageAttributes"] == attributes
+
+
+def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
+    orders: Deployed, aws: Callable[[str], Any], tenant: str
+) -> None:
+    sqs, sns = aws("sqs"), aws("sns")
+    pager = sqs.create_queue(QueueName="pager")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=pager, AttributeNames=["QueueArn"])["Attributes"]
+    topic = orders.app["alarm_topic"]
+    policy = {
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "sns.amazonaws.com"},
+                "Action": "sqs:SendMessage",
+                "Resource": arn["QueueArn"],
+            }
+        ]
+    }
+    sqs.set_queue_attributes(QueueUrl=pager, Attributes={"Policy": json.dumps(policy)})
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn["QueueArn"])
+    states: list[str] = []
+
+    def paged(state: str) -> bool:
+        answer = sqs.receive_message(QueueUrl=pager, MaxNumberOfMessages=10, WaitTimeSeconds=1)
+        for one in answer.get("Messages", []):
+            message = json.loads(json.loads(one["Body"])["Message"])
+            if message["AlarmName"] == "deadletter-orders-DlqAge":
+                states.append(message["NewStateValue"])
+        return state in states
+
+    aws("dynamodb").put_item(
+        TableName=orders.outputs["CircuitsTableName"],
+        Item={
+            "pipeline": {"S": "orders"},
+            "circuit_key": {"S": "orders"},
+            "state": {"S": "OPEN"},
+        },
+    )
+    orders.send(event(tenant), "Dlq")
+    eventually(lambda: paged("ALARM"), "the age alarm reaches the pager")
+    assert orders.redrive()["stopped"] == "circuit orders is OPEN"
+    aws("dynamodb").delete_item(
+        TableName=orders.outputs["CircuitsTableName"],
+        Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
+    )
+    orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter goes back")
+    eventually(lambda: paged("OK"), "the age alarm clears")
+
+
+def test_the_status_command_sees_the_app(orders: Deployed) -> None:
+    shown = orders.dlq("status")
+    assert "orders" in json.dumps(shown)

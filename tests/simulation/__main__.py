@@ -1,0 +1,88 @@
+"""`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
+from tests.simulation.witness import Broken
+
+CHUNK = 250
+
+
+def replay(seed: int) -> int:
+    """Print one schedule call by call."""
+    simulation = Simulation(seed, shape_of(seed), random_plan(seed))
+    print(f"seed {seed}: {shape_of(seed)}")
+    broken = None
+    try:
+        simulation.run()
+    except Broken as error:
+        broken = error
+    for moment, process, call, fault in simulation.scheduler.log:
+        print(f"{moment - 1_790_000_000:12.3f}  {process:<14} {call:<32} {fault or ''}".rstrip())
+    for report in simulation.reports:
+        print(report.to_json())
+    print(f"BROKEN: {broken}" if broken else "every promise kept")
+    return 1 if broken else 0
+
+
+def some(first: int) -> tuple[Counter[str], list[str]]:
+    """One chunk of seeds: what happened, and what broke."""
+    counts: Counter[str] = Counter()
+    broken = []
+    for seed in range(first, first + CHUNK):
+        try:
+            simulation = simulate(seed)
+        except Broken as error:
+            broken.append(f"seed {seed}: {error}")
+            continue
+        counts["messages"] += len(simulation.witness.messages)
+        counts["calls"] += len(simulation.scheduler.log)
+        counts["faults"] += sum(1 for one in simulation.scheduler.log if one[3])
+        counts["second sends, each explained"] += simulation.witness.duplicates
+    return counts, broken
+
+
+def many(runs: int, first: int) -> int:
+    """Run seeds in parallel and say what came of it."""
+    began = time.perf_counter()
+    total: Counter[str] = Counter()
+    failed: list[str] = []
+    chunks = range(first, first + runs, CHUNK)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for done, (counts, broken) in enumerate(pool.map(some, chunks), start=1):
+            total.update(counts)
+            failed += broken
+            for line in broken:
+                print(line, flush=True)
+            if done % 40 == 0:
+                print(f"{done * CHUNK} schedules, {len(failed)} broken", flush=True)
+    seconds = time.perf_counter() - began
+    ran = len(chunks) * CHUNK
+    print(f"schedules             {ran} (seeds {first} to {first + ran - 1})")
+    print(f"promises broken       {len(failed)}")
+    for name, number in sorted(total.items()):
+        print(f"{name:<30} {number}")
+    print(f"schedules a second    {ran / seconds:.0f} in {seconds:.0f} s on {os.cpu_count()} cores")
+    return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make sim", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this schedule with its log")
+    parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
+    chosen = parser.parse_args()
+    if chosen.seed is not None:
+        return replay(chosen.seed)
+    return many(chosen.runs, chosen.first)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

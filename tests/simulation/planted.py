@@ -1,0 +1,367 @@
+"""Bugs planted on purpose: a proof that does not catch them proves nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from deadletter import envelope, journal, judgement, mover, queue_worker, router
+from deadletter import stamp as stamps
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.decision import Hold
+from deadletter.journal import OpenIntents, Slot
+from deadletter.mover import Mover
+from deadletter.proof import Proof
+from deadletter.queue import Sending
+from deadletter.room_worker import RoomWorker
+
+Planted = Callable[[], contextlib.AbstractContextManager[Any]]
+BUGS: dict[str, Planted] = {}
+
+
+def bug(name: str) -> Callable[[Callable[[], Iterator[None]]], None]:
+    def register(plant: Callable[[], Iterator[None]]) -> None:
+        BUGS[name] = contextlib.contextmanager(plant)
+
+    return register
+
+
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
+    """`owner.name` replaced by what `make` makes of the original."""
+    return patch.object(owner, name, make(getattr(owner, name)))
+
+
+@bug("the letter is deleted before it is sent")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
+            source.delete([(one.taken, Proof(one.copy, "hope")) for one in orders])
+            return original(self, source, orders, slot)
+
+        return move
+
+    with replaced(Mover, "move_from_queue", make):
+        yield
+
+
+@bug("the letter is marked as sent before it is sent")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def intend(self: Any, plans: Any, expires: float) -> None:
+            original(self, plans, expires)
+            current = self._current
+            self._current = replace(current, sent=(1 << len(plans)) - 1)
+            self._journal.mark(self._current)
+
+        return intend
+
+    with replaced(Slot, "intend", make):
+        yield
+
+
+@bug("a mark in the journal is not looked at")
+def _() -> Iterator[None]:
+    with patch.object(OpenIntents, "proof_of", lambda self, copy: None):
+        yield
+
+
+@bug("a letter that another worker is sending is sent as well")
+def _() -> Iterator[None]:
+    with patch.object(OpenIntents, "is_busy", lambda self, copy: False):
+        yield
+
+
+@bug("nobody looks at the lock before sending")
+def _() -> Iterator[None]:
+    with patch.object(mover, "MARGIN", -1e9):
+        yield
+
+
+@bug("letters are locked for the queue's default time only")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def take(self: Any, most: int, lock_seconds: int, wait_seconds: int) -> Any:
+            found = original(self, most, 30, wait_seconds)
+            longer = self._clock() + lock_seconds
+            return [replace(one, locked_until=longer) for one in found]
+
+        return take
+
+    with replaced(SqsQueue, "take", make):
+        yield
+
+
+@bug("attempts are read from the letter alone")
+def _() -> Iterator[None]:
+    with (
+        patch.object(router, "_counted", lambda mark, row: mark),
+        patch.object(router, "_with_ledger", lambda letter, reading, rows: reading),
+    ):
+        yield
+
+
+@bug("the origin id is not carried on")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def verdict(message_id: str, *rest: Any, **named: Any) -> Any:
+            found = original(message_id, *rest, **named)
+            return replace(found, stamp=replace(found.stamp, origin=message_id))
+
+        return verdict
+
+    with replaced(router, "verdict", make):
+        yield
+
+
+@bug("there is no limit to the attempts")
+def _() -> Iterator[None]:
+    rest = tuple(one for one in judgement.JUDGEMENTS if one is not judgement.exhausted)
+    with patch.object(judgement, "JUDGEMENTS", rest):
+        yield
+
+
+@bug("the attempt is not counted on")
+def _() -> Iterator[None]:
+    with patch.object(judgement.Case, "next_attempt", property(lambda self: 1)):
+        yield
+
+
+@bug("what SQS refused is deleted with the rest")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def send(self: Any, batch: Any) -> Sending:
+            found = original(self, batch)
+            everything = {one.copy: Proof(one.copy, "hope") for one in batch}
+            return Sending(confirmed={**everything, **found.confirmed})
+
+        return send
+
+    with replaced(SqsQueue, "send", make):
+        yield
+
+
+@bug("a send without an answer counts as refused")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def send(self: Any, batch: Any) -> Sending:
+            found = original(self, batch)
+            return Sending(found.confirmed, {**found.refused, **dict.fromkeys(found.unknown, "?")})
+
+        return send
+
+    with replaced(SqsQueue, "send", make):
+        yield
+
+
+@bug("a finished intent is overwritten though copies of it are left")
+def _() -> Iterator[None]:
+    with patch.object(Slot, "keep", lambda self: None):
+        yield
+
+
+@bug("a delete answered after the lock's end is believed")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def settle(self: Any, source: Any, orders: Any, slot: Any, progress: Any) -> Any:
+            longer = [replace(one, taken=replace(one.taken, locked_until=1e12)) for one in orders]
+            return original(self, source, longer, slot, progress)
+
+        return settle
+
+    with replaced(Mover, "_settle", make):
+        yield
+
+
+@bug("abandoned intents are thrown away")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def read(self: Any) -> Any:
+            found = original(self)
+            for intent in found:
+                if self_clock(self) > intent.expires + journal.GRACE:
+                    self.erase(intent)
+            return [one for one in found if self_clock(self) <= one.expires + journal.GRACE]
+
+        return read
+
+    def self_clock(self: Any) -> float:
+        # The journal has no clock of its own; the fake table's is the true one.
+        return float(self._table.client._real._clock())
+
+    with replaced(DynamoDBJournal, "read", make):
+        yield
+
+
+@bug("the waiting room says that it has what it could not store")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def admit(self: Any, letters: Any) -> Any:
+            original(self, letters)
+            copies = [one.taken.letter.message_id for one in letters]
+            return {copy: Proof(copy, "hope") for copy in copies}
+
+        return admit
+
+    with replaced(DynamoDBWaitingRoom, "admit", make):
+        yield
+
+
+@bug("a letter leaves the waiting room before it is sent")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def move(self: Any, orders: Any, slot: Any) -> Any:
+            leaving = [one for one in orders if not isinstance(one.decision, Hold)]
+            self._room.delete([(one.taken, Proof(one.copy, "hope")) for one in leaving])
+            return original(self, orders, slot)
+
+        return move
+
+    with replaced(Mover, "move_from_room", make):
+        yield
+
+
+@bug("a body in S3 is deleted as soon as it is read")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def taken(self: Any, item: Any, locked_until: float) -> Any:
+            found = original(self, item, locked_until)
+            if item.get("object"):
+                self._forget(item["object"])
+            return found
+
+        return taken
+
+    with replaced(DynamoDBWaitingRoom, "_taken", make):
+        yield
+
+
+@bug("two workers empty one shard of the waiting room")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, name: str, intents: Any) -> Any:
+            return Slot(self._journal, f"{name}@{self._run.owner}", self._run.owner)
+
+        return claim
+
+    with (
+        replaced(RoomWorker, "_claim", make),
+        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
+    ):
+        yield
+
+
+@bug("who takes a shard over forgets what was sent from it")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, name: str, intents: Any) -> Any:
+            found = next((one for one in intents if one.slot == name), None)
+            if found is not None and self._run.clock() < found.expires + journal.GRACE:
+                return None
+            return Slot(self._journal, name, self._run.owner, found)
+
+        return claim
+
+    with (
+        replaced(RoomWorker, "_claim", make),
+        patch.object(OpenIntents, "proof_of", lambda self, copy: None),
+    ):
+        yield
+
+
+@bug("an intent that put a letter into the room takes it out again")
+def _() -> Iterator[None]:
+    with patch.object(journal.Intent, "is_of_room", property(lambda self: True)):
+        yield
+
+
+@bug("a letter that is in the room already is judged anew")
+def _() -> Iterator[None]:
+    with patch.object(DynamoDBWaitingRoom, "find", lambda self, letters: {}):
+        yield
+
+
+@bug("attributes are not copied")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def seal(letter: Any, *rest: Any, **named: Any) -> Any:
+            return original(replace(letter, attributes={}), *rest, **named)
+
+        return seal
+
+    with replaced(mover, "seal", make):
+        yield
+
+
+@bug("the deduplication id is the origin's")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def seal(letter: Any, stamp: Any, queue: Any, delay: int = 0) -> Any:
+            found = original(letter, stamp, queue, delay)
+            token = envelope.deduplication_id(stamp.origin)
+            return replace(found, deduplication_id=token) if queue.fifo else found
+
+        return seal
+
+    with replaced(mover, "seal", make):
+        yield
+
+
+@bug("a FIFO group goes out in one batch with its own later letters")
+def _() -> Iterator[None]:
+    with patch.object(mover, "waves", lambda envelopes, fifo: iter([envelopes[::-1]])):
+        yield
+
+
+@bug("a letter overtakes its group in the waiting room")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda letters, verdicts, waits: dict(verdicts)
+
+    with replaced(queue_worker, "as_groups", make):
+        yield
+
+
+@bug("a forged stamp is believed")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def read(letter: Any, trusted: Any) -> Any:
+            return original(letter, trusted | {letter.sender})
+
+        return read
+
+    with replaced(stamps, "read", make):
+        yield
+
+
+@bug("a letter that cannot be read stops its batch")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def decide(self: Any, questions: Any) -> Any:
+            if any(not one.letter.body.endswith("}") for one in questions):
+                raise router.RouterUnavailable("a body that cannot be read")
+            return original(self, questions)
+
+        return decide
+
+    with replaced(router.DirectRouter, "decide", make):
+        yield
+
+
+@bug("a delay starts over when it has been served")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def delayed(case: Any) -> Any:
+            return original(replace(case, served=False))
+
+        return delayed
+
+    fresh = make(judgement.delayed)
+    with patch.object(judgement, "JUDGEMENTS", (*judgement.JUDGEMENTS[:-1], fresh)):
+        yield
+
+

@@ -1,0 +1,66 @@
+"""The promise, under every fault that the simulator knows."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.planted import BUGS
+from tests.simulation.scheduler import Fault
+from tests.simulation.simulator import (
+    WORKLOADS,
+    Simulation,
+    place,
+    random_plan,
+    schedules,
+    shape_of,
+    simulate,
+)
+from tests.simulation.witness import Broken
+
+SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "5000"))
+PARTS = 20
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_random_schedule_breaks_a_promise(part: int) -> None:
+    """Each seed is one schedule: `make sim SEED=n` replays it with its log."""
+    for seed in range(part, SCHEDULES, PARTS):
+        try:
+            simulate(seed)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
+    shape = WORKLOADS[workload]
+    for fault in Fault:
+        for at in range(place(shape, None, -1)):
+            try:
+                place(shape, fault, at)
+            except Broken as broken:
+                pytest.fail(f"{fault} at call {at}: {broken}")
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_caught_within_a_thousand_schedules(name: str) -> None:
+    with BUGS[name](), pytest.raises(Broken):
+        for run in schedules(1_000):
+            run()
+
+
+def test_the_same_seed_gives_the_same_log() -> None:
+    for seed in range(100):
+        first, second = (
+            Simulation(seed, shape_of(seed), random_plan(seed)).run() for _ in range(2)
+        )
+        assert first == second, seed
+
+
+def test_some_schedules_do_make_duplicates_and_count_them() -> None:
+    """Faults that no tool can undo are among those tried: the proof is not of easy weather."""
+    runs = [simulate(seed) for seed in range(300)]
+    assert sum(run.witness.duplicates for run in runs) > 0
+    assert sum(report.counts.get("PossibleDuplicate", 0) for r in runs for report in r.reports) > 0
