@@ -30,8 +30,8 @@ class Crash(BaseException):
     """The process is gone; nothing may catch this."""
 
 
-LONGEST_PAUSE = 400.0
-"""Seconds: longer than lease, visibility and a run together."""
+PAUSES = ((20.0, 100.0), (120.0, 400.0))
+"""Seconds: some end within a run and its locks, some outlast both."""
 
 
 @dataclass(eq=False)
@@ -113,7 +113,8 @@ class Scheduler:
         pause = 0.001 + self.random.random() * 0.05
         if fault is Fault.PAUSE:
             process.faults += 1
-            pause = LONGEST_PAUSE * (0.3 + 0.7 * self.random.random())
+            shortest, longest = self.random.choice(PAUSES)
+            pause = shortest + (longest - shortest) * self.random.random()
         self.sleep(pause)
         if fault is None or fault is Fault.PAUSE:
             return self._applied(process, service, name, act, options)

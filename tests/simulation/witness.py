@@ -107,7 +107,7 @@ class Witness:
         self.revived: set[str] = set()
         self._last_of_group: dict[str, str] = {}
         self.suspected: set[bytes] = set()
-        self._admitted: dict[str, Send] = {}
+        self._late: set[str] = set()
         self.duplicates = 0
         scheduler.before_call = self._before
         scheduler.after_call = self._after
@@ -156,10 +156,9 @@ class Witness:
         marked_in_queue = key_of(copy) in self.marked[False] and not held.from_room
         if marked_in_queue or key_of(copy) in self.marked[True]:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
-        admitted = self._admitted.get(copy)
-        if held.from_room and admitted and admitted.process.faults > admitted.faults:
-            # Put into the room by a process that was held up past its lock: by then
-            # another may have sent it.
+        if held.from_room and copy in self._late:
+            # Put into the room by a process that was held up past its lock in the very
+            # call: by then another may have sent it.
             return
         for earlier in self.sends[copy]:
             if earlier.process.faults == earlier.faults:
@@ -248,7 +247,8 @@ class Witness:
             item = request.get("PutRequest", {}).get("Item", {})
             if "copy" in item:
                 held = process.holds[uid_of(self._letter_of(item))][-1]
-                self._admitted[item["copy"]["S"]] = Send(process, held.faults)
+                if self._scheduler.now >= held.locked_until:
+                    self._late.add(item["copy"]["S"])
 
     def _read_from_journal(self, process: Process, answer: Mapping[str, Any]) -> None:
         """What a process has learnt of other intents; its own it knows anyway."""
