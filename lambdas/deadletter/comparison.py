@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
-from ipaddress import AddressValueError, IPv6Address
 from typing import Any, Final, NoReturn
 
+from deadletter.ip_address import IPV6, read_address
 from deadletter.leaves import EXACT_IN_DOUBLE, plain_number
+from deadletter.wildcard import like, read_wildcard
 
 
 class PatternRefused(ValueError):
@@ -71,9 +71,9 @@ def compare(where: str, values: Any) -> Comparison:
         else:
             text = quoted(value)
             keys.add(_exact(where, value))
-            if isinstance(value, str) and ":" in value and _address(value):
+            if isinstance(value, str) and ":" in value and read_address(value):
                 # 2001:db8::1 has other spellings, and AWS knows them.
-                tests.append(_same_address(value))
+                tests.append(_sameread_address(value))
         words.append(text)
     if keys:
         tests.append(_any_of(frozenset(keys)))
@@ -144,7 +144,7 @@ def _exact(where: str, value: Any) -> Hashable:
     if value is None or isinstance(value, str | bool):
         return exact_key(value)
     if isinstance(value, int | float | Decimal):
-        if not math.isfinite(value):
+        if value != value or value in (math.inf, -math.inf):
             refuse(where, f"{value} is not a JSON number")
         return exact_key(value)
     return refuse(
@@ -255,10 +255,6 @@ def _ending(end: str) -> Test:
     return lambda value: value.__class__ is str and value.endswith(end)
 
 
-def _containing(piece: str) -> Test:
-    return lambda value: value.__class__ is str and piece in value
-
-
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
     inner, text = _single(where, operand)
     if inner != "equals-ignore-case":
@@ -324,7 +320,11 @@ def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
 def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
     text = _text(where, "wildcard", operand)
     words = f"like {quoted(text)}"
-    match _pieces(where, text):
+    try:
+        pieces = read_wildcard(text)
+    except ValueError as error:
+        refuse(where, f"wildcard {quoted(text)} {error}")
+    match pieces:
         case [whole]:
             return frozenset({whole}), words
         case [start, ""]:
@@ -332,67 +332,9 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case ["", end]:
             return _ending(end), words
         case ["", piece, ""]:
-            return _containing(piece), words
-        case pieces:
-            return _like(pieces), words
-
-
-def _like(pieces: list[str]) -> Test:
-    first, *middle, last = pieces
-    shortest = len(first) + len(last)
-    return lambda value: (
-        value.__class__ is str
-        and len(value) >= shortest
-        and value.startswith(first)
-        and value.endswith(last)
-        and holds_in_order(value, middle, len(first), len(value) - len(last))
-    )
-
-
-def holds_in_order(
-    value: str,
-    pieces: list[str],
-    start: int,
-    end: int,
-    find: Callable[[str, str, int, int], int] = str.find,
-) -> bool:
-    """Whether the pieces stand in value[start:end] one after the other.
-
-    Each search begins where the last one ended, and the leftmost place is always good
-    enough, so nothing is looked at twice: one search a piece, over spans that together
-    are no longer than the value. `str.find` makes a bounded number of comparisons a
-    character: a few above 30,000 characters (two-way search, since Python 3.10), at most
-    100 below, and for texts under 2,500 characters at most the length of the piece.
-    """
-    for piece in pieces:
-        start = find(value, piece, start, end)
-        if start < 0:
-            return False
-        start += len(piece)
-    return True
-
-
-def _pieces(where: str, text: str) -> list[str]:
-    """The literal text between the stars; `\\*` is a star and `\\\\` a backslash."""
-    pieces = [""]
-    escaped = False
-    for at, one in enumerate(text):
-        if escaped:
-            if one not in "*\\":
-                break
-            pieces[-1] += one
-            escaped = False
-        elif one == "\\":
-            escaped = True
-        elif one == "*":
-            if text[at + 1 : at + 2] == "*":
-                refuse(where, f"wildcard {quoted(text)} has two stars in a row; one is enough")
-            pieces.append("")
-        else:
-            pieces[-1] += one
-    if escaped:
-        refuse(where, f"wildcard {quoted(text)}: a backslash stands before * or \\ only")
-    return pieces
+            return (lambda value: value.__class__ is str and piece in value), words
+        case _:
+            return (lambda value: value.__class__ is str and like(value, pieces)), words
 
 
 # Everything but
@@ -445,12 +387,12 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
 def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
     text = _text(where, "cidr", operand)
     host, slash, bits = text.partition("/")
-    found = _address(host)
+    found = read_address(host)
     if not slash or not found or not (bits.isascii() and bits.removeprefix("+").isdigit()):
         refuse(
             where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
         )
-    width = 32 if found < _IPV6 else 128
+    width = 32 if found < IPV6 else 128
     if int(bits) >= width:
         refuse(
             where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
@@ -459,52 +401,16 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
     network = found >> shift
 
     def test(value: Any) -> bool:
-        address = _address(value) if value.__class__ is str else None
+        address = read_address(value) if value.__class__ is str else None
         return address is not None and address >> shift == network
 
     return test, f"an address in {text}"
 
 
-def _same_address(text: str) -> Test:
-    wanted = _address(text)
-    return lambda value: value.__class__ is str and _address(value) == wanted
+def _sameread_address(text: str) -> Test:
+    wanted = read_address(text)
+    return lambda value: value.__class__ is str and read_address(value) == wanted
 
-
-# Added to an address, so that no network of one version holds an address of the other.
-_IPV4: Final = 4 << 32
-_IPV6: Final = 6 << 128
-
-# The longest way to write an address; anything longer is not one, and is not kept.
-_LONGEST_ADDRESS: Final = 39
-
-
-def _address(text: str) -> int | None:
-    """The address as a number, or None. IPv4 inside IPv6 is IPv4; octets are decimal."""
-    return _parsed_address(text) if len(text) <= _LONGEST_ADDRESS else None
-
-
-# Many rules ask about the address of one letter.
-@lru_cache(maxsize=256)
-def _parsed_address(text: str) -> int | None:
-    if ":" not in text:
-        octets = text.split(".")
-        if len(octets) != 4 or not all(one.isascii() and one.isdigit() for one in octets):
-            return None
-        numbers = [int(one) for one in octets]
-        if max(numbers) > 255:
-            return None
-        return _IPV4 | int.from_bytes(bytes(numbers), "big")
-    if not _HEX_AND_COLON.issuperset(text):
-        return None
-    try:
-        address = IPv6Address(text)
-    except AddressValueError:
-        return None
-    inner = address.ipv4_mapped
-    return _IPV6 | int(address) if inner is None else _IPV4 | int(inner)
-
-
-_HEX_AND_COLON: Final = frozenset("0123456789abcdefABCDEF:")
 
 _OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
     "prefix": _prefix,

@@ -23,7 +23,16 @@ from deadletter.comparison import (
 from deadletter.leaves import Chain, Leaves, Outline
 from deadletter.readable import Unreadable, read_json
 
-__all__ = ["Field", "Finding", "Pattern", "PatternRefused", "compile_pattern", "holds"]
+__all__ = [
+    "Alternative",
+    "Field",
+    "Finding",
+    "Known",
+    "Pattern",
+    "PatternRefused",
+    "compile_pattern",
+    "holds",
+]
 
 # Levels of names. EventBridge states no limit; letters are not this deep.
 _MAX_DEPTH = 32
@@ -52,6 +61,7 @@ class Finding:
 
 
 Alternative = tuple[Field, ...]
+"""Fields that have to hold together, in the order of their names."""
 
 Known = dict[Field, bool | list[tuple[Chain, bool]]]
 """What has been found out about a document's fields, so that nothing is tried twice."""
@@ -61,8 +71,7 @@ Known = dict[Field, bool | list[tuple[Chain, bool]]]
 class Pattern:
     """A compiled pattern. It matches a document if all fields of one alternative hold.
 
-    There is one alternative, or one for each combination of `$or` branches. The fields of
-    an alternative stand in the order of their names.
+    There is one alternative, or one for each combination of `$or` branches.
     """
 
     alternatives: tuple[Alternative, ...]

@@ -18,10 +18,15 @@ from deadletter.room_worker import Opening, RoomWorker
 from deadletter.router import Router, RouterUnavailable
 from deadletter.run import Run, Stop
 from deadletter.settings import Mode, Pipeline
-from deadletter.waiting_room import RoomUnavailable, WaitingRoom
+from deadletter.waiting_room import SHARDS, RoomUnavailable, WaitingRoom
 
 EVER = 2.0**40
 """A due time (epoch seconds) that no letter's is later than."""
+
+
+QUIET_LANE = 86_400.0
+"""Seconds after which an open and empty lane is looked into no more: far longer than an
+index lags behind its table."""
 
 
 class LeaseUnavailable(Exception):
@@ -203,14 +208,25 @@ class Redriver:
         return f"looked at {len(verdicts)} letters, moved none"
 
     def _openings(self) -> list[Opening]:
-        """What may leave the waiting room now; the DLQ's own run sees to all of it."""
+        """Where letters may leave the waiting room now; the DLQ's own run sees to all of it."""
         if self._source_id != MAIN_DLQ:
             return []
         lanes = self._room.lanes()
-        asked = [lane for lane in lanes if lane != DUE and not lane.startswith("run:")]
+        asked = [one.name for one in lanes if not one.name.startswith((DUE, "run:"))]
         opened = set(self._router.open_lanes(asked)) if asked else set()
         now = self._clock()
-        return [Opening(lane, EVER if lane in opened else now) for lane in lanes]
+        openings: list[Opening] = []
+        for lane in lanes:
+            until = EVER if lane.name in opened else now
+            found = [
+                Opening(lane.name, shard, until)
+                for shard in range(SHARDS)
+                if self._room.due(lane.name, shard, until, 1)
+            ]
+            openings += found
+            if until == EVER and not found and now - lane.touched > QUIET_LANE:
+                self._room.retire(lane)
+        return openings
 
     def _worker(self, run: Run, number: int) -> QueueWorker:
         return QueueWorker(

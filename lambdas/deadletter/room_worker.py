@@ -27,14 +27,15 @@ from deadletter.proof import Proof
 from deadletter.queue import Taken
 from deadletter.report import Count, Tally
 from deadletter.run import Run, Stop
-from deadletter.waiting_room import SHARDS, Seat, WaitingRoom
+from deadletter.waiting_room import Seat, WaitingRoom
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lane from which letters go whose wait ends at or before `until` (epoch seconds)."""
+    """A shard of a lane from which letters go that are due at or before `until`."""
 
     lane: str
+    shard: int
     until: float
 
 
@@ -63,17 +64,16 @@ class RoomWorker:
     def work(self, openings: Sequence[Opening]) -> None:
         """Let out what may go; raises Stop, and RoomUnavailable and its like."""
         for opening in openings:
-            for shard in range(SHARDS):
-                self._empty_shard(opening, shard)
+            self._empty_shard(opening)
 
-    def _empty_shard(self, opening: Opening, shard: int) -> None:
+    def _empty_shard(self, opening: Opening) -> None:
         slot: Slot | None = None
         seen: set[str] = set()
-        while seats := self._seats(opening, shard, seen):
+        while seats := self._seats(opening, seen):
             intents = self._journal.read()
             plans = [Plan(key_of(one.copy), OUT_OF_ROOM, 0) for one in seats]
             try:
-                slot = slot or self._claim(f"{ROOM}:{opening.lane}:{shard}", intents)
+                slot = slot or self._claim(f"{ROOM}:{opening.lane}:{opening.shard}", intents)
                 if slot is None:
                     return
                 slot.intend(plans, self._run.locked_until)
@@ -100,9 +100,9 @@ class RoomWorker:
         if slot is not None:
             slot.close()
 
-    def _seats(self, opening: Opening, shard: int, seen: set[str]) -> list[Seat]:
+    def _seats(self, opening: Opening, seen: set[str]) -> list[Seat]:
         """The next seats, each once a run: the index may still show what has gone."""
-        found = self._room.due(opening.lane, shard, opening.until, MAX_PLANS + len(seen))
+        found = self._room.due(opening.lane, opening.shard, opening.until, MAX_PLANS + len(seen))
         fresh = [one for one in found if one.copy not in seen][:MAX_PLANS]
         seen.update(one.copy for one in fresh)
         return fresh

@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from deadletter.comparison import Test, exact_key
 from deadletter.leaves import Leaves, Outline
-from deadletter.pattern import Field, Known, Pattern, holds
+from deadletter.pattern import Alternative, Field, Known, Pattern, holds
 
 K = TypeVar("K")
 
 # Candidates that share a value are few enough to try one by one up to here.
 _FEW = 4
 
-Entry = tuple[int, int, Any, tuple[Field, ...]]
+Entry = tuple[int, int, Any, Alternative]
 """Rank of the rule, a number of its own so that entries sort, the key, and one alternative."""
 
 

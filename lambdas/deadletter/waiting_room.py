@@ -50,6 +50,14 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane that has held letters, and when one was last put in (epoch seconds)."""
+
+    name: str
+    touched: float
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """The wait that a whole FIFO group shares."""
 
@@ -60,8 +68,11 @@ class Wait:
 class WaitingRoom(Protocol):
     """The waiting room of one pipeline. Raises RoomUnavailable when it cannot answer."""
 
-    def lanes(self) -> Sequence[str]:
-        """The lanes that have held letters lately."""
+    def lanes(self) -> Sequence[Lane]:
+        """The lanes that letters have been put into and that are not retired."""
+
+    def retire(self, lane: Lane) -> None:
+        """Look into a lane no more, unless a letter has been put into it since."""
 
     def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
         """Put letters in, twice is once; the proof of each copy that is now in the room.

@@ -6,11 +6,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from handlers.edge import settings, world
 
 from deadletter.aws.clients import clients
 from deadletter.aws.compose import dispatcher_for
 from deadletter.settings import webhook_from_json
+from handlers.edge import settings, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ["WEBHOOK"]))

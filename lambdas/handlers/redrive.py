@@ -5,11 +5,11 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from handlers.edge import settings, world
 
 from deadletter.aws.clients import clients
 from deadletter.aws.compose import redriver_for
 from deadletter.queue import MAIN_DLQ
+from handlers.edge import settings, world
 
 logger = Logger(service="redrive")
 metrics = Metrics(namespace="Deadletter")

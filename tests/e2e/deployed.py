@@ -53,9 +53,7 @@ class Deployed:
         return said
 
     def send(self, body: str, queue: str = "MainQueue", **options: Any) -> str:
-        answer = self.aws("sqs").send_message(
-            QueueUrl=self.url(queue), MessageBody=body, **options
-        )
+        answer = self.aws("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body, **options)
         return str(answer["MessageId"])
 
     def redrive(self, **event: Any) -> dict[str, Any]:
@@ -90,6 +88,10 @@ class Deployed:
         ).get("Messages"):
             for one in messages:
                 found[one["MessageId"]] = one
+        for one in found.values():
+            sqs.change_message_visibility(
+                QueueUrl=url, ReceiptHandle=one["ReceiptHandle"], VisibilityTimeout=0
+            )
         return [one for one in found.values() if marker in one["Body"]]
 
     def stamp_of(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,13 +136,19 @@ class Deployed:
 
     def waiting(self) -> list[dict[str, Any]]:
         """The items of this pipeline's letters in the waiting room."""
-        pages = self.aws("dynamodb").get_paginator("scan").paginate(
-            TableName=self.outputs["LettersTableName"],
-            FilterExpression="attribute_exists(#copy)",
-            ExpressionAttributeNames={"#copy": "copy"},
+        pages = (
+            self.aws("dynamodb")
+            .get_paginator("scan")
+            .paginate(
+                TableName=self.outputs["LettersTableName"],
+                FilterExpression="attribute_exists(#copy)",
+                ExpressionAttributeNames={"#copy": "copy"},
+            )
         )
         return [
-            item for page in pages for item in page["Items"]
+            item
+            for page in pages
+            for item in page["Items"]
             if item["pk"]["S"].startswith(f"{self.name}#")
         ]
 
@@ -153,5 +161,9 @@ class Deployed:
         environment = {**self.sandbox.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": "lambdas"}
         return subprocess.run(
             [sys.executable, "-m", "console", *words],
-            cwd=ROOT, env=environment, text=True, capture_output=True, check=True,
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            capture_output=True,
+            check=True,
         )

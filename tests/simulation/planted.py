@@ -363,5 +363,3 @@ def _() -> Iterator[None]:
     fresh = make(judgement.delayed)
     with patch.object(judgement, "JUDGEMENTS", (*judgement.JUDGEMENTS[:-1], fresh)):
         yield
-
-

@@ -23,7 +23,6 @@ from deadletter.settings import Pipeline, Policy
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import (
     CIRCUITS,
-    REDRIVER,
     RULES,
     START,
     Stage,
@@ -34,7 +33,10 @@ from tests.simulation.stage import (
 from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
 
 ATTEMPTS = 3
-KINDS = ("good", "good", "flaky", "flaky", "poison", "malformed", "ten", "badten", "large", "tenantb", "forged")
+KINDS = (
+    *("good", "good", "flaky", "flaky", "poison", "malformed"),
+    *("ten", "badten", "large", "tenantb", "forged"),
+)
 """What producers send: a flaky message fails in its first two lives, poison in all of them."""
 
 
@@ -282,15 +284,11 @@ class Simulation:
             works = uid.startswith(("good", "large", "ten", "tenantb", "forged")) and life > 0
             if works or (uid.startswith("flaky") and life > 1):
                 self.witness.processed(uid)
-                sqs.delete_message(
-                    QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"]
-                )
+                sqs.delete_message(QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"])
 
     def _operator(self) -> Callable[[], None]:
         random = Random(self._random.random())
-        deeds = (
-            self._edit_rules, self._flip_circuit, self._resend, self._revive, self._show_twice
-        )
+        deeds = (self._edit_rules, self._flip_circuit, self._resend, self._revive, self._show_twice)
 
         def act() -> None:
             for _ in range(4):
@@ -333,9 +331,7 @@ class Simulation:
                 }
             message_id = stage.put(message["Body"], **options)
             self.witness.produced(uid, message_id, message["Body"], {})
-            stage.sqs.delete_message(
-                QueueUrl=stage.parking, ReceiptHandle=message["ReceiptHandle"]
-            )
+            stage.sqs.delete_message(QueueUrl=stage.parking, ReceiptHandle=message["ReceiptHandle"])
 
     def _revive(self, random: Random) -> None:
         """SQS brings back a message that was deleted from the DLQ."""

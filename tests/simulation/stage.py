@@ -107,7 +107,9 @@ class Stage:
         self.dedicated = create("orders-slow", MessageRetentionPeriod=two_weeks)
         policy = {"deadLetterTargetArn": self.arn(self.dlq), "maxReceiveCount": 1}
         self.main = create(
-            "orders", RedrivePolicy=json.dumps(policy), VisibilityTimeout="30",
+            "orders",
+            RedrivePolicy=json.dumps(policy),
+            VisibilityTimeout="30",
             MessageRetentionPeriod=str(4 * 86_400),
         )
         self.wiring = Wiring(

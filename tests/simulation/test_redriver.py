@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -276,8 +277,9 @@ def test_a_letter_of_another_pipelines_queue_stays(stage: Stage) -> None:
     other = stage.sqs.create_queue(
         QueueName="other",
         Attributes={
-            "RedrivePolicy": '{"deadLetterTargetArn": "%s", "maxReceiveCount": 1}'
-            % stage.arn(stage.dlq),
+            "RedrivePolicy": json.dumps(
+                {"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 1}
+            ),
             "VisibilityTimeout": "1",
         },
     )["QueueUrl"]
@@ -458,3 +460,31 @@ def test_a_fifo_letter_that_comes_later_queues_up_behind_its_waiting_group() -> 
     stage.clock.pass_by(3_601)
     stage.run()
     assert numbers(stage, stage.main) == ['{"n": 0}', '{"n": 1}']
+
+
+def test_a_run_is_idle_again_when_the_waiting_room_has_nothing_due(stage: Stage) -> None:
+    changed(stage, policy=slow_policy(3_600))
+    stage.put()
+    stage.fail()
+    stage.run()
+    began = stage.clock()
+    assert stage.run().stopped == "nothing to do"
+    assert stage.clock() - began <= 2
+
+
+def test_a_lane_that_has_long_been_empty_is_looked_into_no_more(stage: Stage) -> None:
+    stage.add_rule("wait", tenantId="a", action="HOLD")
+    stage.put()
+    stage.fail()
+    stage.run()
+    stage.dynamodb.delete_item(
+        TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "wait"}}
+    )
+    stage.clock.pass_by(10)
+    assert stage.run().decisions == {"REDRIVE": 1}
+    lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
+    assert len(lanes) == 1
+    stage.clock.pass_by(90_000)
+    stage.run()
+    lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
+    assert lanes == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -46,9 +47,16 @@ def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_caught_within_a_thousand_schedules(name: str) -> None:
-    with BUGS[name](), pytest.raises(Broken):
-        for run in schedules(1_000):
-            run()
+    with BUGS[name]():
+        assert any(is_broken(run) for run in schedules(1_000))
+
+
+def is_broken(run: Callable[[], object]) -> bool:
+    try:
+        run()
+    except Broken:
+        return True
+    return False
 
 
 def test_the_same_seed_gives_the_same_log() -> None:

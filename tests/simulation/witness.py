@@ -165,6 +165,7 @@ class Witness:
                 raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
             if earlier.process is not process and key_of(copy) not in self.suspected:
                 raise Broken(f"{process.name} sends {uid} again and does not know it")
+
     def _held(self, process: Process, entry: Entry) -> Held | None:
         """The copy that an entry continues, as the process took it last."""
         candidates: list[Held] = process.holds.get(uid_of(entry["MessageBody"]), [])
@@ -289,9 +290,7 @@ class Witness:
             raise Broken(f"{process.name} sends {held.copy} after a later one of its group")
         self._last_of_group[group] = held.sequence
 
-    def _redriven(
-        self, process: Process, uid: str, entry: Mapping[str, Any], carried: int
-    ) -> None:
+    def _redriven(self, process: Process, uid: str, entry: Mapping[str, Any], carried: int) -> None:
         attribute = entry["MessageAttributes"].get(stamps.NAME)
         if attribute is None:
             return

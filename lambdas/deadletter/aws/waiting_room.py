@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from deadletter import stamp as stamps
-from deadletter.aws.answers import AWS_ERRORS
-from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts
+from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
 from deadletter.decision import Hold
 from deadletter.letter import NotALetter, encoded, from_json, to_json
 from deadletter.proof import Proof
@@ -20,6 +20,7 @@ from deadletter.waiting_room import (
     INLINE_BYTES,
     SHARDS,
     Admission,
+    Lane,
     RoomUnavailable,
     Seat,
     Wait,
@@ -62,12 +63,24 @@ class DynamoDBWaitingRoom:
         self._clock = clock
         self._registered: set[str] = set()
 
-    def lanes(self) -> Sequence[str]:
+    def lanes(self) -> Sequence[Lane]:
         try:
             items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
         except _ERRORS as error:
             raise RoomUnavailable from error
-        return [item[SORT] for item in items]
+        return [Lane(item[SORT], float(item["touched"])) for item in items]
+
+    def retire(self, lane: Lane) -> None:
+        try:
+            self._table.client.delete_item(
+                TableName=self._table.name,
+                Key=stored({PARTITION: f"{self._pipeline}#lanes", SORT: lane.name}),
+                ConditionExpression="touched = :touched",
+                ExpressionAttributeValues=stored({":touched": int(lane.touched)}),
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise RoomUnavailable from error
 
     def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
         try:

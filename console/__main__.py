@@ -1,0 +1,5 @@
+"""`python -m console` is `dlq` from a checkout."""
+
+from console.main import main
+
+main()

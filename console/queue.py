@@ -1,0 +1,35 @@
+"""How many messages a queue holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The messages in a queue, as SQS estimates them."""
+
+    visible: Annotated[int, "waiting to be received"]
+    in_flight: Annotated[int, "received by somebody and not deleted yet"]
+    delayed: Annotated[int, "sent with a delay that is not over"]
+
+
+def depth(sqs: SQSClient, url: str) -> Depth:
+    """The depth of the queue at this URL."""
+    found = sqs.get_queue_attributes(
+        QueueUrl=url,
+        AttributeNames=[
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed",
+        ],
+    )["Attributes"]
+    return Depth(
+        int(found["ApproximateNumberOfMessages"]),
+        int(found["ApproximateNumberOfMessagesNotVisible"]),
+        int(found["ApproximateNumberOfMessagesDelayed"]),
+    )

@@ -1,0 +1,10 @@
+"""An AWS of one's own, for development: an emulator with the real app deployed into it.
+
+- server: the emulator, started and stopped
+- deploy: the CDK app, deployed into it by the real CDK CLI
+- queue_metrics: the AWS/SQS metrics that the emulator does not publish
+- emulator: the emulator's own process, and what it is corrected in
+- alarms: how CloudWatch judges an alarm
+- emf: metrics embedded in log lines
+- certificate: localhost over TLS
+"""

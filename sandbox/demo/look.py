@@ -1,0 +1,52 @@
+"""One look at everything that goes on: where the letters are, what was decided, who answers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.demo.pipeline import Pipeline, Seated
+from sandbox.demo.receiver import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen *at* seconds after the watch began; *reports* has one of each run so far."""
+
+    at: float
+    dlq: int = 0
+    main: int = 0
+    parked: int = 0
+    seated: Sequence[Seated] = ()
+    visits: Sequence[Visit] = ()
+    reports: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def on_its_way(self) -> int:
+        """Letters and messages that have not come to an end yet."""
+        return self.dlq + self.main + len(self.seated)
+
+    @property
+    def settled(self) -> int:
+        """Events that have; one that is both delivered and parked counts as two."""
+        return len({one.digest for one in self.visits if one.accepted}) + self.parked
+
+    @property
+    def decisions(self) -> Mapping[str, int]:
+        """The decisions of all runs by name: REDRIVE, HOLD, PARK:QUARANTINED, …"""
+        total: Counter[str] = Counter()
+        for report in self.reports:
+            total.update(report["decisions"])
+        return dict(sorted(total.items()))
+
+    def answers(self, tenant: str) -> Mapping[int, int]:
+        """How often the tenant's endpoint answered with each status."""
+        return Counter(one.status for one in self.visits if one.tenant == tenant)
+
+
+def look(pipeline: Pipeline, visits: Sequence[Visit], at: float) -> Look:
+    # What comes out of one place goes into another: whoever looks from the end of the
+    # way to its beginning misses a letter that moves on meanwhile, and this does not.
+    seated = pipeline.seated()
+    dlq, main, parked = pipeline.depths()
+    return Look(at, dlq, main, parked, seated, visits, pipeline.reports())

@@ -1,0 +1,196 @@
+"""The deployed pipeline, as its producer and its on-call engineer reach it: over AWS's APIs."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter import stamp
+from deadletter.aws.compose import KEEP_SECONDS
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.letter import Attribute, Letter, from_api, utf8
+from deadletter.webhook import DEFAULT_ENDPOINT
+from sandbox.demo.events import Event, batches, digest
+from sandbox.demo.reconcile import Parked
+from sandbox.server import Sandbox
+
+APP = "deadletter"
+
+# The id of the parking queue that every pipeline has.
+DEFAULT_PARKING = "default"
+
+# Longer than a look at the whole parking lot takes, so that no letter is seen twice.
+HIDDEN_SECONDS = 300
+
+# A poll this long asks all of SQS's servers.
+POLL_SECONDS = 1
+
+
+class NotSent(Exception):
+    """SQS refused an event; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """A letter in the waiting room: its first MessageId, and whether its body lies in S3."""
+
+    origin: str
+    in_bucket: bool
+
+
+class Pipeline:
+    """One pipeline of the app in *sandbox*, found by its parameters as `dlq` finds it."""
+
+    def __init__(self, sandbox: Sandbox, name: str) -> None:
+        self._sandbox = sandbox
+        self._name = name
+        self._sqs, self._s3 = sandbox.client("sqs"), sandbox.client("s3")
+        self._dynamodb, self._logs = sandbox.client("dynamodb"), sandbox.client("logs")
+        self._lambda = sandbox.client("lambda")
+        ssm = sandbox.client("ssm")
+
+        def read(parameter: str) -> Mapping[str, Any]:
+            value: Mapping[str, Any] = json.loads(
+                ssm.get_parameter(Name=f"/{APP}/{parameter}")["Parameter"]["Value"]
+            )
+            return value
+
+        self._app, own = read("app"), read(f"pipelines/{name}")
+        self._own = {**own, "parking_url": own["parking"][DEFAULT_PARKING]}
+
+    def register(self, tenant: str, url: str) -> None:
+        """Say where a tenant wants its events."""
+        self._put("endpoints_table", {"tenant": tenant, "endpoint": DEFAULT_ENDPOINT, "url": url})
+
+    def add_rule(self, rule_id: str, **columns: str) -> None:
+        """Type a rule into the rules table, as raw attributes."""
+        self._put("rules_table", {"pipeline": self._name, "rule_id": rule_id, **columns})
+
+    def remove_rule(self, rule_id: str) -> None:
+        key = {"pipeline": {"S": self._name}, "rule_id": {"S": rule_id}}
+        self._dynamodb.delete_item(TableName=self._app["rules_table"], Key=key)
+
+    def send(self, events: Sequence[Event]) -> Mapping[str, str]:
+        """Send *events* to the main queue and return the id of each by its MessageId.
+
+        Raises NotSent.
+        """
+        sent: dict[str, str] = {}
+        for batch in batches(events):
+            answer = self._sqs.send_message_batch(
+                QueueUrl=self._own["main_url"],
+                Entries=[
+                    {
+                        "Id": event.event_id,
+                        "MessageBody": event.body,
+                        "MessageAttributes": {
+                            name: _to_api(one) for name, one in event.attributes.items()
+                        },
+                    }
+                    for event in batch
+                ],
+            )
+            for failure in answer.get("Failed", []):
+                raise NotSent(f"{failure['Id']}: {failure['Code']}")
+            sent |= {one["MessageId"]: one["Id"] for one in answer["Successful"]}
+        return sent
+
+    def start_run(self) -> None:
+        """Start a run of the redriver, as the schedule does: it is not waited for."""
+        self._lambda.invoke(
+            FunctionName=self._own["redrive_function"], InvocationType="Event", Payload=b"{}"
+        )
+
+    def reports(self) -> list[Mapping[str, Any]]:
+        """Read the report of every run so far, the schedule's too, from the function's log."""
+        pages = self._logs.get_paginator("filter_log_events").paginate(
+            logGroupName=f"/aws/lambda/{self._own['redrive_function']}",
+            filterPattern='"run ended"',
+        )
+        return [
+            json.loads(event["message"])["report"] for page in pages for event in page["events"]
+        ]
+
+    def depths(self) -> tuple[int, int, int]:
+        """Count what is in DLQ, main queue and parking lot: visible, in flight and delayed."""
+        dlq, main, parking = (
+            sum(self._depth(self._own[queue])) for queue in ("dlq_url", "main_url", "parking_url")
+        )
+        return dlq, main, parking
+
+    def seated(self) -> list[Seated]:
+        """Look into the waiting room."""
+        pages = self._dynamodb.get_paginator("scan").paginate(
+            TableName=self._app["letters_table"], FilterExpression="attribute_exists(lane)"
+        )
+        return [self._seated(item) for page in pages for item in page["Items"]]
+
+    def parked(self) -> list[Parked]:
+        """Read the whole parking lot and delete nothing of it."""
+        url = self._own["parking_url"]
+        letters: list[Letter] = []
+        while True:
+            messages = self._sqs.receive_message(
+                QueueUrl=url,
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=HIDDEN_SECONDS,
+                WaitTimeSeconds=POLL_SECONDS,
+                MessageAttributeNames=["All"],
+                MessageSystemAttributeNames=["All"],
+            ).get("Messages", [])
+            letters += map(from_api, messages)
+            if messages:
+                continue
+            visible, _seen, delayed = self._depth(url)
+            # A letter without room for the Redrive attribute is kept back for a few
+            # seconds, in a parking lot too.
+            if not visible + delayed:
+                return self._with_reasons(letters)
+
+    def on_its_way(self) -> list[str]:
+        """Digests of the bodies in the main queue and the DLQ, looked at without receiving."""
+        names = [self._own[url].rsplit("/", 1)[-1] for url in ("main_url", "dlq_url")]
+        queues = self._sandbox.queues()
+        return [digest(utf8(message["Body"])) for name in names for message in queues[name]]
+
+    def _put(self, table: str, columns: Mapping[str, str]) -> None:
+        item = {name: {"S": value} for name, value in columns.items()}
+        self._dynamodb.put_item(TableName=self._app[table], Item=item)
+
+    def _depth(self, url: str) -> tuple[int, int, int]:
+        """Messages that are visible, in flight, delayed."""
+        kinds = ("", "NotVisible", "Delayed")
+        names = [f"ApproximateNumberOfMessages{kind}" for kind in kinds]
+        answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        visible, in_flight, delayed = (int(answer["Attributes"][name]) for name in names)
+        return visible, in_flight, delayed
+
+    def _seated(self, item: Mapping[str, Any]) -> Seated:
+        mark = stamp.parse(item["stamp"]["S"])
+        assert mark is not None
+        if "object" in item:
+            self._s3.head_object(Bucket=self._app["letters_bucket"], Key=item["object"]["S"])
+        return Seated(mark.origin, in_bucket="object" in item)
+
+    def _with_reasons(self, letters: Iterable[Letter]) -> list[Parked]:
+        """Read why each letter was parked: off the letter, else out of the ledger."""
+        letters = list(letters)
+        ledger = DynamoDBLedger(
+            self._dynamodb, self._app["letters_table"], self._name, time.time, KEEP_SECONDS
+        )
+        rows = ledger.rows([one.message_id for one in letters if stamp.NAME not in one.attributes])
+        parked = []
+        for letter in letters:
+            attributes = dict(letter.attributes)
+            own = attributes.pop(stamp.NAME, None)
+            row = rows.get(letter.message_id)
+            mark = stamp.parse(own.value) if own else row and row.stamp
+            reason = (mark and mark.reason) or "unknown"
+            parked.append(Parked(digest(utf8(letter.body)), reason, attributes))
+        return parked
+
+
+def _to_api(attribute: Attribute) -> dict[str, Any]:
+    kind = "BinaryValue" if isinstance(attribute.value, bytes) else "StringValue"
+    return {"DataType": attribute.data_type, kind: attribute.value}

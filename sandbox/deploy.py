@@ -1,0 +1,119 @@
+"""The real app, put into the sandbox by the real CDK CLI.
+
+The CLI is the pinned one in node_modules. It and the app see the sandbox's
+endpoint and credentials, and none of the developer's.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
+
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+
+# What the sandbox always says: nothing in it is to be kept.
+CONTEXT = {"ephemeral": "true"}
+
+# Outputs by stack and name.
+Outputs = Mapping[str, Mapping[str, str]]
+
+TAIL_LINES = 40
+
+
+class DeployError(Exception):
+    """The CDK CLI failed; the message ends with its last lines."""
+
+
+def deploy(
+    sandbox: Sandbox,
+    *,
+    context: Mapping[str, str],
+    app: Path = ROOT / "app.py",
+    show: Callable[[str], None] = lambda _: None,
+) -> Outputs:
+    """Bootstrap the sandbox, deploy every stack of *app* and return their outputs.
+
+    *context* goes over that of the app's cdk.json (``--context key=value``).
+    *show* is given each line of progress; ``deploy.log`` in the sandbox's folder keeps them.
+    Raises DeployError.
+    """
+    folder = sandbox.folder.absolute()
+    outputs = folder / "outputs.json"
+    # Away from the app: beside its cdk.json the CLI would synthesize it only to bootstrap.
+    bootstrap = ["bootstrap", f"aws://{ACCOUNT}/{REGION}"]
+    everything = [
+        "deploy",
+        "--all",
+        f"--app={shlex.join([sys.executable, app.name])}",
+        f"--output={folder / 'cdk.out'}",
+        f"--outputs-file={outputs}",
+        "--require-approval=never",
+        "--progress=events",
+        *(f"--context={key}={value}" for key, value in {**CONTEXT, **context}.items()),
+    ]
+    environment = _environment(sandbox, folder)
+    with (folder / "deploy.log").open("w") as log:
+
+        def tell(line: str) -> None:
+            print(line, file=log)
+            show(line)
+
+        _run(bootstrap, cwd=folder, environment=environment, tell=tell)
+        _run(everything, cwd=app.parent, environment=environment, tell=tell)
+    deployed: Outputs = json.loads(outputs.read_text())
+    return deployed
+
+
+def _run(
+    arguments: list[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> None:
+    lines: list[str] = []
+    with subprocess.Popen(
+        # --ci: no cursor movements, no questions.
+        [str(CDK), "--ci", "--no-color", "--no-notices", *arguments],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as cli:
+        assert cli.stdout is not None
+        try:
+            for line in cli.stdout:
+                lines.append(line.rstrip())
+                tell(lines[-1])
+        except BaseException:
+            # Leaving would first wait for a deployment that nobody wants any more.
+            cli.kill()
+            raise
+    if cli.returncode != 0:
+        tail = "\n".join(lines[-TAIL_LINES:])
+        raise DeployError(f"cdk {arguments[0]} ended with status {cli.returncode}:\n{tail}")
+
+
+def _environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
+    """Say what the CLI and the app see: the shell's environment, but this AWS."""
+    shell = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    return {
+        **shell,
+        **sandbox.environment,
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+        "CDK_HOME": str(folder / "cdk-home"),
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_DISABLE_VERSION_CHECK": "1",
+        # Node 20 does all we need and is what many have; the CLI, the app and the
+        # SDK would each say that it is old.
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+        "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
+    }

@@ -1,0 +1,193 @@
+"""The emulator's own process: MiniStack behind Hypercorn, on a socket it inherits.
+
+`sandbox.server` starts it as ``python -m sandbox.emulator FD [CERTIFICATE KEY]``.
+It ends, with the worker processes of its Lambda functions, as soon as its
+standard input closes: whatever befalls the process that started it, nothing is
+left behind.
+
+MiniStack is corrected where it would show a wrong picture of this app: alarms
+look at their own dimensions and at missing data, metrics embedded in log lines
+become metrics, an invocation counts in AWS/Lambda however it came about, a batch
+to SQS needs the permission that IAM knows, a message names its sender, and an
+invocation of more than 6 MB is refused. This reaches into MiniStack's private
+names, so read this file again before pinning another version of it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
+from ministack import app as ministack
+from ministack.core import iam_actions, iam_evaluator
+from ministack.services import cloudwatch, iam, lambda_svc, sqs
+
+from sandbox import alarms, emf
+
+# Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
+MAX_INVOCATION_BYTES = 6 * 1024 * 1024
+
+
+def judge_alarms_by_their_own_metric() -> None:
+    """Put `alarms.judge` in the place of MiniStack's evaluation."""
+
+    def evaluate(alarm: dict[str, Any]) -> None:
+        if not alarm.get("MetricName"):
+            return  # metric math or a composite: left to MiniStack
+
+        def statistic(points: Sequence[alarms.Point]) -> float | None:
+            if not points:
+                return None
+            name = alarm.get("ExtendedStatistic") or alarm["Statistic"]
+            value: float | None = cloudwatch._stat_value(
+                cloudwatch._calc_stats(points), name, points
+            )
+            return value
+
+        dimensions = {pair["Name"]: pair["Value"] for pair in alarm["Dimensions"]}
+        key = (alarm["Namespace"], alarm["MetricName"], cloudwatch._dims_key(dimensions))
+        now = time.time()
+        old = alarm["StateValue"]
+        new = alarms.judge(alarm, cloudwatch._metrics.get(key) or [], statistic=statistic, now=now)
+        if new is None or new == old:
+            return
+        reason = f"{alarm['ComparisonOperator']} {alarm['Threshold']}"
+        alarm |= {"StateValue": new, "StateReason": reason, "StateUpdatedTimestamp": int(now)}
+        cloudwatch._record_history(alarm["AlarmName"], old, new, reason)
+        cloudwatch._dispatch_alarm_actions(alarm, old, new, reason)
+        cloudwatch._evaluate_parent_alarms(alarm)
+
+    cloudwatch._evaluate_alarm = evaluate
+
+
+def count_every_invocation() -> None:
+    """Publish AWS/Lambda and embedded metrics wherever MiniStack writes a function's log."""
+    write_log, publish = lambda_svc._emit_lambda_logs, lambda_svc._emit_lambda_metrics
+
+    def observe(
+        function: dict[str, Any],
+        request_id: str,
+        log: str,
+        error: bool,
+        duration_ms: int,
+        **source: Any,
+    ) -> None:
+        write_log(function, request_id, log, error, duration_ms, **source)
+        name = (function.get("config") or function)["FunctionName"]
+        publish(name, duration_ms, error=error, throttle=False)
+        for point in emf.datapoints(log):
+            cloudwatch.record_metric(
+                point.namespace, point.name, point.value, point.unit, dict(point.dimensions)
+            )
+
+    lambda_svc._emit_lambda_logs = observe
+    # MiniStack calls this for the Invoke API, and for nothing else; counted above.
+    lambda_svc._emit_lambda_metrics = lambda *_, **__: None
+
+
+def permit_batches_as_iam_does() -> None:
+    """Let sqs:SendMessage permit SendMessageBatch, and so on: IAM knows no batch actions."""
+    named = iam_actions.extract_iam_action
+
+    def rename(*request: Any) -> str | None:
+        action: str | None = named(*request)
+        return action.removesuffix("Batch") if action and action.startswith("sqs:") else action
+
+    iam_actions.extract_iam_action = rename
+
+
+def name_the_sender() -> None:
+    """Put into SenderId who sent: for a function its role's unique id and the session.
+
+    MiniStack puts the account there, and again when a mapping delivers.
+    """
+    compose, deliver = sqs._build_send_sys_attrs, lambda_svc._dispatch_esm_batch
+
+    def compose_with_sender(now: float, given: Any) -> dict[str, Any]:
+        attributes: dict[str, Any] = compose(now, given)
+        caller = iam_evaluator.caller_arn().split(":")[5].split("/")
+        if caller[0] == "assumed-role":
+            _, role, session = caller
+            attributes["SenderId"] = f"{iam._roles[role]['RoleId']}:{session}"
+        return attributes
+
+    def deliver_with_sender(
+        mapping: str, run: Any, record: Any, function: Any, event: Any, batch: Any, *queue: Any
+    ) -> None:
+        senders = {message["id"]: message["sys"]["SenderId"] for message in batch}
+        for one in event["Records"]:
+            one["attributes"]["SenderId"] = senders[one["messageId"]]
+        deliver(mapping, run, record, function, event, batch, *queue)
+
+    sqs._build_send_sys_attrs = compose_with_sender
+    lambda_svc._dispatch_esm_batch = deliver_with_sender
+
+
+async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    """Serve MiniStack, but refuse what Lambda refuses for its size."""
+    if scope["type"] == "http" and scope["path"].endswith("/invocations"):
+        size = int(dict(scope["headers"]).get(b"content-length", 0))
+        if size > MAX_INVOCATION_BYTES:
+            await _refuse_for_size(receive, send)
+            return
+    await ministack.app(scope, receive, send)
+
+
+async def _refuse_for_size(receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    # A client that is still sending would see a broken connection instead of an answer.
+    while (event := await receive())["type"] == "http.request" and event["more_body"]:
+        pass
+    limit = f"Request must be smaller than {MAX_INVOCATION_BYTES} bytes"
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 413,
+            "headers": [
+                (b"content-type", b"application/json"),
+                (b"x-amzn-errortype", b"RequestTooLargeException"),
+            ],
+            "trailers": False,
+        }
+    )
+    await send(
+        {
+            "type": "http.response.body",
+            "body": json.dumps({"Type": "User", "message": limit}).encode(),
+            "more_body": False,
+        }
+    )
+
+
+def end_with_parent() -> None:
+    """Wait until standard input closes, then end this whole process group."""
+    sys.stdin.buffer.read()
+    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
+
+
+def main(socket: str, *certificate_and_key: str) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    judge_alarms_by_their_own_metric()
+    count_every_invocation()
+    permit_batches_as_iam_does()
+    name_the_sender()
+    config = Config()
+    config.bind = [f"fd://{socket}"]
+    # Longer than botocore keeps a connection idle, so the client is first to close it.
+    config.keep_alive_timeout = 75
+    if certificate_and_key:
+        config.certfile, config.keyfile = certificate_and_key
+    asyncio.run(serve(app, config))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,222 @@
+"""An AWS on this machine: MiniStack in a process group of its own, gone when you leave.
+
+    with Sandbox(folder) as sandbox:
+        queues = sandbox.client("sqs")
+
+Nothing outside loopback can reach it, its state lies in a temporary folder, and
+its log is *folder*/emulator.log.
+
+Secure (the default): it speaks TLS only and enforces IAM, so what a function's
+role may not do fails as it would on AWS, and policies that demand TLS are met.
+The access key ``test`` is the account's root and may do everything. Not
+secure: plain HTTP, and everybody may do everything.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import boto3
+
+from sandbox import certificate
+
+ROOT = Path(__file__).parent.parent
+
+# MiniStack's own default; in the ARN of everything it makes.
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+
+# MiniStack takes this access key for the account's root, whatever the secret.
+ROOT_KEY = "test"
+
+# It answers after 0.3 s on an idle machine; a busy one may need far longer.
+READY_WITHIN_SECONDS = 60.0
+POLL_SECONDS = 0.05
+
+# The time that killed workers may take to be gone.
+GONE_WITHIN_SECONDS = 5.0
+
+TAIL_LINES = 30
+
+
+class SandboxError(Exception):
+    """The emulator did not come up, or is gone; the message ends with its last words."""
+
+
+class Sandbox:
+    """One emulator, from `start` to `stop`; use it as a context manager.
+
+    endpoint     its URL
+    environment  the variables that point any AWS client at it
+    """
+
+    def __init__(self, folder: Path, *, secure: bool = True) -> None:
+        self.folder = folder
+        self.log = folder / "emulator.log"
+        self.secure = secure
+        self.endpoint = ""
+        self.environment: Mapping[str, str] = {}
+        self._state: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._trust: ssl.SSLContext | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the emulator on a free port and wait until it answers.
+
+        Raises SandboxError if it ends, or does not answer within READY_WITHIN_SECONDS.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._state = Path(tempfile.mkdtemp(prefix="deadletter-sandbox-"))
+        # The emulator inherits the listening socket, so nobody can take the port in between.
+        with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
+            port = listener.getsockname()[1]
+            arguments, trust = [str(listener.fileno())], {}
+            environment = self._emulator_environment(self._state, port)
+            if self.secure:
+                issued = certificate.issue(self._state, now=datetime.now(UTC))
+                self._trust = ssl.create_default_context(cafile=issued.trust)
+                arguments += [str(issued.trust), str(issued.key)]
+                trust = dict.fromkeys(("AWS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"), str(issued.trust))
+                environment |= {
+                    "AUTH": "true",
+                    "USE_SSL": "1",
+                    "MINISTACK_SSL_CERT": str(issued.trust),
+                    "MINISTACK_SSL_KEY": str(issued.key),
+                    # The workers of Lambda functions inherit all this.
+                    **trust,
+                }
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sandbox.emulator", *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,
+            )
+        self.endpoint = f"{'https' if self.secure else 'http'}://127.0.0.1:{port}"
+        self.environment = {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": ROOT_KEY,
+            "AWS_SECRET_ACCESS_KEY": ROOT_KEY,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            **trust,
+        }
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """End the emulator and the workers of its functions, and forget its state."""
+        if self._process is not None:
+            # Nothing in it is worth an orderly end, and a killed group leaves no orphans.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
+        if self._state is not None:
+            # A worker writes on for a moment after it was killed.
+            deadline = time.monotonic() + GONE_WITHIN_SECONDS
+            while self._state.exists() and time.monotonic() < deadline:
+                shutil.rmtree(self._state, ignore_errors=True)
+            self._state = None
+
+    def client(self, service: str) -> Any:
+        """Make a boto3 client with root's credentials, whatever the environment says."""
+        session = boto3.Session(
+            aws_access_key_id=ROOT_KEY, aws_secret_access_key=ROOT_KEY, region_name=REGION
+        )
+        return session.client(
+            service,  # type: ignore[call-overload]  # any service; the stubs want a literal
+            endpoint_url=self.endpoint,
+            verify=self.environment.get("AWS_CA_BUNDLE"),
+        )
+
+    def queues(self) -> Mapping[str, list[dict[str, Any]]]:
+        """Look at the messages of every queue, by queue name, without receiving them."""
+        accounts = self._get("/_ministack/sqs/messages")["messages"]
+        by_url = accounts.get(ACCOUNT, {}).get(REGION, {})
+        return {url.rsplit("/", 1)[-1]: messages for url, messages in by_url.items()}
+
+    def log_tail(self) -> str:
+        """Return the last lines that the emulator wrote."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+
+    def _get(self, path: str) -> Any:
+        # Loopback only, so no proxy from the environment.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)
+        )
+        with opener.open(self.endpoint + path, timeout=10) as answer:
+            return json.load(answer)
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + READY_WITHIN_SECONDS
+        while True:
+            if (status := self._process.poll()) is not None:
+                raise SandboxError(f"the emulator ended with status {status}:\n{self.log_tail()}")
+            try:
+                self._get("/_ministack/health")
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise SandboxError(
+                        f"no answer from the emulator in {READY_WITHIN_SECONDS:.0f} s:\n"
+                        + self.log_tail()
+                    ) from None
+            time.sleep(POLL_SECONDS)
+
+    @staticmethod
+    def _emulator_environment(state: Path, port: int) -> dict[str, str]:
+        """Say what the emulator sees of this machine: as little as possible.
+
+        The workers of Lambda functions inherit it, and nothing of the
+        developer's own settings, credentials and proxies may change what they do.
+        """
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(state),
+            "TMPDIR": str(state),
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(port),
+            # The host in queue URLs; "localhost" may mean ::1, where nobody listens.
+            "MINISTACK_HOST": "127.0.0.1",
+            "MINISTACK_REGION": REGION,
+            "MINISTACK_ACCOUNT_ID": ACCOUNT,
+            "IOT_MTLS_ENABLED": "0",
+            "SFTP_ENABLED": "0",
+            # It would look for containers of other MiniStacks and end them.
+            "DOCKER_HOST": f"unix://{state}/no-docker",
+        }

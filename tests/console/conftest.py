@@ -1,0 +1,251 @@
+"""An app deployed into an AWS in memory, and `dlq` typed at it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+import pytest
+from moto import mock_aws
+from typer.testing import CliRunner, Result
+
+from console import aws, parked
+from console.main import app
+from deadletter import stamp
+from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.decision import Hold
+from deadletter.letter import Letter
+from deadletter.queue import MAIN_DLQ, Taken
+from deadletter.report import Report
+from deadletter.stamp import Stamp
+from deadletter.waiting_room import Admission
+
+REGION = "eu-west-1"
+ACCOUNT = "123456789012"  # moto's
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _service_models_are_read_once() -> Iterator[None]:
+    """Each `dlq` has its own boto3 session, which would parse megabytes of JSON anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = lru_cache(botocore.session.create_loader)
+        patch.setattr(botocore.session, "create_loader", once)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _a_clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees the developer's own profile, region, credentials or terminal."""
+    for name in (
+        "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL",
+        "DLQ_APP", "NO_COLOR", "FORCE_COLOR", "COLUMNS",
+    ):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setattr(parked, "POLL_SECONDS", 0)
+
+
+@dataclass
+class Cloud:
+    """What the tests put into AWS."""
+
+    sqs: Any
+    ssm: Any
+    dynamodb: Any
+    cloudwatch: Any
+    app: str = "deadletter"
+    urls: dict[str, str] = field(default_factory=dict)
+
+    def queue(self, name: str, **attributes: str) -> str:
+        url: str = self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        self.urls[name] = url
+        return url
+
+    def deploy(self, *pipelines: str, **settings: Any) -> None:
+        """The parameters, tables and queues that the stacks make."""
+        shared = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}
+        self.parameter(f"/{self.app}/app", json.dumps(shared))
+        if "letters" not in self.dynamodb.list_tables()["TableNames"]:
+            self._tables()
+        for name in pipelines:
+            self.pipeline(name, **settings)
+
+    def pipeline(
+        self,
+        name: str,
+        *,
+        parking: Sequence[str] = ("default",),
+        dedicated: Sequence[str] = (),
+        mode: str = "enforce",
+    ) -> None:
+        described = {
+            "main_url": self.queue(f"{name}-main"),
+            "dlq_url": self.queue(f"{name}-dlq"),
+            "parking": {key: self.queue(f"{name}-parking-{key}") for key in parking},
+            "dedicated": {key: self.queue(f"{name}-dlq-{key}") for key in dedicated},
+            "redrive_function": f"{name}-redrive",
+            "router_function": f"{name}-router",
+            "fifo": False,
+            "mode": mode,
+            "from_a_later_version": True,
+        }
+        self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))
+
+    def parameter(self, name: str, value: str) -> None:
+        self.ssm.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+
+    def put(self, table: str, item: Mapping[str, Any]) -> None:
+        self.dynamodb.put_item(TableName=table, Item=item)
+
+    def waiting(self, pipeline: str, lane: str, letters: int) -> None:
+        """Letters that the redriver put into a lane of the waiting room."""
+        room = DynamoDBWaitingRoom(
+            dynamodb=self.dynamodb,
+            table="letters",
+            s3=None,  # type: ignore[arg-type]  # small letters stay in DynamoDB
+            bucket="",
+            pipeline=pipeline,
+            fifo=False,
+            clock=lambda: 0.0,
+        )
+        taken = [
+            Taken(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
+            for number in range(letters)
+        ]
+        admitted = [Admission(one, Stamp("first-life"), Hold(lane, 1.0, "test")) for one in taken]
+        assert len(room.admit(admitted)) == letters
+
+    def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
+        """A run of the redriver that ended at `at`, epoch seconds."""
+        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, MAIN_DLQ, 1.0, 1.0)
+        bucket = lease.acquire("a run", at, at + 60)
+        assert bucket is not None
+        lease.give_back(
+            "a run", bucket, Report(pipeline, MAIN_DLQ, "the source is empty", counts), at
+        )
+
+    def park(
+        self, pipeline: str, reason: str | None, body: str = "{}", key: str = "default", **more: Any
+    ) -> str:
+        """A letter in a parking queue, stamped as the redriver stamps it."""
+        facts: dict[str, Any] = {
+            "origin": "first-life", "attempt": 3, "first_sent": 1_000, "sender": "AROA:us",
+            "decision": "PARK", "reason": reason, "because": f"it is {reason}", "at": 2,
+        } | more  # fmt: skip
+        attribute = stamp.attribute(Stamp(**facts))
+        carried = {"DataType": attribute.data_type, "StringValue": attribute.value}
+        sent = self.sqs.send_message(
+            QueueUrl=self.urls[f"{pipeline}-parking-{key}"],
+            MessageBody=body,
+            MessageAttributes={stamp.NAME: carried} if reason else {},
+        )
+        return str(sent["MessageId"])
+
+    def _tables(self) -> None:
+        def text(name: str) -> dict[str, str]:
+            return {"AttributeName": name, "AttributeType": "S"}
+
+        def key(*names: str) -> list[dict[str, str]]:
+            return [
+                {"AttributeName": name, "KeyType": kind}
+                for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+            ]
+
+        self.dynamodb.create_table(
+            TableName="letters",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[text("pk"), text("sk"), text("lane"),
+                                  {"AttributeName": "due", "AttributeType": "N"}],
+            KeySchema=key("pk", "sk"),
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": "lanes",
+                    "KeySchema": key("lane", "due"),
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            ],
+        )  # fmt: skip
+        self.dynamodb.create_table(
+            TableName="circuits",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[text("pipeline"), text("circuit_key")],
+            KeySchema=key("pipeline", "circuit_key"),
+        )
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    """An empty AWS account."""
+    with mock_aws():
+        session = boto3.Session(region_name=REGION)
+        yield Cloud(
+            session.client("sqs"),
+            session.client("ssm"),
+            session.client("dynamodb"),
+            session.client("cloudwatch"),
+        )
+
+
+Dlq = Callable[..., Result]
+
+
+@pytest.fixture
+def dlq() -> Dlq:
+    """Types a command line; `input` is what the person answers."""
+
+    def typed(*arguments: str, env: Mapping[str, str] | None = None, answers: str = "") -> Result:
+        return CliRunner().invoke(app, arguments, env=env, input=answers, prog_name="dlq")
+
+    return typed
+
+
+class FakeLambda:
+    """The redrive functions, as far as somebody who invokes them can see."""
+
+    def __init__(self, report: Any = None, *, function_error: str | None = None) -> None:
+        self.report = report
+        self.function_error = function_error
+        self.invoked: list[tuple[str, Any]] = []
+        self.raises: BaseException | None = None
+
+    def invoke(self, **request: Any) -> dict[str, Any]:
+        self.invoked.append((request["FunctionName"], json.loads(request["Payload"])))
+        if self.raises is not None:
+            raise self.raises
+        report = self.report if isinstance(self.report, bytes) else json.dumps(self.report).encode()
+        error = {"FunctionError": self.function_error} if self.function_error else {}
+        return {"StatusCode": 200, "Payload": io.BytesIO(report), **error}
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
+    """Stands in for Lambda behind the one factory that clients come from."""
+    fake = FakeLambda({})
+    real = aws.connect
+
+    def connect(profile: str | None, region: str | None) -> aws.Aws:
+        found = real(profile, region)
+        found.__dict__["lambda_"] = fake
+        return found
+
+    monkeypatch.setattr(aws, "connect", connect)
+    return fake
+
+
+@pytest.fixture
+def somebody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person sits at the terminal."""
+    monkeypatch.setattr("console.command.interactive", lambda: True)

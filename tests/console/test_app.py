@@ -1,0 +1,115 @@
+"""How `dlq` finds an app, and what it says when it can't."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from console import app, aws
+from console.problem import Exit, Problem
+
+
+def find(name: str = "deadletter") -> app.App:
+    return app.find(aws.connect(None, None), name)
+
+
+def test_thirty_pipelines_are_found_page_by_page(cloud: Any) -> None:
+    names = [f"pipeline-{number:02}" for number in range(30)]
+    cloud.deploy(*names)
+    assert [one.name for one in find().pipelines] == names
+
+
+def test_a_pipeline_is_as_its_parameter_says(cloud: Any) -> None:
+    cloud.deploy("orders", parking=["default", "legal"], dedicated=["tenant-a"])
+    (orders,) = find().pipelines
+    assert orders.dlq_url == cloud.urls["orders-dlq"]
+    assert orders.parking == {
+        "default": cloud.urls["orders-parking-default"],
+        "legal": cloud.urls["orders-parking-legal"],
+    }
+    assert orders.dedicated == {"tenant-a": cloud.urls["orders-dlq-tenant-a"]}
+    assert (orders.redrive_function, orders.mode) == ("orders-redrive", "enforce")
+
+
+def test_another_app_in_the_same_account_is_another_app(cloud: Any) -> None:
+    cloud.deploy("orders")
+    cloud.app = "deadletter-staging"
+    cloud.deploy("invoices")
+    assert [one.name for one in find().pipelines] == ["orders"]
+    assert [one.name for one in find("deadletter-staging").pipelines] == ["invoices"]
+
+
+def test_an_app_that_is_not_there_is_looked_for_in_a_named_account_and_region(
+    cloud: Any, dlq: Any
+) -> None:
+    done = dlq("status", "--app", "billing")
+    assert done.exit_code == Exit.ABSENT
+    assert done.output == (
+        "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
+        "/billing/app): check --app, --region and --profile.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["/deadletter", "a b", "", "../x"])
+def test_a_name_that_no_app_can_have_is_a_usage_error(name: str) -> None:
+    with pytest.raises(Problem) as refused:
+        find(name)
+    assert refused.value.exit_status == Exit.USAGE
+
+
+def test_an_unknown_pipeline_is_answered_with_those_there_are(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    done = dlq("status", "--pipeline", "order")
+    assert done.exit_code == Exit.ABSENT
+    assert done.output == (
+        "Error: App deadletter has no pipeline 'order': it has invoices, orders.\n"
+    )
+
+
+def test_of_several_pipelines_one_has_to_be_named(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    done = dlq("parked", "list")
+    assert done.exit_code == Exit.USAGE
+    assert "add --pipeline and one of invoices, orders." in done.stderr
+
+
+def test_an_app_without_pipelines_says_so(cloud: Any, dlq: Any) -> None:
+    cloud.deploy()
+    assert "No pipeline is deployed yet." in dlq("status").stdout
+    done = dlq("parked", "list")
+    assert done.exit_code == Exit.ABSENT
+    assert "has no pipeline yet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"dlq_url": None}, "dlq_url should be str"),
+        ({"parking": ["a"]}, "parking should be Mapping[str, str]"),
+        ({"fifo": "no"}, "fifo should be bool"),
+    ],
+)
+def test_a_parameter_that_is_not_understood_is_named(
+    cloud: Any, change: dict[str, Any], says: str
+) -> None:
+    cloud.deploy("orders")
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(cloud.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    cloud.parameter(name, json.dumps(described | change))
+    with pytest.raises(Problem) as refused:
+        find()
+    assert f"{name} is not what this dlq expects ({says})" in refused.value.says
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [("{}", "is missing"), ("[1]", "not a JSON object"), ("{", "not a JSON")]
+)
+def test_a_parameter_that_lacks_something_is_named(cloud: Any, value: str, says: str) -> None:
+    cloud.deploy("orders")
+    cloud.parameter("/deadletter/app", value)
+    with pytest.raises(Problem) as refused:
+        find()
+    assert says in refused.value.says
+    assert refused.value.exit_status == Exit.ABSENT

@@ -1,0 +1,223 @@
+"""The options that all commands share, and how a command ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore import exceptions
+
+from console import app, aws
+from console.problem import Exit
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_shared_options_may_stand_before_or_after_the_command(cloud: Any, dlq: Any) -> None:
+    cloud.app = "billing"
+    cloud.deploy("orders")
+    before = dlq("--app", "billing", "--json", "--query", "app", "status")
+    after = dlq("status", "--app", "billing", "--json", "--query", "app")
+    assert before.stdout == after.stdout == '"billing"\n'
+
+
+def test_of_an_option_given_twice_the_later_counts(cloud: Any, dlq: Any) -> None:
+    cloud.app = "billing"
+    cloud.deploy("orders")
+    done = dlq("--app", "another", "status", "--app", "billing", env={"DLQ_APP": "third"})
+    assert done.exit_code == Exit.DONE
+
+
+def test_the_app_is_named_by_dlq_app_if_not_by_an_option(cloud: Any, dlq: Any) -> None:
+    cloud.app = "billing"
+    cloud.deploy("orders")
+    assert dlq("status", env={"DLQ_APP": "billing"}).exit_code == Exit.DONE
+    assert dlq("status", env={"DLQ_APP": ""}).exit_code == Exit.ABSENT
+
+
+def test_the_region_option_beats_aws_region_which_beats_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text("[profile prod]\nregion = us-west-2\n")
+    assert aws.connect("prod", "ap-south-1").region == "ap-south-1"
+    assert aws.connect("prod", None).region == "eu-west-1"
+    monkeypatch.setenv("AWS_REGION", "")
+    assert aws.connect("prod", None).region == "us-west-2"
+
+
+def test_a_profile_beats_credentials_in_the_environment_only_if_it_is_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the AWS CLI."""
+    (tmp_path / "credentials").write_text(
+        "[prod]\naws_access_key_id = prods\naws_secret_access_key = secret\n"
+    )
+    assert _key(aws.connect("prod", None)) == "prods"
+    monkeypatch.setenv("AWS_PROFILE", "prod")
+    assert _key(aws.connect(None, None)) == "testing"
+
+
+def _key(found: aws.Aws) -> str:
+    return str(found._session.get_credentials().access_key)  # type: ignore[union-attr]
+
+
+def test_a_run_is_never_started_twice_by_the_sdk() -> None:
+    config: Any = aws.connect(None, None).lambda_.meta.config
+    assert config.retries == {"total_max_attempts": 1, "mode": "legacy"}
+    assert config.read_timeout > 900
+
+
+def test_query_implies_json_and_cuts_it(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    assert json.loads(dlq("status", "--query", "pipelines[].name").stdout) == ["invoices", "orders"]
+
+
+def test_a_bad_query_is_refused_before_anything_is_done(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    done = dlq("redrive", "now", "--yes", "--query", "report[")
+    assert done.exit_code == Exit.USAGE
+    assert done.stderr.startswith("Error: --query is not JMESPath")
+    assert functions.invoked == []
+
+
+def test_a_query_that_does_not_fit_never_costs_the_answer(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    done = dlq("status", "--query", "length(pipelines[0].last_run)")
+    assert done.exit_code == Exit.USAGE
+    assert json.loads(done.stdout)["app"] == "deadletter"
+    assert "--query does not fit" in done.stderr
+
+
+def test_without_a_region_it_says_so(dlq: Any) -> None:
+    done = dlq("status", env={"AWS_REGION": ""})
+    assert done.exit_code == Exit.UNREACHABLE
+    assert done.output == "Error: No AWS region is set: pass --region, or set AWS_REGION.\n"
+
+
+def test_without_credentials_it_says_so(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    done = dlq("status")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert done.output == "Error: No AWS credentials found: pass --profile, or set AWS_PROFILE.\n"
+
+
+def test_an_unknown_profile_is_named(dlq: Any) -> None:
+    done = dlq("status", "--profile", "nope")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "(nope)" in done.stderr
+    assert "--profile" in done.stderr
+
+
+def _answer(code: str, message: str = "details") -> exceptions.ClientError:
+    return exceptions.ClientError({"Error": {"Code": code, "Message": message}}, "ReceiveMessage")
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "status"),
+    [
+        (_answer("ExpiredTokenException"), "have expired: sign in again", Exit.UNREACHABLE),
+        (_answer("InvalidClientTokenId"), "does not accept these", Exit.UNREACHABLE),
+        (_answer("AccessDenied", "who may not"), "ReceiveMessage: who may not", Exit.UNREACHABLE),
+        (_answer("ThrottlingException"), "throttling", Exit.UNREACHABLE),
+        (_answer("AWS.SimpleQueueService.NonExistentQueue"), "finds nothing there", Exit.ABSENT),
+        (_answer("ResourceNotFoundException"), "finds nothing there", Exit.ABSENT),
+        (_answer("Novelty"), "answered ReceiveMessage with Novelty: details", Exit.UNREACHABLE),
+        (exceptions.EndpointConnectionError(endpoint_url="x"), "Can't reach", Exit.UNREACHABLE),
+        (exceptions.ReadTimeoutError(endpoint_url="x"), "Can't reach", Exit.UNREACHABLE),
+        (exceptions.UnauthorizedSSOTokenError(), "aws sso login", Exit.UNREACHABLE),
+        (
+            exceptions.TokenRetrievalError(provider="sso", error_msg="x"),
+            "renewed",
+            Exit.UNREACHABLE,
+        ),
+        (exceptions.DataNotFoundError(data_path="x"), "The AWS SDK gave up", Exit.UNREACHABLE),
+    ],
+)
+def test_an_error_of_aws_becomes_a_sentence(error: Exception, says: str, status: Exit) -> None:
+    problem = aws.explain(error)
+    assert problem is not None
+    assert says in problem.says
+    assert problem.exit_status == status
+    assert problem.says.endswith((".", "?"))
+
+
+def _fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(app, "find", find)
+
+
+def test_a_bug_is_called_one_and_quotes_nothing(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails_with(KeyError("a customer's name"), monkeypatch)
+    done = dlq("status")
+    assert done.exit_code == Exit.BUG
+    assert "dlq itself failed (KeyError), which is a bug" in done.stderr
+    assert "customer" not in done.output
+
+
+def test_debug_shows_where_an_error_comes_from(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails_with(KeyError("x"), monkeypatch)
+    done = dlq("--debug", "status")
+    assert done.exit_code == Exit.BUG
+    assert "Traceback" in done.stderr
+    assert "Traceback" not in dlq("status").output
+
+
+def test_an_error_leaves_standard_output_empty(dlq: Any) -> None:
+    assert dlq("status", "--json", "--profile", "nope").stdout == ""
+
+
+def test_an_error_can_not_steer_the_terminal(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails_with(_answer("Novelty", "\x1b[2J"), monkeypatch)
+    assert "\x1b" not in dlq("status").output
+
+
+def test_ctrl_c_ends_with_130(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails_with(KeyboardInterrupt(), monkeypatch)
+    assert dlq("status").exit_code == Exit.STOPPED
+
+
+def test_a_wrong_option_is_a_usage_error_that_points_to_help(dlq: Any) -> None:
+    done = dlq("status", "--pipelin", "orders")
+    assert done.exit_code == Exit.USAGE
+    assert "Try 'dlq status --help'" in done.stderr
+
+
+def test_a_mistyped_command_gets_a_suggestion(dlq: Any) -> None:
+    done = dlq("statsu")
+    assert done.exit_code == Exit.USAGE
+    assert "Did you mean 'status'?" in done.stderr
+
+
+def test_it_runs_as_a_module_and_a_closed_pipe_is_no_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "console", "--help"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "lambdas")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=30)
+    assert process.returncode != -signal.SIGABRT
+
+
+def test_clients_are_made_once() -> None:
+    found = aws.Aws(boto3.Session(region_name="eu-west-1"))
+    assert found.sqs is found.sqs

@@ -1,0 +1,106 @@
+"""What reaches the terminal: JSON that keeps its promises, text that can't steer it."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console import output
+from console.output import Styled, Table, line
+
+NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
+
+
+@given(st.text())
+def test_printed_text_holds_no_character_that_a_terminal_obeys(text: str) -> None:
+    assert output.printable(text).isprintable()
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
+def test_ordinary_text_is_printed_as_it_is(text: str) -> None:
+    assert output.printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("hostile", "printed"),
+    [
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x9b31m", r"\x9b31m"),
+        ("a\r\nb", r"a\r\nb"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("\ud800", r"\ud800"),
+        ("[red]not markup[/red]", "[red]not markup[/red]"),
+        (":boom:", ":boom:"),
+    ],
+)
+def test_a_hostile_body_is_shown_not_obeyed(hostile: str, printed: str) -> None:
+    page = io.StringIO()
+    output.show([line(hostile), Table(("BODY",), [(hostile,)])], page)
+    assert page.getvalue().count(printed) == 2
+
+
+def test_json_is_plain_ascii_whatever_a_body_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    output._write_json({"body": "\x1b]0;title\x07 \x7f \x9b é"})
+    said = capsys.readouterr().out
+    assert all(one == "\n" or " " <= one <= "~" for one in said)
+    assert json.loads(said) == {"body": "\x1b]0;title\x07 \x7f \x9b é"}
+
+
+def test_what_is_not_a_terminal_gets_whole_lines_and_no_styles() -> None:
+    page = io.StringIO()
+    output.show([line(Styled("x" * 500, "alarm")), Table(("A",), [("y" * 500,)])], page)
+    assert "x" * 500 in page.getvalue()
+    assert "y" * 500 in page.getvalue()
+    assert "\x1b" not in page.getvalue()
+
+
+def test_a_terminal_gets_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    page = io.StringIO()
+    output.show([line(Styled("OPEN", "alarm"))], page)
+    assert page.getvalue() == "\x1b[1;31mOPEN\x1b[0m\n"
+
+
+def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    page = io.StringIO()
+    output.show([line(Styled("OPEN", "alarm")), Table(("A",), [(Styled("b", "good"),)])], page)
+    assert "\x1b" not in page.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "0 s"), (45, "45 s"), (60, "1 min"), (3_599, "59 min"), (7_500, "2 h 05 min"),
+        (86_400, "1 d 0 h"), (273_600, "3 d 4 h"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_said_in_its_two_largest_units(seconds: float, said: str) -> None:
+    assert output.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(812, "812 B"), (1024, "1.0 KiB"), (1_048_575, "1024.0 KiB"), (1_048_576, "1.0 MiB")],
+)
+def test_a_size_has_a_unit(number: int, said: str) -> None:
+    assert output.size(number) == said
+
+
+def test_a_time_of_another_day_carries_its_date() -> None:
+    assert output.clock(datetime(2026, 11, 20, 3, 40, tzinfo=UTC), NOW) == "03:40 UTC"
+    assert output.clock(datetime(2026, 11, 19, 3, 40, tzinfo=UTC), NOW) == "19 Nov 03:40 UTC"
+
+
+@pytest.mark.parametrize("epoch", [None, "1", True, 1e300, float("nan"), -(10**20), 10**400])
+def test_what_is_no_time_is_none(epoch: Any) -> None:
+    assert output.moment(epoch) is None

@@ -1,0 +1,260 @@
+"""`dlq parked list`: a look at the parking lot that takes nothing out of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from console import parked
+from console.parked import Wanted
+from console.problem import Exit
+from deadletter.decision import Reason
+
+
+def letters(dlq: Any, *arguments: str) -> Any:
+    done = dlq("parked", "list", "--json", *arguments)
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)["letters"]
+
+
+def visible(cloud: Any, queue: str = "orders-parking-default") -> int:
+    name = "ApproximateNumberOfMessages"
+    found = cloud.sqs.get_queue_attributes(QueueUrl=cloud.urls[queue], AttributeNames=[name])
+    return int(found["Attributes"][name])
+
+
+def test_a_letter_says_why_it_is_there(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    sent = cloud.park("orders", "QUARANTINED", rule="block-tenant-a", at=1_795_000_000)
+    (letter,) = letters(dlq)
+    assert letter["message_id"] == sent
+    assert letter["reason"] == "QUARANTINED"
+    assert letter["because"] == "it is QUARANTINED"
+    assert letter["rule"] == "block-tenant-a"
+    assert letter["attempts"] == 3
+    assert letter["parked_at"] == "2026-11-18T11:06:40Z"
+    assert letter["first_sent"] == "1970-01-01T00:00:01Z"
+    assert letter["origin"] == "first-life"
+    assert letter["received"] == 1
+    said = dlq("parked", "list").stdout
+    assert f"{sent}  QUARANTINED  after 3 attempts, by rule block-tenant-a, parked 18 Nov" in said
+    assert "\n    it is QUARANTINED\n" in said
+
+
+def test_looking_leaves_every_letter_where_it_was(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    for _ in range(12):
+        cloud.park("orders", "POISON")
+    assert len(letters(dlq, "--limit", "100")) == 12
+    assert visible(cloud) == 12
+
+
+def test_a_letter_is_listed_once(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    sent = {cloud.park("orders", "POISON") for _ in range(25)}
+    found = [one["message_id"] for one in letters(dlq, "--limit", "100")]
+    assert len(found) == 25
+    assert set(found) == sent
+
+
+def test_no_more_are_listed_than_asked_for(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    for _ in range(15):
+        cloud.park("orders", "POISON")
+    assert len(letters(dlq)) == 10
+    assert len(letters(dlq, "--limit", "3")) == 3
+    done = dlq("parked", "list", "--limit", "3")
+    assert "3 listed, 3 looked at, 15 there." in done.stdout
+    assert visible(cloud) == 15
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "many"])
+def test_a_limit_out_of_range_is_a_usage_error(dlq: Any, limit: str) -> None:
+    assert dlq("parked", "list", "--limit", limit).exit_code == Exit.USAGE
+
+
+def test_letters_of_one_reason_are_found_among_others(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    for _ in range(20):
+        cloud.park("orders", "POISON")
+    sent = cloud.park("orders", "EXPIRED")
+    (letter,) = letters(dlq, "--reason", "expired")
+    assert letter["message_id"] == sent
+    assert visible(cloud) == 21
+
+
+def test_an_unknown_reason_is_answered_with_those_there_are(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    done = dlq("parked", "list", "--reason", "poisoned")
+    assert done.exit_code == Exit.USAGE
+    assert f"the reasons are {', '.join(Reason)}." in done.stderr
+
+
+def test_all_parking_queues_of_a_pipeline_are_looked_at(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", parking=["default", "legal"])
+    cloud.park("orders", "POISON")
+    cloud.park("orders", "PERMANENT", key="legal")
+    assert {one["queue"]: one["reason"] for one in letters(dlq)} == {
+        "default": "POISON",
+        "legal": "PERMANENT",
+    }
+
+
+def test_an_empty_parking_lot_is_no_error(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    assert "0 listed, 0 looked at, 0 there." in dlq("parked", "list").stdout
+
+
+def test_a_body_is_shown_only_if_asked_for(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", "POISON", body='{"card": "4111"}')
+    assert "4111" not in dlq("parked", "list").output
+    assert "4111" not in dlq("parked", "list", "--json").output
+    assert "4111" in dlq("parked", "list", "--show-body").stdout
+    assert letters(dlq, "--show-body")[0]["body"] == '{"card": "4111"}'
+
+
+def test_what_a_letter_says_can_not_steer_the_terminal(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", "\x1b[2J", body="a\x1b]0;x\x07\nb\u202e", because="\x9b31m", rule="\r")
+    for arguments in (["--show-body"], ["--show-body", "--json"]):
+        said = dlq("parked", "list", *arguments).output
+        assert all(one == "\n" or one.isprintable() for one in said)
+    assert r"a\x1b]0;x\x07\nb\u202e" in dlq("parked", "list", "--show-body").stdout
+
+
+def test_a_long_body_is_cut_on_screen_and_whole_in_json(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", "POISON", body="x" * 2_001)
+    assert "1 more character: see --json" in dlq("parked", "list", "--show-body").stdout
+    assert len(letters(dlq, "--show-body")[0]["body"]) == 2_001
+
+
+def test_a_letter_without_our_attribute_is_listed_with_what_is_known(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", None)
+    (letter,) = letters(dlq)
+    assert letter["reason"] is None
+    assert letter["first_sent"] is not None
+    assert "reason unknown" in dlq("parked", "list").stdout
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "nonsense", "[" * 50_000, '{"origin": 1}', '{"origin": "a", "at": 1' + "0" * 400 + "}",
+     '{"origin": "a", "first_sent": 1' + "0" * 400 + "}"],
+)  # fmt: skip
+def test_an_attribute_that_nobody_can_read_stops_nothing(value: str) -> None:
+    message: Any = {
+        "MessageId": "m",
+        "Body": "b",
+        "MessageAttributes": {"Redrive": {"DataType": "String", "StringValue": value}},
+    }
+    found = parked.parked(message, "default", body=False)
+    assert found.message_id == "m"
+    assert found.parked_at is None
+
+
+def test_size_counts_body_and_attributes_as_sqs_does() -> None:
+    message: Any = {
+        "MessageId": "m",
+        "Body": "é",
+        "MessageAttributes": {
+            "a": {"DataType": "String", "StringValue": "xyz"},
+            "bin": {"DataType": "Binary", "BinaryValue": b"\x00\x01"},
+        },
+    }
+    assert parked.parked(message, "default", body=False).size == 2 + (1 + 6 + 3) + (3 + 6 + 2)
+
+
+class Queue:
+    """A parking queue in which things go wrong."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+        self.given_back: list[str] = []
+        self.give_back_fails: Any = None
+
+    def receive_message(self, **request: Any) -> Any:
+        self.asked.append(request)
+        answer = self.answers.pop(0) if self.answers else []
+        if isinstance(answer, BaseException):
+            raise answer
+        return {"Messages": answer}
+
+    def change_message_visibility_batch(self, **request: Any) -> Any:
+        if self.give_back_fails is not None:
+            raise self.give_back_fails
+        assert len(request["Entries"]) <= 10
+        assert all(one["VisibilityTimeout"] == 0 for one in request["Entries"])
+        self.given_back += [one["ReceiptHandle"] for one in request["Entries"]]
+        return {"Failed": []}
+
+
+def message(name: str, receipt: str = "") -> Any:
+    return {"MessageId": name, "ReceiptHandle": receipt or f"receipt-{name}", "Body": ""}
+
+
+def peek(queue: Queue, wanted: Wanted, clock: Any = lambda: 0.0) -> parked.Peeked:
+    return parked.peek(queue, "default", "url", wanted, clock)  # type: ignore[arg-type]
+
+
+def test_letters_are_given_back_even_after_ctrl_c() -> None:
+    queue = Queue([message("a"), message("b")], KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        peek(queue, Wanted(10))
+    assert queue.given_back == ["receipt-a", "receipt-b"]
+
+
+def test_letters_are_given_back_after_an_error() -> None:
+    queue = Queue([message("a")], ClientError({"Error": {"Code": "OverLimit"}}, "ReceiveMessage"))
+    with pytest.raises(ClientError):
+        peek(queue, Wanted(10))
+    assert queue.given_back == ["receipt-a"]
+
+
+def test_letters_that_can_not_be_given_back_are_counted_not_fatal() -> None:
+    queue = Queue([message("a"), message("b")])
+    queue.give_back_fails = ClientError({"Error": {"Code": "Throttling"}}, "Change")
+    found = peek(queue, Wanted(10))
+    assert [one.message_id for one in found.letters] == ["a", "b"]
+    assert found.not_given_back == 2
+
+
+def test_a_letter_that_comes_twice_is_given_back_by_its_last_receipt() -> None:
+    queue = Queue([message("a", "first")], [message("a", "second"), message("b")])
+    found = peek(queue, Wanted(10))
+    assert [one.message_id for one in found.letters] == ["a", "b"]
+    assert found.looked_at == 2
+    assert queue.given_back == ["second", "receipt-b"]
+
+
+def test_one_empty_poll_is_not_believed() -> None:
+    queue = Queue([], [message("a")], [], [])
+    assert [one.message_id for one in peek(queue, Wanted(10)).letters] == ["a"]
+    assert len(queue.asked) == 4
+
+
+def test_every_letter_is_hidden_for_a_time_of_our_own_not_the_queues() -> None:
+    queue = Queue([message("a")])
+    peek(queue, Wanted(1))
+    assert [one["VisibilityTimeout"] for one in queue.asked] == [30]
+
+
+def test_looking_ends_before_the_first_letter_would_come_back() -> None:
+    times = iter(range(0, 1_000, 6))
+    queue = Queue(*([message(str(number))] for number in range(100)))
+    found = peek(queue, Wanted(100), lambda: float(next(times)))
+    assert len(found.letters) == 3
+    assert len(queue.given_back) == 3
+
+
+def test_looking_for_a_rare_reason_ends() -> None:
+    batches = ([message(f"{batch}-{one}") for one in range(10)] for batch in range(200))
+    found = peek(Queue(*batches), Wanted(1, Reason.POISON))
+    assert found.letters == []
+    assert found.looked_at == 500

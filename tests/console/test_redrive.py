@@ -1,0 +1,199 @@
+"""`dlq redrive now`: what it asks, what it starts, and what it shows of the report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore import exceptions
+
+from console.problem import Exit
+
+REPORT = {
+    "pipeline": "orders",
+    "source": "dlq",
+    "stopped": "the source is empty",
+    "received": 128,
+    "decisions": {"REDRIVE": 1_100, "PARK:POISON": 8},
+    "moved": 120,
+    "failed": 0,
+    "left": 8,
+    "possible_duplicates": 0,
+    "foreign_letters": 2,
+    "counts": {"RedriveSuccess": 112},
+    "refused_rules": {},
+}
+
+
+def test_without_anybody_to_ask_nothing_is_started(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders")
+    done = dlq("redrive", "now")
+    assert done.exit_code == Exit.USAGE
+    assert done.output == "Error: Nobody to ask here, so nothing was done: add --yes.\n"
+    assert functions.invoked == []
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_the_question_names_account_region_and_letters(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    cloud.sqs.send_message(QueueUrl=cloud.urls["orders-dlq"], MessageBody="x")
+    done = dlq("redrive", "now", "--json", answers="y\n")
+    assert "App deadletter in account 123456789012, eu-west-1." in done.stderr
+    assert "Start a run of orders that may move 1 letter out of the DLQ." in done.stderr
+    assert functions.invoked == [("orders-redrive", {"source": "dlq", "dry_run": False})]
+    assert json.loads(done.stdout)["pipeline"] == "orders"
+
+
+@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.parametrize("reply", ["n\n", "\n", "", "yesterday\n"])
+def test_anything_but_yes_is_no(cloud: Any, dlq: Any, functions: Any, reply: str) -> None:
+    cloud.deploy("orders")
+    done = dlq("redrive", "now", answers=reply)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Nothing was done." in done.stderr
+    assert functions.invoked == []
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_the_question_says_that_an_observing_pipeline_moves_nothing(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders", mode="observe")
+    assert "(observe: moves nothing)" in dlq("redrive", "now", answers="n\n").stderr
+
+
+def test_a_dry_run_does_not_ask(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders")
+    functions.report = REPORT
+    done = dlq("redrive", "now", "--dry-run")
+    assert done.exit_code == Exit.DONE
+    assert functions.invoked == [("orders-redrive", {"source": "dlq", "dry_run": True})]
+    assert "Dry run of orders" in done.stdout
+    assert "Nothing was moved." in done.stdout
+
+
+def test_the_report_is_shown_with_every_counter_known_or_not(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.report = REPORT
+    lines = [" ".join(one.split()) for one in dlq("redrive", "now", "--yes").stdout.splitlines()]
+    assert lines[:2] == [
+        "Run of orders over dlq in account 123456789012, eu-west-1",
+        "Ended because: the source is empty",
+    ]
+    for expected in ("moved 120", "foreign letters 2", "REDRIVE 1,100", "PARK:POISON 8"):
+        assert expected in lines
+    assert "COUNTS" in lines
+    assert "REFUSED RULES" not in lines
+
+
+def test_json_carries_the_report_untouched(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders")
+    functions.report = REPORT
+    assert json.loads(dlq("redrive", "now", "--yes", "--json").stdout) == {
+        "account": "123456789012",
+        "region": "eu-west-1",
+        "app": "deadletter",
+        "pipeline": "orders",
+        "source": "dlq",
+        "dry_run": False,
+        "report": REPORT,
+    }
+
+
+def test_letters_that_could_not_be_moved_make_the_exit_status_1(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.report = {**REPORT, "failed": 3}
+    assert dlq("redrive", "now", "--yes").exit_code == Exit.ATTENTION
+
+
+def test_a_dedicated_dlq_is_named_by_its_id(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders", dedicated=["tenant-a"])
+    assert dlq("redrive", "now", "--yes", "--source", "tenant-a").exit_code == Exit.DONE
+    assert functions.invoked == [("orders-redrive", {"source": "tenant-a", "dry_run": False})]
+
+
+def test_an_unknown_source_is_answered_with_those_there_are(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders", dedicated=["tenant-a"])
+    done = dlq("redrive", "now", "--yes", "--source", "tenant-b")
+    assert done.exit_code == Exit.ABSENT
+    assert "has no source 'tenant-b': it has dlq, tenant-a." in done.stderr
+    assert functions.invoked == []
+
+
+def test_a_function_that_fails_is_quoted_and_its_letters_are_accounted_for(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.function_error = "Unhandled"
+    functions.report = {
+        "errorType": "Sandbox.Timedout",
+        "errorMessage": "Task timed out after 60.00 seconds\x1b[2J" + "x" * 5_000,
+        "stackTrace": ["secret"],
+    }
+    done = dlq("redrive", "now", "--yes", "--json")
+    assert done.exit_code == Exit.ATTENTION
+    assert done.stdout == ""
+    assert "failed (Sandbox.Timedout: Task timed out after 60.00 seconds" in done.stderr
+    assert "still in its queue" in done.stderr
+    assert "secret" not in done.stderr
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr) < 600
+
+
+@pytest.mark.parametrize("answer", [b"", b"null", b"[1]", b"nonsense"])
+def test_an_answer_that_is_no_report_is_called_that(
+    cloud: Any, dlq: Any, functions: Any, answer: bytes
+) -> None:
+    cloud.deploy("orders")
+    functions.report = answer
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert "answered no report" in done.stderr
+
+
+def test_a_busy_function_is_called_busy(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders")
+    functions.raises = exceptions.ClientError(
+        {"Error": {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}}, "Invoke"
+    )
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "another run is going on" in done.stderr
+
+
+def test_an_answer_that_never_comes_may_still_be_a_run(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.raises = exceptions.ReadTimeoutError(endpoint_url="x")
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "the run may still be going on" in done.stderr
+    assert len(functions.invoked) == 1
+
+
+def test_ctrl_c_stops_the_waiting_and_says_that_the_run_goes_on(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.raises = KeyboardInterrupt()
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.STOPPED
+    assert "a run that has started goes on to its end" in done.stderr
+
+
+def test_of_several_pipelines_one_has_to_be_named(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    assert dlq("redrive", "now", "--yes").exit_code == Exit.USAGE
+    assert functions.invoked == []
+    assert dlq("redrive", "now", "--yes", "--pipeline", "invoices").exit_code == Exit.DONE
+    assert functions.invoked[0][0] == "invoices-redrive"

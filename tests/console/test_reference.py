@@ -1,0 +1,136 @@
+"""The help pages, docs/cli.md, and the promise of a fast `--help`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from console import main, reference
+from console.problem import Exit
+
+ROOT = Path(__file__).parents[2]
+
+COMMANDS = reference.commands()
+
+
+def test_docs_cli_md_is_what_the_commands_say_now() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert page == reference.reference(), "run: python -m console.reference > docs/cli.md"
+
+
+def test_the_page_does_not_depend_on_the_terminal_it_is_made_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert reference.reference() == (ROOT / "docs" / "cli.md").read_text()
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_command_says_what_it_does_and_shows_an_example(path: str) -> None:
+    assert COMMANDS[path].help
+    assert f"  {path}" in COMMANDS[path].epilog
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_says_what_it_is_for(path: str) -> None:
+    assert all(one.help for one in COMMANDS[path].params)
+
+
+def _examples() -> list[str]:
+    root = typer.main.get_command(main.app)
+    pages = [root.epilog or "", *(one.epilog for one in COMMANDS.values())]
+    lines = [line.strip() for page in pages for line in page.splitlines()]
+    return [line for line in lines if line.startswith("dlq ")]
+
+
+@pytest.mark.parametrize("example", _examples())
+def test_an_example_is_a_command_line_that_dlq_takes(example: str) -> None:
+    command: Any = typer.main.get_command(main.app)
+    arguments = shlex.split(example)[1:]
+    context = None
+    while True:
+        context = command.make_context("dlq", arguments, parent=context)
+        arguments = [*context._protected_args, *context.args]
+        if not arguments:
+            break
+        command = command.get_command(context, arguments.pop(0))
+
+
+def test_a_command_that_is_not_loaded_is_described_as_it_describes_itself() -> None:
+    root: Any = typer.main.get_command(main.app)
+    for name, (_, says) in main.COMMANDS.items():
+        assert root.get_command(None, name).help.splitlines()[0] == says
+
+
+def test_the_help_lists_every_exit_status(dlq: Any) -> None:
+    page = dlq("--help").stdout
+    for status in Exit:
+        assert f"\n    {int(status):>3}  " in page
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a fresh `dlq` has loaded at its end."""
+    code = (
+        "import sys; from console.main import app; app(standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "lambdas")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    page, _, modules = done.stdout.strip().rpartition("\n")
+    assert page.startswith("Usage: ")
+    return set(modules.split())
+
+
+@pytest.mark.parametrize("path", ["dlq", *COMMANDS])
+def test_help_loads_nothing_that_is_slow(path: str) -> None:
+    """What makes `--help` fast, measured without a stopwatch."""
+    loaded = loaded_by(*shlex.split(path)[1:], "--help")
+    assert "typer" in loaded
+    assert not loaded & {"boto3", "botocore", "rich", "pydantic", "jmespath", "asyncio"}
+
+
+def test_only_the_command_that_is_asked_for_is_loaded() -> None:
+    loaded = loaded_by("redrive", "now", "--help")
+    assert "console.redrive" in loaded
+    assert not loaded & {"console.status", "console.parked"}
+
+
+def paths(value: Any, prefix: str = "") -> set[str]:
+    """The key paths that are in an answer."""
+    if isinstance(value, list):
+        return set().union(*(paths(one, prefix) for one in value)) if value else set()
+    if not isinstance(value, dict):
+        return set()
+    found = set()
+    for key, one in value.items():
+        path = f"{prefix}.{key}" if prefix else key
+        path += "[]" if isinstance(one, list) else ""
+        found |= {path, *paths(one, path)}
+    return found
+
+
+def test_every_key_of_a_real_answer_is_documented(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", dedicated=["tenant-a"])
+    cloud.park("orders", "POISON")
+    cloud.waiting("orders", "due", 1)
+    for path in ("dlq status", "dlq parked list"):
+        answer = json.loads(dlq(*shlex.split(path)[1:], "--json").stdout)
+        documented = {key for key, _, _ in reference.keys(reference.answer_of(COMMANDS[path]))}
+        real = {
+            key.replace(".default", ".<id>").replace(".tenant-a", ".<id>") for key in paths(answer)
+        }
+        assert real - {"pipelines[].parking", "pipelines[].dedicated"} <= documented

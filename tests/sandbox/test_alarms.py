@@ -1,0 +1,59 @@
+"""An alarm is judged the way CloudWatch documents it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sandbox.alarms import Point, State, judge
+
+NOW = 1_000_000.0
+
+ALARM = {
+    "Period": 60,
+    "EvaluationPeriods": 1,
+    "Threshold": 10.0,
+    "ComparisonOperator": "GreaterThanThreshold",
+    "TreatMissingData": "missing",
+}
+
+
+def maximum(points: Sequence[Point]) -> float | None:
+    return max((point["Value"] for point in points), default=None)
+
+
+def verdict(points: dict[float, float], **settings: Any) -> State | None:
+    """Judge points given as {seconds ago: value}."""
+    measured = [{"Timestamp": NOW - ago, "Value": value} for ago, value in points.items()]
+    return judge({**ALARM, **settings}, measured, statistic=maximum, now=NOW)
+
+
+def test_a_value_beyond_the_threshold_is_an_alarm():
+    assert verdict({5: 11}) == "ALARM"
+
+
+def test_a_value_on_the_threshold_is_not_beyond_it():
+    assert verdict({5: 10}) == "OK"
+
+
+def test_what_lies_before_the_evaluated_periods_does_not_count():
+    assert verdict({61: 11, 5: 1}) == "OK"
+
+
+@pytest.mark.parametrize(
+    ("treatment", "expected"),
+    [
+        ("breaching", "ALARM"),
+        ("notBreaching", "OK"),
+        ("missing", "INSUFFICIENT_DATA"),
+        ("ignore", None),
+    ],
+)
+def test_silence_means_what_the_alarm_says_it_means(treatment: str, expected: State | None):
+    assert verdict({}, TreatMissingData=treatment) == expected
+
+
+def test_every_period_must_breach_unless_the_alarm_asks_for_fewer():
+    spike = {5: 1, 65: 11, 125: 11}
+    assert verdict(spike, EvaluationPeriods=3) == "OK"
+    assert verdict(spike, EvaluationPeriods=3, DatapointsToAlarm=2) == "ALARM"

@@ -1,0 +1,253 @@
+"""The emulator comes up closed to strangers, behaves as corrected, and leaves nothing behind."""
+
+import contextlib
+import io
+import json
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, SSLError
+
+from sandbox.emulator import MAX_INVOCATION_BYTES
+from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox, SandboxError
+
+# Holds a connection open and never returns: a busy worker.
+BUSY = """
+import socket
+def handler(event, context):
+    with socket.create_connection(("127.0.0.1", event)) as held:
+        held.recv(1)
+"""
+
+COUNTING = """
+import json
+def handler(event, context):
+    print(json.dumps({"_aws": {"CloudWatchMetrics": [{"Namespace": "Try", "Dimensions": [[]],
+        "Metrics": [{"Name": "Handled"}]}]}, "Handled": 7}))
+"""
+
+# Sends as itself, and tells who a message that it is given came from.
+ECHO = """
+import boto3, socket
+def handler(event, context):
+    for record in event.get("Records", []):
+        with socket.create_connection(("127.0.0.1", int(record["body"]))) as listener:
+            listener.sendall(record["attributes"]["SenderId"].encode())
+    if "queue" in event:
+        boto3.client("sqs").send_message_batch(
+            QueueUrl=event["queue"], Entries=[{"Id": "1", "MessageBody": event["body"]}]
+        )
+"""
+
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with Sandbox(tmp_path_factory.mktemp("sandbox")) as running:
+        yield running
+
+
+def make_function(sandbox: Sandbox, name: str, code: str) -> Any:
+    """Create a function and return the client to invoke it with."""
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}
+    role = sandbox.client("iam").create_role(
+        RoleName=name,
+        AssumeRolePolicyDocument=json.dumps(
+            {"Version": "2012-10-17", "Statement": [trust | {"Action": "sts:AssumeRole"}]}
+        ),
+    )
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("index.py", code)
+    functions = sandbox.client("lambda")
+    functions.create_function(
+        FunctionName=name,
+        Runtime="python3.11",
+        Role=role["Role"]["Arn"],
+        Handler="index.handler",
+        Code={"ZipFile": archive.getvalue()},
+        Timeout=900,
+    )
+    return functions
+
+
+def occupy_worker(sandbox: Sandbox) -> socket.socket:
+    """Keep a function's worker busy; the connection returned ends when the worker does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        make_function(sandbox, "busy", BUSY).invoke(
+            FunctionName="busy",
+            InvocationType="Event",
+            Payload=json.dumps(listener.getsockname()[1]),
+        )
+        connection, _ = listener.accept()
+    connection.settimeout(PATIENCE_SECONDS)
+    return connection
+
+
+def wait_for_the_end(connection: socket.socket) -> None:
+    """Return when the other side is gone; raise TimeoutError if it stays."""
+    with contextlib.suppress(ConnectionResetError):
+        assert connection.recv(1) == b""
+
+
+def test_root_is_let_in_and_a_stranger_is_not(sandbox: Sandbox):
+    assert sandbox.client("sts").get_caller_identity()["Arn"].endswith(":root")
+    stranger = boto3.client(
+        "sqs",
+        endpoint_url=sandbox.endpoint,
+        verify=sandbox.environment["AWS_CA_BUNDLE"],
+        region_name=REGION,
+        aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+        aws_secret_access_key="none",
+    )
+    with pytest.raises(ClientError, match="InvalidClientTokenId"):
+        stranger.list_queues()
+
+
+def test_its_certificate_convinces_only_those_who_were_given_it(sandbox: Sandbox):
+    other = boto3.client(
+        "sqs",
+        endpoint_url=sandbox.endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=Config(retries={"max_attempts": 0}),
+    )
+    with pytest.raises(SSLError):
+        other.list_queues()
+
+
+def test_an_alarm_looks_at_its_own_queue_and_at_missing_data(sandbox: Sandbox):
+    cloudwatch = sandbox.client("cloudwatch")
+    for queue, silence in (("busy", "missing"), ("idle", "missing"), ("mute", "breaching")):
+        cloudwatch.put_metric_alarm(
+            AlarmName=queue,
+            Namespace="AWS/SQS",
+            MetricName="ApproximateAgeOfOldestMessage",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            Statistic="Maximum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=10,
+            ComparisonOperator="GreaterThanThreshold",
+            TreatMissingData=silence,
+        )
+    cloudwatch.put_metric_data(
+        Namespace="AWS/SQS",
+        MetricData=[
+            {
+                "MetricName": "ApproximateAgeOfOldestMessage",
+                "Dimensions": [{"Name": "QueueName", "Value": "busy"}],
+                "Value": 50,
+            }
+        ],
+    )
+    alarms = cloudwatch.describe_alarms()["MetricAlarms"]
+    assert {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms} == {
+        "busy": "ALARM",
+        "idle": "INSUFFICIENT_DATA",
+        "mute": "ALARM",
+    }
+
+
+def test_a_run_publishes_its_embedded_metrics_and_counts_once(sandbox: Sandbox):
+    functions = make_function(sandbox, "counting", COUNTING)
+    functions.invoke(FunctionName="counting", Payload=b"{}")
+    metrics = sandbox.client("cloudwatch")
+
+    def total(namespace: str, name: str, dimensions: list[dict[str, str]]) -> float:
+        points = metrics.get_metric_statistics(
+            Namespace=namespace,
+            MetricName=name,
+            Dimensions=dimensions,
+            StartTime=time.time() - 3600,
+            EndTime=time.time() + 60,
+            Period=86400,
+            Statistics=["Sum"],
+        )
+        return sum(point["Sum"] for point in points["Datapoints"])
+
+    assert total("Try", "Handled", []) == 7
+    function = [{"Name": "FunctionName", "Value": "counting"}]
+    assert total("AWS/Lambda", "Invocations", function) == 1
+
+
+def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbox):
+    functions = make_function(sandbox, "echo", ECHO)
+    queues, roles = sandbox.client("sqs"), sandbox.client("iam")
+    url = queues.create_queue(QueueName="echo")["QueueUrl"]
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:echo"
+    functions.create_event_source_mapping(FunctionName="echo", EventSourceArn=arn)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        order = json.dumps({"queue": url, "body": str(listener.getsockname()[1])})
+
+        denied = functions.invoke(FunctionName="echo", Payload=order)
+        assert "AccessDenied" in json.load(denied["Payload"])["errorMessage"]
+
+        # There is no permission for batches: this one covers them.
+        send = {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": arn}
+        roles.put_role_policy(
+            RoleName="echo",
+            PolicyName="send",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [send]}),
+        )
+        assert "FunctionError" not in functions.invoke(FunctionName="echo", Payload=order)
+        delivered, _ = listener.accept()
+        with delivered, delivered.makefile() as told:
+            sender = told.read()
+    assert sender == f"{roles.get_role(RoleName='echo')['Role']['RoleId']}:echo"
+
+
+def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):
+    functions = sandbox.client("lambda")
+    with pytest.raises(functions.exceptions.RequestTooLargeException):
+        functions.invoke(FunctionName="any", Payload=b" " * (MAX_INVOCATION_BYTES + 1))
+
+
+def test_leaving_ends_busy_workers_and_removes_the_state(tmp_path: Path):
+    with Sandbox(tmp_path) as sandbox:
+        state = Path(sandbox.environment["AWS_CA_BUNDLE"]).parent
+        worker = occupy_worker(sandbox)
+    with worker:
+        wait_for_the_end(worker)
+    assert not state.exists()
+
+
+def test_the_emulator_dies_with_the_process_that_started_it(tmp_path: Path):
+    program = (
+        "import sys; from pathlib import Path; from sandbox.server import Sandbox\n"
+        f"with Sandbox(Path({str(tmp_path)!r}), secure=False) as sandbox:\n"
+        "    print(sandbox.endpoint, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        assert starter.stdout is not None
+        port = int(starter.stdout.readline().rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as emulator:
+            starter.kill()
+            wait_for_the_end(emulator)
+
+
+def test_an_emulator_that_cannot_start_is_reported_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sandbox.server.sys.executable", "/bin/ls")
+    with pytest.raises(SandboxError, match=r"sandbox\.emulator"), Sandbox(tmp_path):
+        pass
