@@ -51,6 +51,17 @@ e2e: $(READY)
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM))
+
+nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
+	SIM_SCHEDULES=50000 SIM_PAIRS=1 HYPOTHESIS_PROFILE=nightly \
+		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain
+	$(BIN)/python -m tests.simulation --runs 200000
+
+bench: $(READY) ## What the rules and the straight path cost
+	$(BIN)/python -m bench.rules
+
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet
 

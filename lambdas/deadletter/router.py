@@ -18,7 +18,7 @@ from deadletter.judgement import Case, judge
 from deadletter.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
 from deadletter.letter import Letter, from_json, to_json
 from deadletter.queue import MAIN_DLQ
-from deadletter.rules import Refused, RuleBook, Rules, RulesUnavailable, read_rules
+from deadletter.rules import Refused, RuleBook, Rules, RulesUnavailable, Trial, read_rules
 from deadletter.settings import Pipeline
 from deadletter.stamp import Reading, Stamp
 
@@ -68,6 +68,32 @@ class Router(Protocol):
         """Those of these lanes whose letters need not wait for their due time any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Exhibit:
+    """One letter with all that is known of it."""
+
+    question: Question
+    stamp: Stamp
+    forged: bool
+    row: Row
+    document: Document
+
+    @property
+    def diverted(self) -> bool:
+        return self.question.home != MAIN_DLQ
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """The letters of one question, with what holds for all of them; `matches` is counted on."""
+
+    book: RuleBook
+    matches: Counter[str]
+    now: float
+    circuits: Mapping[str, Circuit]
+    exhibits: tuple[_Exhibit, ...]
+
+
 class DirectRouter:
     """The router itself: in its Lambda function, in simulations and in dry runs.
 
@@ -103,9 +129,32 @@ class DirectRouter:
         could send an expired or a quarantined letter.
         """
         with _unavailable_without_its_sources():
-            return self._decide(questions)
+            desk = self._examine(questions)
+        shadows: Counter[str] = Counter()
+        verdicts = []
+        for exhibit in desk.exhibits:
+            case = self._case(desk, exhibit)
+            shadows.update(case.match.shadows)
+            decision = judge(case)
+            if decision.rule is not None:
+                # A limit holds within a batch too: the ledger hears of these only later.
+                desk.matches[decision.rule] += 1
+            verdicts.append(_said(exhibit, case, decision))
+        return Answer(tuple(verdicts), desk.book.refused, dict(shadows))
 
-    def _decide(self, questions: Sequence[Question]) -> Answer:
+    def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
+        """The verdict on one letter, with every rule that was tried on the way to it."""
+        with _unavailable_without_its_sources():
+            desk = self._examine([question])
+        [exhibit] = desk.exhibits
+        case = self._case(desk, exhibit)
+        trials = desk.book.explain(
+            exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
+        )
+        return _said(exhibit, case, judge(case)), trials
+
+    def _examine(self, questions: Sequence[Question]) -> _Desk:
+        """Everything that is known of these letters, read once for all of them."""
         book = self._rule_book()
         readings = [stamps.read(one.letter, self._trusted) for one in questions]
         looked_up = _ids_to_look_up(questions, readings)
@@ -120,38 +169,29 @@ class DirectRouter:
             rows = {**rows, **self._ledger.rows(sorted(missing))}
         matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
         now = self._clock()
-        documents = []
+        exhibits = []
         for question, reading in zip(questions, known, strict=True):
             row = rows.get(reading.stamp.origin, NO_ROW)
-            documents.append(
-                self._documents.build(question.letter, _counted(reading.stamp, row), row.last, now)
-            )
-        circuits = self._circuits.read(self._circuit_keys(documents))
-        shadows: Counter[str] = Counter()
-        verdicts = []
-        for question, reading, document in zip(questions, known, documents, strict=True):
-            row = rows.get(reading.stamp.origin, NO_ROW)
-            match = book.first(document.value, now, matches, diverted=question.home != MAIN_DLQ)
-            shadows.update(match.shadows)
-            case = Case(
-                pipeline=self._pipeline,
-                stamp=_counted(reading.stamp, row),
-                now=now,
-                random=self._random,
-                row=row,
-                match=match,
-                unreadable=document.unreadable,
-                circuits=self._circuits_of(document, circuits),
-                served=question.served,
-            )
-            decision = judge(case)
-            if decision.rule is not None:
-                # A limit holds within a batch too: the ledger hears of these only later.
-                matches[decision.rule] += 1
-            verdicts.append(
-                verdict(question.letter.message_id, case, decision, forged=reading.forged)
-            )
-        return Answer(tuple(verdicts), book.refused, dict(shadows))
+            mark = _counted(reading.stamp, row)
+            document = self._documents.build(question.letter, mark, row.last, now)
+            exhibits.append(_Exhibit(question, mark, reading.forged, row, document))
+        circuits = self._circuits.read(self._circuit_keys([one.document for one in exhibits]))
+        return _Desk(book, matches, now, circuits, tuple(exhibits))
+
+    def _case(self, desk: _Desk, exhibit: _Exhibit) -> Case:
+        return Case(
+            pipeline=self._pipeline,
+            stamp=exhibit.stamp,
+            now=desk.now,
+            random=self._random,
+            row=exhibit.row,
+            match=desk.book.first(
+                exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
+            ),
+            unreadable=exhibit.document.unreadable,
+            circuits=self._circuits_of(exhibit.document, desk.circuits),
+            served=exhibit.question.served,
+        )
 
     def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         """Lanes whose circuit is closed, or whose HOLD rule holds nobody any more."""
@@ -190,6 +230,11 @@ def _unavailable_without_its_sources() -> Iterator[None]:
         yield
     except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
         raise RouterUnavailable(type(error).__name__) from error
+
+
+def _said(exhibit: _Exhibit, case: Case, decision: Decision) -> Verdict:
+    message_id = exhibit.question.letter.message_id
+    return verdict(message_id, case, decision, forged=exhibit.forged)
 
 
 def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = False) -> Verdict:
@@ -240,24 +285,43 @@ def question_from_json(data: Mapping[str, Any]) -> Question:
     return Question(from_json(data), data.get("served") is True, str(data.get("home", MAIN_DLQ)))
 
 
-def answer_event(router: Router, event: Mapping[str, Any]) -> dict[str, Any]:
-    """What the router's function returns: verdicts on `letters`, or which of `lanes` are open."""
+def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, Any]:
+    """What the router's function returns: verdicts on `letters`, which of `lanes` are open,
+    or how the verdict on the letter in `explain` comes about."""
+    if "explain" in event:
+        verdict, trials = router.explain(question_from_json(event["explain"]))
+        return {
+            "verdict": verdict_to_json(verdict),
+            "tried": [
+                {
+                    "rule": one.rule_id,
+                    "outcome": one.outcome,
+                    "missed": [
+                        {"path": f.path, "expected": f.expected, "found": f.found}
+                        for f in one.missed
+                    ],
+                }
+                for one in trials
+            ],
+        }
     if "lanes" in event:
         return {"open": list(router.open_lanes([str(one) for one in event["lanes"]]))}
     return answer_to_json(router.decide([question_from_json(one) for one in event["letters"]]))
 
 
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as it is sent back to whoever asked."""
+    return {
+        "id": verdict.message_id,
+        "decision": decisions.encode(verdict.decision),
+        "stamp": stamps.to_data(verdict.stamp),
+        **({"forged": True} if verdict.forged else {}),
+    }
+
+
 def answer_to_json(answer: Answer) -> dict[str, Any]:
     return {
-        "verdicts": [
-            {
-                "id": one.message_id,
-                "decision": decisions.encode(one.decision),
-                "stamp": stamps.to_data(one.stamp),
-                **({"forged": True} if one.forged else {}),
-            }
-            for one in answer.verdicts
-        ],
+        "verdicts": [verdict_to_json(one) for one in answer.verdicts],
         "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
         "shadow_matches": dict(answer.shadow_matches),
     }

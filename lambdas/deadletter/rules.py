@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from deadletter.pattern import PatternRefused, compile_pattern
+from deadletter.pattern import Finding, PatternRefused, compile_pattern
 from deadletter.readable import Unreadable, read_json
 from deadletter.rule_index import RuleIndex
 from deadletter.settings import Pipeline
@@ -80,6 +80,15 @@ class Refused:
 
     rule_id: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One rule tried on one letter: what came of it, and what its pattern missed."""
+
+    rule_id: str
+    outcome: str
+    missed: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +214,45 @@ class RuleBook:
                 continue
             return Match(rule, tuple(shadows))
         return Match(None, tuple(shadows)) if shadows else NO_MATCH
+
+    def explain(
+        self,
+        document: Mapping[str, Any],
+        now: float,
+        matches: Mapping[str, int],
+        *,
+        diverted: bool = False,
+    ) -> list[Trial]:
+        """Every rule in the order of its trial, whether or not an earlier one has spoken."""
+        spoke = self.first(document, now, matches, diverted=diverted).rule
+        trials = [Trial(one.rule_id, f"INVALID: {one.why}") for one in self.refused]
+        for rule in self.rules.values():
+            missed = [
+                one for one in compile_pattern(rule.pattern).explain(document) if not one.matched
+            ]
+            trials.append(
+                Trial(
+                    rule.rule_id,
+                    self._outcome(rule, spoke, not missed, now, matches),
+                    tuple(missed),
+                )
+            )
+        return trials
+
+    def _outcome(
+        self, rule: Rule, spoke: Rule | None, met: bool, now: float, matches: Mapping[str, int]
+    ) -> str:
+        if not rule.enabled:
+            return "disabled"
+        if rule.expires_at is not None and rule.expires_at <= now:
+            return "expired"
+        if rule.max_matches is not None and matches.get(rule.rule_id, 0) >= rule.max_matches:
+            return "has reached its max_matches"
+        if not met:
+            return "does not match"
+        if rule.mode is RuleMode.SHADOW:
+            return "would match, and only counts (shadow)"
+        return "matches and speaks" if rule is spoke else "matches, but an earlier rule speaks"
 
     def holding(self, now: float) -> tuple[str, ...]:
         """The HOLD rules that keep letters waiting at `now`."""

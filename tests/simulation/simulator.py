@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -427,8 +427,8 @@ def simulate(seed: int) -> Simulation:
     return simulation
 
 
-def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> int:
-    """One fault at one call of a redriver, and nothing else odd; raises Broken.
+def place(shape: Shape, faults: Mapping[int, Fault], seed: int = 1) -> int:
+    """Faults at these calls of the redrivers, and nothing else odd; raises Broken.
 
     Returns how many calls the redrivers made: the places there are.
     """
@@ -439,7 +439,7 @@ def place(shape: Shape, fault: Fault | None, at: int, seed: int = 1) -> int:
         if not process.name.startswith("redriver"):
             return None
         made += 1
-        return fault if made - 1 == at else None
+        return faults.get(made - 1)
 
     Simulation(seed, shape, plan).run()
     return made
@@ -471,7 +471,7 @@ WORKLOADS: dict[str, Shape] = {
 def schedules(most: int) -> Iterator[Callable[[], object]]:
     """Schedules of every sort, the random ones and the single faults in turn."""
     placements = (
-        partial(place, shape, fault, at)
+        partial(place, shape, {at: fault})
         for at in range(160)
         for shape in (WORKLOADS["two redrivers, and some letters wait"],)
         for fault in Fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 
@@ -38,11 +39,24 @@ def test_no_random_schedule_breaks_a_promise(part: int) -> None:
 def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
     shape = WORKLOADS[workload]
     for fault in Fault:
-        for at in range(place(shape, None, -1)):
+        for at in range(place(shape, {})):
             try:
-                place(shape, fault, at)
+                place(shape, {at: fault})
             except Broken as broken:
                 pytest.fail(f"{fault} at call {at}: {broken}")
+
+
+@pytest.mark.skipif("SIM_PAIRS" not in os.environ, reason="the nightly target runs it")
+@pytest.mark.parametrize("workload", list(WORKLOADS)[:4])
+def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None:
+    shape = WORKLOADS[workload]
+    calls = min(30, place(shape, {}))
+    for first, second in itertools.combinations(range(calls), 2):
+        for one, other in itertools.product(Fault, repeat=2):
+            try:
+                place(shape, {first: one, second: other})
+            except Broken as broken:
+                pytest.fail(f"{one} at call {first}, {other} at call {second}: {broken}")
 
 
 @pytest.mark.parametrize("name", BUGS)
