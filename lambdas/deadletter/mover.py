@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from deadletter.decision import Decision, Divert, Hold, Park, Redrive
@@ -46,6 +47,10 @@ class Order:
         return self.taken.letter.message_id
 
     @property
+    def group(self) -> str | None:
+        return self.taken.letter.group
+
+    @property
     def decision(self) -> Decision:
         return self.verdict.decision
 
@@ -57,7 +62,7 @@ class _Progress:
     proofs: dict[str, Proof] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     envelopes: dict[str, Envelope] = field(default_factory=dict)
-    stopped_groups: set[str] = field(default_factory=set)
+    stopped_groups: set[str | None] = field(default_factory=set)
 
 
 class Mover:
@@ -170,7 +175,7 @@ class Mover:
     def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
         if self._fifo:
             stopped = progress.stopped_groups
-            orders = [one for one in orders if one.taken.letter.group not in stopped]
+            orders = [one for one in orders if one.group not in stopped]
         if not orders:
             return
         if self._too_late(orders):
@@ -200,46 +205,49 @@ class Mover:
             self._tally.add(Count.HELD)
 
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
-        by_target: defaultdict[str, list[Order]] = defaultdict(list)
         for one in orders:
-            by_target[self.target_of(one.decision)].append(one)
-        for target, bound in by_target.items():
-            queue = self._targets[target]
-            envelopes = []
-            for one in bound:
-                delay = one.decision.delay if isinstance(one.decision, Redrive) else 0
-                envelope = seal(one.taken.letter, one.verdict.stamp, queue.traits, delay)
-                if envelope.size > queue.traits.max_bytes:
-                    self._tally.add(Count.UNSENDABLE)
-                    if envelope.group is not None:
-                        progress.stopped_groups.add(envelope.group)
-                    continue
+            queue = self._queue_of(one)
+            delay = one.decision.delay if isinstance(one.decision, Redrive) else 0
+            envelope = seal(one.taken.letter, one.verdict.stamp, queue.traits, delay)
+            if envelope.size <= queue.traits.max_bytes:
                 progress.envelopes[one.copy] = envelope
-                envelopes.append(envelope)
-            for wave in waves(envelopes, self._fifo):
-                self._send_wave(queue, wave, _end_of_locks(bound), progress)
+            else:
+                self._tally.add(Count.UNSENDABLE)
+        going = [one for one in orders if one.copy in progress.envelopes]
+        if self._fifo:
+            going = unbroken(orders, going)
+            progress.stopped_groups |= {one.group for one in orders if one not in going}
+        for wave in waves(going, self._fifo):
+            self._send_wave(wave, progress)
 
-    def _send_wave(
-        self, queue: Queue, wave: Sequence[Envelope], locks_end: float, progress: _Progress
-    ) -> None:
-        stopped = progress.stopped_groups if self._fifo else ()
-        going = [one for one in wave if one.group not in stopped]
-
-        def send(batch: list[Envelope]) -> Sending:
-            # The last moment to look at the clock: what is sent after the lock has
-            # ended, another run may have sent already.
-            if self._clock() >= locks_end - MARGIN:
-                self._tally.add(Count.LATE, len(batch))
-                return Sending()
-            return queue.send(batch)
-
-        calls = [lambda batch=batch: send(batch) for batch in batches(going)]
+    def _send_wave(self, wave: Sequence[Order], progress: _Progress) -> None:
+        """Send to all targets at once what may go together."""
+        if self._fifo:
+            stopped = progress.stopped_groups
+            wave = [one for one in wave if one.group not in stopped]
+        by_target: defaultdict[str, list[Order]] = defaultdict(list)
+        for one in wave:
+            by_target[self.target_of(one.decision)].append(one)
+        calls = [
+            partial(self._send_batch, self._targets[target], batch, _end_of_locks(bound))
+            for target, bound in by_target.items()
+            for batch in batches([progress.envelopes[one.copy] for one in bound])
+        ]
         for outcome in self._together(calls):
             progress.proofs.update(outcome.confirmed)
             progress.unknown |= outcome.unknown
-        for one in going:
-            if one.copy not in progress.proofs and one.group is not None:
-                progress.stopped_groups.add(one.group)
+        progress.stopped_groups |= {one.group for one in wave if one.copy not in progress.proofs}
+
+    def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> Sending:
+        # The last moment to look at the clock: what is sent after the lock has ended,
+        # another run may have sent already.
+        if self._clock() >= locks_end - MARGIN:
+            self._tally.add(Count.LATE, len(batch))
+            return Sending()
+        return queue.send(batch)
+
+    def _queue_of(self, one: Order) -> Queue:
+        return self._targets[self.target_of(one.decision)]
 
     def _settle(
         self, source: Source, orders: Sequence[Order], slot: Slot, progress: _Progress
@@ -297,7 +305,7 @@ def unbroken(all_orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order
     stopped: set[str | None] = set()
     kept: list[Order] = []
     for one in all_orders:
-        group = one.taken.letter.group
+        group = one.group
         if one.copy not in wanted:
             stopped.add(group)
         elif group is None or group not in stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from deadletter.envelope import Envelope, QueueTraits
 from deadletter.letter import MAX_BYTES, Letter
@@ -104,23 +104,33 @@ def batches(envelopes: Iterable[Envelope]) -> Iterator[list[Envelope]]:
         yield batch
 
 
-def waves(envelopes: Sequence[Envelope], fifo: bool) -> Iterator[list[Envelope]]:
-    """The envelopes in turns that may go out together: on FIFO one letter of a group a turn.
+class Grouped(Protocol):
+    """Whatever belongs to a FIFO group, or to none."""
+
+    @property
+    def group(self) -> str | None: ...
+
+
+G = TypeVar("G", bound=Grouped)
+
+
+def waves(going: Sequence[G], fifo: bool) -> Iterator[list[G]]:
+    """What may go out together, in turns: on FIFO one letter of a group a turn.
 
     A batch can fail for some entries; a later letter of the group in the same batch
     would then overtake the one that failed.
     """
     if not fifo:
-        if envelopes:
-            yield list(envelopes)
+        if going:
+            yield list(going)
         return
-    rest = list(envelopes)
+    rest = list(going)
     while rest:
         seen: set[str | None] = set()
-        turn: list[Envelope] = []
-        later: list[Envelope] = []
-        for envelope in rest:
-            (later if envelope.group in seen else turn).append(envelope)
-            seen.add(envelope.group)
+        turn: list[G] = []
+        later: list[G] = []
+        for one in rest:
+            (later if one.group in seen else turn).append(one)
+            seen.add(one.group)
         yield turn
         rest = later

@@ -1,0 +1,33 @@
+"""The CDK app: what `cdk synth` and `cdk deploy` run (see cdk.json)."""
+
+import os
+import sys
+
+# Node 20 is supported here and works; its end-of-life banner would bury a sentence
+# about wrong settings. Read when aws_cdk starts Node, so it stands before the import.
+os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+
+import aws_cdk as cdk
+
+from infra.context import read
+from infra.refusal import Refused
+from infra.stacks import build
+
+
+def main() -> None:
+    """Synthesize the app, or exit with 1 and one sentence about its settings."""
+    app = cdk.App()
+    try:
+        settings = read(
+            app.node.get_all_context(),
+            account=os.environ.get("CDK_DEFAULT_ACCOUNT"),
+            region=os.environ.get("CDK_DEFAULT_REGION"),
+        )
+        build(app, settings)
+    except Refused as refused:
+        sys.exit(str(refused))
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()

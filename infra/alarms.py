@@ -1,0 +1,203 @@
+"""What calls a person: six alarms a pipeline, on plain metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.duration import written
+from infra.names import Names
+from infra.pager import Pager
+from infra.queues import Queue, Queues
+from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings
+
+# CloudWatch's limit for the description of an alarm.
+LONGEST_DESCRIPTION = 1024
+
+AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+LESS = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the person who is called reads first; `name` is also the runbook's section."""
+
+    name: str
+    symptom: str
+    likely_cause: str
+    command: str = "dlq status"
+
+    def text(self, pipeline: str, runbook: str) -> str:
+        """The description of the alarm: four lines, with and without Markdown."""
+        return (
+            f"Symptom: {self.symptom}\n"
+            f"Likely cause: {self.likely_cause}\n"
+            f"First command: `{self.command} --pipeline {pipeline}`\n"
+            f"Runbook: {runbook}#{self.name.lower()}"
+        )
+
+
+class Alarms(Construct):
+    """The alarms of one pipeline, by name; each tells the pager when it starts and when it is over.
+
+    What missing data means is decided for each: an idle queue or function reports
+    nothing, and only for the heartbeat is that the fault.
+    """
+
+    alarms: Mapping[str, cloudwatch.Alarm]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings,
+        queues: Queues,
+        pager: Pager,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._app = app
+        self._names = Names(app.app, settings.name)
+        self._pager = actions.SnsAction(sns.Topic.from_topic_arn(self, "Pager", pager.topic_arn))
+        self._made: dict[str, cloudwatch.Alarm] = {}
+        self.alarms = self._made
+        self._on_letters(queues.dlq)
+        self._on_parking(queues.parking)
+        self._on_functions()
+
+    def _on_letters(self, dlq: Queue) -> None:
+        wanted = self._settings.alarms
+        self._alarm(
+            Page(
+                "DlqAge",
+                f"the oldest letter is older than {written(wanted.dlq_age.threshold)}.",
+                "the dependency is still down and its circuit open, the redriver fails or is"
+                " held back by the main queue's backlog, or its rate is too low.",
+            ),
+            metric=_of_queue(dlq, "ApproximateAgeOfOldestMessage", wanted.dlq_age.period),
+            threshold=wanted.dlq_age.threshold,
+            periods=wanted.dlq_age.periods,
+        )
+        self._alarm(
+            Page(
+                "DlqDepth",
+                f"{wanted.dlq_depth.threshold} letters or more wait in the DLQ.",
+                "the consumer or what it depends on fails for everybody: a deployment, an"
+                " outage, an expired credential.",
+            ),
+            metric=_of_queue(dlq, "ApproximateNumberOfMessagesVisible", wanted.dlq_depth.period),
+            threshold=wanted.dlq_depth.threshold,
+            periods=wanted.dlq_depth.periods,
+        )
+
+    def _on_parking(self, lot: Mapping[str, Queue]) -> None:
+        wanted = self._settings.alarms.parking_lot
+        for parking, queue in lot.items():
+            page = Page(
+                "ParkingLotNotEmpty",
+                f"automation has given letters up; they are in {queue.name}.",
+                "a rule quarantines them, or they are poison, exhausted, expired or malformed:"
+                " each letter says which.",
+                command="dlq parked list",
+            )
+            self._alarm(
+                page,
+                suffix="" if parking == DEFAULT_PARKING else f"_{parking}",
+                metric=_of_queue(queue, "ApproximateNumberOfMessagesVisible", wanted.period),
+                threshold=wanted.threshold,
+                periods=wanted.periods,
+                # A parked letter that SQS no longer reports on is still parked.
+                missing=cloudwatch.TreatMissingData.IGNORE,
+            )
+
+    def _on_functions(self) -> None:
+        wanted = self._settings.alarms
+        self._alarm(
+            Page(
+                "RedriveErrors",
+                "runs of the redriver fail; letters stay where they are.",
+                "a missing permission or queue, a throttled table, or a run that was killed by"
+                " its timeout.",
+            ),
+            metric=self._of_function("redrive", "Errors", wanted.redrive_errors.period),
+            threshold=wanted.redrive_errors.threshold,
+            periods=wanted.redrive_errors.periods,
+        )
+        self._alarm(
+            Page(
+                "RouterErrors",
+                "the router fails; nothing is decided, letters stay where they are.",
+                "a missing permission, a throttled table, or a letter that takes too long to"
+                " judge.",
+            ),
+            metric=self._of_function("route", "Errors", wanted.router_errors.period),
+            threshold=wanted.router_errors.threshold,
+            periods=wanted.router_errors.periods,
+        )
+        self._alarm(
+            Page(
+                "RedriveHeartbeat",
+                f"the redriver has not run for {written(self._settings.heartbeat)}.",
+                "its schedule is disabled or was deleted, the schedule's role may not start it,"
+                " or the account has no concurrency left.",
+            ),
+            metric=self._of_function("redrive", "Invocations", self._settings.heartbeat),
+            threshold=1,
+            periods=1,
+            comparison=LESS,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+
+    def _alarm(
+        self,
+        page: Page,
+        *,
+        metric: cloudwatch.Metric,
+        threshold: float,
+        periods: int,
+        comparison: cloudwatch.ComparisonOperator = AT_LEAST,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        suffix: str = "",
+    ) -> None:
+        name = f"{page.name}{suffix}"
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_name=self._names.alarm(name),
+            alarm_description=page.text(self._settings.name, self._app.runbook),
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=comparison,
+            treat_missing_data=missing,
+        )
+        alarm.add_alarm_action(self._pager)
+        alarm.add_ok_action(self._pager)
+        self._made[name] = alarm
+
+    def _of_function(self, role: str, name: str, period: int) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/Lambda",
+            metric_name=name,
+            dimensions_map={"FunctionName": self._names.function(role)},
+            statistic="Sum",
+            period=cdk.Duration.seconds(period),
+        )
+
+
+def _of_queue(queue: Queue, name: str, period: int) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace="AWS/SQS",
+        metric_name=name,
+        dimensions_map={"QueueName": queue.name},
+        statistic="Maximum",
+        period=cdk.Duration.seconds(period),
+    )

@@ -1,0 +1,42 @@
+"""The name that AWS gives a resource: who owns it, where it is, what it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# What stands behind "sqs.<region>." in the URL of a queue. The isolated
+# partitions (aws-iso and its kin) are left out: nobody could try them.
+URL_SUFFIXES = {
+    "aws": "amazonaws.com",
+    "aws-us-gov": "amazonaws.com",
+    "aws-cn": "amazonaws.com.cn",
+}
+
+
+class NotAnArn(ValueError):
+    """The text is not an ARN of one of the partitions in URL_SUFFIXES."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arn:
+    """`arn:<partition>:<service>:<region>:<account>:<resource>`, taken apart."""
+
+    partition: str
+    service: str
+    region: str
+    account: str
+    resource: str
+
+    @classmethod
+    def parse(cls, text: str) -> Arn:
+        """The parts of `text`; raises NotAnArn if one is missing."""
+        prefix, *parts = text.split(":", 5)
+        if prefix != "arn" or len(parts) != 5 or not all(parts) or parts[0] not in URL_SUFFIXES:
+            raise NotAnArn(text)
+        return cls(*parts)
+
+    @property
+    def queue_url(self) -> str:
+        """The URL of the queue this ARN names, by the rule that SQS follows."""
+        suffix = URL_SUFFIXES[self.partition]
+        return f"https://sqs.{self.region}.{suffix}/{self.account}/{self.resource}"

@@ -1,0 +1,55 @@
+"""Who holds the key: AWS, or the customer key that the settings name."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.settings import AppSettings
+
+READ = ("kms:Decrypt", "kms:DescribeKey")
+
+# What SQS, DynamoDB and S3 between them ask of a key on behalf of a writer.
+WRITE = (
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+
+
+def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
+    """The customer's key, None if AWS keeps the keys.
+
+    Its policy is the customer's. It has to let the account's own policies decide
+    and name the services that use the key in nobody's behalf: cloudwatch.amazonaws.com
+    for the topic and logs.<region>.amazonaws.com for the log groups.
+    """
+    if app.kms_key_arn is None:
+        return None
+    return kms.Key.from_key_arn(scope, "Key", app.kms_key_arn)
+
+
+def use_of_key(
+    app: AppSettings, *, services: tuple[str, ...], writes: bool
+) -> list[iam.PolicyStatement]:
+    """Leave to use the customer's key, but only through `services`; nothing without one."""
+    if app.kms_key_arn is None:
+        return []
+    return [
+        iam.PolicyStatement(
+            sid="Key",
+            actions=[*READ, *(WRITE if writes else ())],
+            resources=[app.kms_key_arn],
+            conditions={
+                "StringEquals": {
+                    "kms:ViaService": [
+                        f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}" for service in services
+                    ]
+                }
+            },
+        )
+    ]

@@ -1,0 +1,136 @@
+"""A Lambda function of ours, with a role that may do what is listed and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra import asset, environment
+from infra.encryption import customer_key
+from infra.findings import acknowledge
+from infra.settings import AppSettings, PipelineSettings
+
+RETENTION = {
+    1: logs.RetentionDays.ONE_DAY,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    90: logs.RetentionDays.THREE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    731: logs.RetentionDays.TWO_YEARS,
+    1827: logs.RetentionDays.FIVE_YEARS,
+    3653: logs.RetentionDays.TEN_YEARS,
+}
+
+
+class Function(Construct):
+    """One entry point of the asset, its role and its log group.
+
+    The role is closed: no grant of the CDK's adds to what `statements` say. `sender`
+    is the role's unique id, which SQS shows in the SenderId of what the function sends.
+    """
+
+    function: lambda_.Function
+    role: iam.IRole
+    log_group: logs.LogGroup
+    sender: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        handler: str,
+        description: str,
+        timeout: int,
+        memory: int,
+        settings: PipelineSettings,
+        app: AppSettings,
+        statements: Sequence[iam.PolicyStatement],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._name = name
+        self.log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{name}",
+            retention=RETENTION[app.log_retention_days],
+            encryption_key=customer_key(self, app),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"What {name} may do",
+            inline_policies={
+                "Permissions": iam.PolicyDocument(statements=[*statements, *self._reporting()])
+            },
+        )
+        acknowledge(
+            role,
+            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+            "Serverless::Serverless-LambdaStarPermissions",
+            because="X-Ray's two actions know no resources",
+        )
+        self.sender = role.role_id
+        self.role = role.without_policy_updates()
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=description,
+            code=asset.code(self),
+            runtime=asset.RUNTIME,
+            architecture=asset.ARCHITECTURE,
+            handler=handler,
+            timeout=cdk.Duration.seconds(timeout),
+            memory_size=memory,
+            role=self.role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            tracing=lambda_.Tracing.ACTIVE,
+        )
+        acknowledge(
+            self.function,
+            "AwsSolutions::AwsSolutions-L1",
+            "Serverless::Serverless-LambdaLatestVersion",
+            because="the newest runtime that the tests run on and the wheels are chosen for",
+        )
+        acknowledge(
+            self.function,
+            "Serverless::Serverless-LambdaDLQ",
+            because="an invocation carries nothing that its queue doesn't keep until it is done",
+        )
+
+    def tell(self, variables: Mapping[str, str]) -> None:
+        """Give the function its environment; raises Refused if Lambda would not take it."""
+        everything = {"PIPELINE": environment.pipeline(self._settings), **variables}
+        resolved = cdk.Stack.of(self).resolve(everything)
+        environment.check(self._name, self._settings, resolved)
+        for name, value in everything.items():
+            self.function.add_environment(name, value)
+
+    def _reporting(self) -> list[iam.PolicyStatement]:
+        return [
+            iam.PolicyStatement(
+                sid="Logs",
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                # Ends in ":*": Lambda names the streams.
+                resources=[self.log_group.log_group_arn],
+            ),
+            iam.PolicyStatement(
+                sid="Traces",
+                actions=["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
+                # Neither action knows resources.
+                resources=["*"],
+            ),
+        ]

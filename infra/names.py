@@ -1,0 +1,52 @@
+"""What everything is called: stable names that a person can type at 3 a.m."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.settings import DEFAULT_PARKING
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names in one pipeline of one app.
+
+    An id is joined with an underscore, which no pipeline's name contains: so two
+    pipelines can't come to the same name by different ways.
+    """
+
+    app: str
+    pipeline: str
+    fifo: bool = False
+
+    def function(self, role: str) -> str:
+        """The Lambda function that plays `role`: redrive, route or consumer."""
+        return f"{self.app}-{self.pipeline}-{role}"
+
+    def alarm(self, name: str) -> str:
+        """The alarm `name`."""
+        return f"{self.app}-{self.pipeline}-{name}"
+
+    def schedule(self, dedicated: str = "") -> str:
+        """The schedule that drains the DLQ, or a dedicated one."""
+        return f"{self.app}-{self.pipeline}-dlq{_suffix(dedicated)}"
+
+    @property
+    def main(self) -> str:
+        """The main queue."""
+        return self._queue("main")
+
+    def dlq(self, dedicated: str = "") -> str:
+        """The DLQ, or a dedicated one."""
+        return self._queue(f"dlq{_suffix(dedicated)}")
+
+    def parking(self, parking: str = DEFAULT_PARKING) -> str:
+        """A queue of the parking lot."""
+        return self._queue(f"parking{_suffix(parking)}")
+
+    def _queue(self, what: str) -> str:
+        return f"{self.app}-{self.pipeline}-{what}{'.fifo' if self.fifo else ''}"
+
+
+def _suffix(one: str) -> str:
+    return "" if one in ("", DEFAULT_PARKING) else f"_{one}"

@@ -1,0 +1,87 @@
+"""Everything one pipeline needs to heal itself, in one statement."""
+
+from __future__ import annotations
+
+from constructs import Construct
+
+from infra.alarms import Alarms
+from infra.consumer import Dispatcher
+from infra.pager import Pager
+from infra.queues import Queues
+from infra.redriver import Redriver
+from infra.registration import AppRegistration, PipelineRegistration
+from infra.router import Router
+from infra.settings import AppSettings, PipelineSettings, Webhook
+from infra.storage import Storage
+
+
+class RedrivePipeline(Construct):
+    """A pipeline: the redriver and the router, the queues and tables they need, the alarms.
+
+        RedrivePipeline(self, "Orders", settings=PipelineSettings(name="orders"))
+
+    What is not given is made. A second pipeline of the same app takes what the
+    first one made:
+
+        RedrivePipeline(self, "Refunds", settings=PipelineSettings(name="refunds"),
+                        storage=orders.storage, pager=orders.pager)
+
+    `dispatcher` is None where the settings name another consumer.
+    """
+
+    storage: Storage
+    queues: Queues
+    pager: Pager
+    redriver: Redriver
+    router: Router
+    dispatcher: Dispatcher | None
+    alarms: Alarms
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings | None = None,
+        storage: Storage | None = None,
+        queues: Queues | None = None,
+        pager: Pager | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        app = app or AppSettings()
+        self.pager = pager or Pager(self, "Pager", app=app)
+        self.storage = storage or Storage(self, "Storage", app=app)
+        if storage is None:
+            AppRegistration(
+                self, "AppRegistration", app=app, storage=self.storage, pager=self.pager
+            )
+        self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
+        self.redriver = Redriver(
+            self, "Redriver", settings=settings, app=app, storage=self.storage, queues=self.queues
+        )
+        believed = self.redriver.trusted_senders
+        self.router = Router(
+            self,
+            "Router",
+            settings=settings,
+            app=app,
+            storage=self.storage,
+            trusted_senders=believed,
+        )
+        self.dispatcher = None
+        if isinstance(settings.consumer, Webhook):
+            self.dispatcher = Dispatcher(
+                self,
+                "Dispatcher",
+                settings=settings,
+                webhook=settings.consumer,
+                app=app,
+                storage=self.storage,
+                queues=self.queues,
+                trusted_senders=believed,
+            )
+        self.alarms = Alarms(
+            self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
+        )
+        PipelineRegistration(self, "Registration", app=app, settings=settings, queues=self.queues)

@@ -1,0 +1,174 @@
+"""The queues of a pipeline: main, DLQ, dedicated DLQs and the parking lot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import Aws
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.arn import Arn
+from infra.encryption import customer_key
+from infra.findings import acknowledge
+from infra.names import Names
+from infra.settings import (
+    DEFAULT_PARKING,
+    LONGEST_RETENTION,
+    AppSettings,
+    PipelineSettings,
+    pascal_case,
+)
+
+# A long poll: fewer calls, and an empty answer means empty.
+RECEIVE_WAIT = cdk.Duration.seconds(20)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue as its users see it, whether we made it or not.
+
+    It is known by its name, never by a reference: a reference from the stack that
+    uses a queue would keep CloudFormation from ever removing that queue again.
+    """
+
+    name: str
+    arn: str
+    url: str
+
+    @classmethod
+    def called(cls, name: str) -> Queue:
+        """The queue of this name in the account and region of the deployment."""
+        return cls(
+            name=name,
+            arn=f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{name}",
+            url=f"https://sqs.{Aws.REGION}.{Aws.URL_SUFFIX}/{Aws.ACCOUNT_ID}/{name}",
+        )
+
+    @classmethod
+    def at(cls, arn: str) -> Queue:
+        """The queue that `arn` names."""
+        parsed = Arn.parse(arn)
+        return cls(name=parsed.resource, arn=arn, url=parsed.queue_url)
+
+
+class Queues(Construct):
+    """Makes the queues that the settings don't name, and knows all of them.
+
+    `dedicated` and `parking` are keyed by id; the parking lot always has "default".
+    """
+
+    main: Queue
+    dlq: Queue
+    dedicated: Mapping[str, Queue]
+    parking: Mapping[str, Queue]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._app = app or AppSettings()
+        self._settings = settings
+        self._key = customer_key(self, self._app)
+        names = Names(self._app.app, settings.name, settings.fifo)
+        main, dlq = settings.main_queue.arn, settings.dlq.arn
+        self.main = Queue.at(main) if main else Queue.called(names.main)
+        self.dlq = Queue.at(dlq) if dlq else Queue.called(names.dlq())
+        dead_letters = self._existing("TheirDlq", self.dlq) if dlq else self._make_dlq()
+        if not main:
+            self._make_main(dead_letters)
+        self.dedicated = {
+            one: self._make_end(f"Dedicated{pascal_case(one)}", names.dlq(one))
+            for one in settings.dedicated
+        }
+        self.parking = {
+            one: self._make_end(f"Parking{pascal_case(one)}", names.parking(one))
+            for one in (DEFAULT_PARKING, *settings.parking)
+        }
+
+    def _make_main(self, dlq: sqs.IQueue) -> None:
+        wanted = self._settings.main_queue
+        self._make(
+            "Main",
+            self.main,
+            retention=wanted.retention,
+            visibility=cdk.Duration.seconds(self._settings.visibility),
+            wait=RECEIVE_WAIT,
+            dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=wanted.max_receive_count),
+        )
+
+    def _make_dlq(self) -> sqs.Queue:
+        # Each of the two queues names the other. The DLQ knows the main queue by
+        # its name only, so CloudFormation sees no circle.
+        queue = self._make(
+            "Dlq",
+            self.dlq,
+            retention=self._settings.dlq.retention,
+            fed_by=sqs.RedriveAllowPolicy(
+                redrive_permission=sqs.RedrivePermission.BY_QUEUE,
+                source_queues=[self._existing("MainByName", self.main)],
+            ),
+        )
+        acknowledge(
+            queue,
+            "Serverless::Serverless-SQSRedrivePolicy",
+            because="it is the DLQ; the redriver empties it",
+        )
+        return queue
+
+    def _make_end(self, construct_id: str, name: str) -> Queue:
+        """A queue that letters reach by our hand only."""
+        queue = Queue.called(name)
+        nobody = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
+        made = self._make(construct_id, queue, retention=LONGEST_RETENTION, fed_by=nobody)
+        acknowledge(
+            made,
+            "AwsSolutions::AwsSolutions-SQS3",
+            "Serverless::Serverless-SQSRedrivePolicy",
+            because="no consumer reads here, so nothing can fail here too often",
+        )
+        return queue
+
+    def _make(
+        self,
+        construct_id: str,
+        queue: Queue,
+        *,
+        retention: int,
+        visibility: cdk.Duration | None = None,
+        wait: cdk.Duration | None = None,
+        dead_letters: sqs.DeadLetterQueue | None = None,
+        fed_by: sqs.RedriveAllowPolicy | None = None,
+    ) -> sqs.Queue:
+        managed = sqs.QueueEncryption.SQS_MANAGED
+        # A name can't be taken twice: a first deployment that failed must leave
+        # nothing behind that would stop the second.
+        kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        return sqs.Queue(
+            self,
+            construct_id,
+            queue_name=queue.name,
+            # The CDK takes an explicit False for a mistake.
+            fifo=self._settings.fifo or None,
+            retention_period=cdk.Duration.seconds(retention),
+            visibility_timeout=visibility,
+            receive_message_wait_time=wait,
+            dead_letter_queue=dead_letters,
+            redrive_allow_policy=fed_by,
+            encryption=sqs.QueueEncryption.KMS if self._key else managed,
+            encryption_master_key=self._key,
+            enforce_ssl=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
+        )
+
+    def _existing(self, construct_id: str, queue: Queue) -> sqs.IQueue:
+        return sqs.Queue.from_queue_attributes(
+            self, construct_id, queue_arn=queue.arn, fifo=self._settings.fifo or None
+        )

@@ -1,0 +1,181 @@
+"""The redriver: it moves letters, once a minute, and judges nothing."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.duration import MINUTE
+from infra.encryption import use_of_key
+from infra.findings import acknowledge
+from infra.function import Function
+from infra.names import Names
+from infra.queues import Queues
+from infra.schedule import Schedules
+from infra.settings import AppSettings, PipelineSettings
+from infra.storage import LANES, Storage
+
+
+class Redriver(Construct):
+    """The function that moves letters, and its schedules.
+
+    `trusted_senders` are the unique ids of the roles whose `Redrive` attribute the
+    pipeline believes: the redriver's own, and those of the settings.
+    """
+
+    function: lambda_.Function
+    role: iam.IRole
+    schedules: Schedules
+    trusted_senders: tuple[str, ...]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings,
+        storage: Storage,
+        queues: Queues,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = Names(app.app, settings.name)
+        # By its name: the router believes our role, and would otherwise have to
+        # exist both before and after it.
+        router = names.function("route")
+        one = Function(
+            self,
+            "Redrive",
+            name=names.function("redrive"),
+            handler="handlers.redrive.handler",
+            description=f"Moves the letters of {settings.name} as the router decides",
+            timeout=settings.redrive.timeout,
+            memory=settings.redrive.memory,
+            settings=settings,
+            app=app,
+            statements=[
+                *_queue_statements(queues),
+                *_storage_statements(storage, settings.name),
+                iam.PolicyStatement(
+                    sid="Router",
+                    actions=["lambda:InvokeFunction"],
+                    resources=[
+                        f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{router}"
+                    ],
+                ),
+                *use_of_key(app, services=("sqs", "dynamodb", "s3"), writes=True),
+            ],
+        )
+        self.trusted_senders = (one.sender, *settings.trusted_senders)
+        to_json = cdk.Stack.of(self).to_json_string
+        one.tell(
+            {
+                "MAIN_URL": queues.main.url,
+                "MAIN_ARN": queues.main.arn,
+                "DLQ_URL": queues.dlq.url,
+                "PARKING": to_json({one: queue.url for one, queue in queues.parking.items()}),
+                "DEDICATED": to_json({one: queue.url for one, queue in queues.dedicated.items()}),
+                "LETTERS_TABLE": storage.letters.table_name,
+                "LETTERS_BUCKET": storage.bucket_name,
+                "CIRCUITS_TABLE": storage.circuits.table_name,
+                "ROUTER_FUNCTION": router,
+                "TRUSTED_SENDERS": to_json(list(self.trusted_senders)),
+            }
+        )
+        # The next minute is the retry: a run that comes late would meet the next one.
+        one.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
+        )
+        acknowledge(
+            one,
+            "Serverless::Serverless-LambdaAsyncFailureDestination",
+            because="a run that failed lost nothing, and the next one starts within a minute",
+        )
+        folder = f"arn:<AWS::Partition>:s3:::{app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        acknowledge(
+            one,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/waiting/{settings.name}/*]",
+            because="one object a letter: only the folder of the pipeline can be named",
+        )
+        self.function, self.role = one.function, one.role
+        self.schedules = Schedules(self, "Schedules", function=one.function)
+        self.schedules.add(
+            "Dlq",
+            name=names.schedule(),
+            source="dlq",
+            every=settings.redrive.every,
+            enabled=True,
+        )
+        for id_, dedicated in settings.dedicated.items():
+            self.schedules.add(
+                f"Dlq_{id_}",
+                name=names.schedule(id_),
+                source=id_,
+                every=dedicated.every,
+                enabled=dedicated.enabled,
+            )
+
+
+def _queue_statements(queues: Queues) -> list[iam.PolicyStatement]:
+    take = [
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:ChangeMessageVisibility",
+        "sqs:GetQueueAttributes",
+    ]
+    give = ["sqs:SendMessage", "sqs:GetQueueAttributes"]
+    dedicated = [queue.arn for queue in queues.dedicated.values()]
+    return [
+        iam.PolicyStatement(sid="Main", actions=give, resources=[queues.main.arn]),
+        iam.PolicyStatement(sid="Dlq", actions=take, resources=[queues.dlq.arn]),
+        *(
+            [
+                iam.PolicyStatement(
+                    sid="Dedicated", actions=[*take, "sqs:SendMessage"], resources=dedicated
+                )
+            ]
+            if dedicated
+            else []
+        ),
+        iam.PolicyStatement(
+            sid="Parking",
+            actions=give,
+            resources=[queue.arn for queue in queues.parking.values()],
+        ),
+    ]
+
+
+def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyStatement]:
+    return [
+        iam.PolicyStatement(
+            sid="Letters",
+            actions=[
+                "dynamodb:BatchGetItem",
+                "dynamodb:Query",
+                "dynamodb:PutItem",
+                "dynamodb:UpdateItem",
+                "dynamodb:DeleteItem",
+                "dynamodb:BatchWriteItem",
+            ],
+            resources=[storage.letters.table_arn],
+        ),
+        iam.PolicyStatement(
+            sid="Lanes",
+            actions=["dynamodb:Query"],
+            resources=[f"{storage.letters.table_arn}/index/{LANES}"],
+        ),
+        iam.PolicyStatement(
+            sid="Circuits",
+            actions=["dynamodb:BatchGetItem"],
+            resources=[storage.circuits.table_arn],
+        ),
+        iam.PolicyStatement(
+            sid="Bodies",
+            actions=["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+            # One object a letter: only the folder can be named.
+            resources=[storage.bodies(pipeline)],
+        ),
+    ]

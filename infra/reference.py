@@ -1,0 +1,136 @@
+"""The settings as a JSON schema and as a page: `python -m infra.reference` writes both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.duration import written
+from infra.refusal import NOTATION, allowed, resolved
+from infra.settings import AppSettings
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "settings.md"
+SCHEMA = DOCS / "settings.schema.json"
+
+INTRODUCTION = """\
+# Settings
+
+Everything stands in the `context` of `cdk.json`, or is given to the CDK CLI as
+`--context key=value` (lists and objects then as JSON). A wrong setting stops the
+synthesis with one sentence. For an editor there is [a JSON schema](settings.schema.json).
+
+Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
+"""
+
+SECTIONS = (
+    ("The app", "AppSettings"),
+    ("A pipeline: each of `pipelines`", "PipelineSettings"),
+    ("`main_queue`", "MainQueue"),
+    ("`dlq`", "DeadLetterQueue"),
+    ("`dedicated`: each value", "Dedicated"),
+    ("`consumer` of kind `webhook`", "Webhook"),
+    ("`consumer` of kind `function`", "Function"),
+    ("`consumer` of kind `none`", "Nobody"),
+    ("`redrive`", "Schedule"),
+    ("`policy`, and each value of `policies`", "Policy"),
+    ("`backoff` of a policy", "Backoff"),
+    ("`alarms`", "Alarms"),
+    ("`alarms.dlq_age`", "DlqAge"),
+    ("`alarms.dlq_depth`", "DlqDepth"),
+    ("`alarms.parking_lot`", "ParkingLotNotEmpty"),
+    ("`alarms.redrive_errors`, `alarms.router_errors`", "Errors"),
+    ("`alarms.heartbeat`", "Heartbeat"),
+)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the context of `cdk.json`."""
+    described = AppSettings.model_json_schema()
+    for one in _models(described):
+        one["properties"] = {key: _public(node) for key, node in one["properties"].items()}
+    # The CDK's own keys stand beside ours.
+    described["patternProperties"] = {"[^A-Za-z0-9_]": True}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
+
+
+def page() -> str:
+    """The page, in Markdown: a table for each object that can be set."""
+    described = AppSettings.model_json_schema()
+    models = {"AppSettings": described, **described["$defs"]}
+    parts = [INTRODUCTION]
+    for title, name in SECTIONS:
+        model = models[name]
+        parts += [f"## {title}\n", f"{model['description']}\n"]
+        parts += ["| key | what | default | allowed |", "|---|---|---|---|"]
+        for key, node in model["properties"].items():
+            default = _default(node, key in model.get("required", ()))
+            parts.append(
+                f"| `{key}` | {node['description']} | {default} | {_allowed(described, node)} |"
+            )
+        parts.append("")
+    return "\n".join(parts)
+
+
+def write() -> None:
+    """Write both files anew."""
+    DOCS.mkdir(exist_ok=True)
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")
+    PAGE.write_text(page())
+
+
+def _models(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield described
+    yield from described["$defs"].values()
+
+
+def _default(node: Mapping[str, Any], required: bool) -> str:
+    if required:
+        return "required"
+    match node.get("default"):
+        case None | list() | dict():
+            return ""
+        case int(seconds) if node.get("unit") == "seconds":
+            return f"`{written(seconds)}`"
+        case value:
+            return f"`{json.dumps(value)}`"
+
+
+def _allowed(described: Mapping[str, Any], node: Mapping[str, Any]) -> str:
+    """What is allowed, in a cell of the table; an object of ours has a section of its own."""
+    match resolved(described, node):
+        case {"type": "object", "properties": _}:
+            return "an object, see below"
+        case {"type": "array", "items": {"$ref": _}}:
+            return "a list of objects, see below"
+        case {"type": "object", "patternProperties": _}:
+            return "an object of objects, see below"
+    return allowed(described, node).removesuffix(NOTATION)
+
+
+def _public(node: Any) -> Any:
+    """`node` in the words of JSON schema alone, with text allowed where a duration is."""
+    if isinstance(node, list):
+        return [_public(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    public = {key: _public(value) for key, value in node.items() if key not in ("allowed", "unit")}
+    # Which kind a consumer is may follow from its other keys, or it is just "none".
+    if "discriminator" in public:
+        kinds = public.pop("oneOf")
+        del public["discriminator"]
+        public["anyOf"] = [*kinds, {"const": "none"}]
+    if node.get("unit") == "seconds":
+        limits = {
+            key: public.pop(key)
+            for key in ("type", "minimum", "maximum", "multipleOf")
+            if key in public
+        }
+        public["anyOf"] = [limits, {"type": "string", "pattern": "^[0-9]{1,9}[smhd]$"}]
+    return public
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,80 @@
+"""How the command line finds an app: parameters under `/<app>/`, one for it and one a pipeline."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.names import Names
+from infra.pager import Pager
+from infra.queues import Queues
+from infra.settings import AppSettings, Function, PipelineSettings
+from infra.storage import Storage
+
+
+class AppRegistration(Construct):
+    """`/<app>/app`: what the pipelines share, as JSON."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        storage: Storage,
+        pager: Pager,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        ssm.StringParameter(
+            self,
+            "Parameter",
+            parameter_name=f"/{app.app}/app",
+            description=f"What the pipelines of {app.app} share",
+            string_value=cdk.Stack.of(self).to_json_string(
+                {
+                    "letters_table": storage.letters.table_name,
+                    "rules_table": storage.rules.table_name,
+                    "circuits_table": storage.circuits.table_name,
+                    "endpoints_table": storage.endpoints.table_name,
+                    "letters_bucket": storage.bucket_name,
+                    "alarm_topic": pager.topic_arn,
+                }
+            ),
+        )
+
+
+class PipelineRegistration(Construct):
+    """`/<app>/pipelines/<name>`: what one pipeline has of its own, as JSON."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        settings: PipelineSettings,
+        queues: Queues,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = Names(app.app, settings.name)
+        theirs = settings.consumer if isinstance(settings.consumer, Function) else None
+        ssm.StringParameter(
+            self,
+            "Parameter",
+            parameter_name=f"/{app.app}/pipelines/{settings.name}",
+            description=f"Where the pipeline {settings.name} is",
+            string_value=cdk.Stack.of(self).to_json_string(
+                {
+                    "main_url": queues.main.url,
+                    "dlq_url": queues.dlq.url,
+                    "parking": {one: queue.url for one, queue in queues.parking.items()},
+                    "dedicated": {one: queue.url for one, queue in queues.dedicated.items()},
+                    "redrive_function": names.function("redrive"),
+                    "router_function": names.function("route"),
+                    "fifo": settings.fifo,
+                    "mode": settings.mode,
+                    **({"consumer_function": theirs.function_arn} if theirs else {}),
+                }
+            ),
+        )

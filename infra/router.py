@@ -1,0 +1,79 @@
+"""The router: it decides about letters, reads what it needs for that, and can move nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.encryption import use_of_key
+from infra.function import Function
+from infra.names import Names
+from infra.settings import AppSettings, PipelineSettings
+from infra.storage import Storage
+
+# The redriver waits for it and has a run to finish.
+TIMEOUT = 20
+
+# A chunk is up to 4.5 MB of JSON, held as text and as objects.
+MEMORY = 512
+
+
+class Router(Construct):
+    """The function that turns letters into decisions."""
+
+    function: lambda_.Function
+    role: iam.IRole
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings,
+        storage: Storage,
+        trusted_senders: Sequence[str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        one = Function(
+            self,
+            "Route",
+            name=Names(app.app, settings.name).function("route"),
+            handler="handlers.route.handler",
+            description=f"Decides what to do with the letters of {settings.name}",
+            timeout=TIMEOUT,
+            memory=MEMORY,
+            settings=settings,
+            app=app,
+            statements=[
+                iam.PolicyStatement(
+                    sid="Letters",
+                    actions=["dynamodb:BatchGetItem"],
+                    resources=[storage.letters.table_arn],
+                ),
+                iam.PolicyStatement(
+                    sid="Rules",
+                    actions=["dynamodb:Query"],
+                    resources=[storage.rules.table_arn],
+                ),
+                iam.PolicyStatement(
+                    sid="Circuits",
+                    actions=["dynamodb:BatchGetItem"],
+                    resources=[storage.circuits.table_arn],
+                ),
+                *use_of_key(app, services=("dynamodb",), writes=False),
+            ],
+        )
+        one.tell(
+            {
+                "LETTERS_TABLE": storage.letters.table_name,
+                "RULES_TABLE": storage.rules.table_name,
+                "CIRCUITS_TABLE": storage.circuits.table_name,
+                "TRUSTED_SENDERS": cdk.Stack.of(self).to_json_string(list(trusted_senders)),
+            }
+        )
+        self.function, self.role = one.function, one.role

@@ -1,0 +1,67 @@
+"""When the redriver runs, and on which DLQ."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from constructs import Construct
+
+from infra.duration import MINUTE
+
+
+class Schedules(Construct):
+    """The schedules of one redriver, which share a role that may start it and nothing else."""
+
+    role: iam.IRole
+
+    def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.IFunction) -> None:
+        super().__init__(scope, construct_id)
+        self._function = function
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com",
+                # Nobody else's schedule may borrow this role.
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            ),
+            description="Starts the redriver",
+            inline_policies={
+                "Permissions": iam.PolicyDocument(
+                    statements=[
+                        iam.PolicyStatement(
+                            sid="Redriver",
+                            actions=["lambda:InvokeFunction"],
+                            resources=[function.function_arn],
+                        )
+                    ]
+                )
+            },
+        )
+        self.role = role.without_policy_updates()
+
+    def add(self, construct_id: str, *, name: str, source: str, every: int, enabled: bool) -> None:
+        """Drain `source` ("dlq", or the id of a dedicated one) every so many seconds."""
+        minutes = every // MINUTE
+        scheduler.CfnSchedule(
+            self,
+            construct_id,
+            name=name,
+            description=f"Drains {source}",
+            schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            state="ENABLED" if enabled else "DISABLED",
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=self._function.function_arn,
+                role_arn=self.role.role_arn,
+                input=json.dumps({"source": source}),
+                # The next run is the retry; 185 late ones would be a stampede.
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_retry_attempts=0, maximum_event_age_in_seconds=MINUTE
+                ),
+            ),
+        )

@@ -1,0 +1,572 @@
+"""What a person may say about an app and its pipelines, and what is refused.
+
+Durations are whole seconds, or text such as "15m". A wrong setting stops the
+synthesis with one sentence (see `refusal`). What the runtime library also names
+(modes, reasons, defaults) is repeated here, because `infra` doesn't import it; a
+test compares the two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from infra.arn import Arn, NotAnArn
+from infra.duration import DAY, HOUR, MINUTE, seconds, written
+from infra.refusal import refuse
+
+Reason = Literal[
+    "QUARANTINED", "MALFORMED", "EXPIRED", "PERMANENT", "POISON", "SILENT", "EXHAUSTED"
+]
+
+# The parking queue that every pipeline has.
+DEFAULT_PARKING = "default"
+
+# SQS keeps no message longer.
+LONGEST_RETENTION = 14 * DAY
+
+# SQS hides no message longer.
+LONGEST_VISIBILITY = 12 * HOUR
+
+# Lambda's rule for an event source mapping: a batch that is retried inside the
+# mapping must not become visible to another poller meanwhile.
+VISIBILITY_PER_TIMEOUT = 6
+
+# Names add up: EventBridge Scheduler and Lambda allow 64 characters for
+# "<app>-<pipeline>-dlq_<dedicated id>".
+APP_LENGTH, PIPELINE_LENGTH, ID_LENGTH = 14, 28, 16
+
+WORDS = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+
+
+def _words(length: int) -> Any:
+    return Field(
+        pattern=WORDS,
+        max_length=length,
+        json_schema_extra={
+            "allowed": "lower-case letters, digits and single hyphens, starting with a letter,"
+            f" at most {length} characters"
+        },
+    )
+
+
+def _arn(kind: str, pattern: str, example: str) -> Any:
+    shape = re.compile(pattern)
+
+    def check(text: str) -> str:
+        try:
+            arn = Arn.parse(text)
+        except NotAnArn:
+            arn = None
+        if arn is None or arn.service != kind or not shape.fullmatch(arn.resource):
+            raise PydanticCustomError("not_an_arn", "not the ARN of this kind of thing")
+        return text
+
+    return AfterValidator(check), Field(json_schema_extra={"allowed": f"an ARN like {example}"})
+
+
+def _expression(text: str) -> str:
+    try:
+        jmespath.compile(text)
+    except JMESPathError as error:
+        raise PydanticCustomError("jmespath", "does not compile") from error
+    return text
+
+
+AppName = Annotated[str, _words(APP_LENGTH)]
+PipelineName = Annotated[str, _words(PIPELINE_LENGTH)]
+Id = Annotated[str, _words(ID_LENGTH)]
+WRITTEN = BeforeValidator(seconds), Field(json_schema_extra={"unit": "seconds"})
+Seconds = Annotated[int, *WRITTEN]
+Visibility = Annotated[int, Field(ge=0, le=LONGEST_VISIBILITY), *WRITTEN]
+Period = Annotated[int, Field(ge=10, le=DAY), *WRITTEN]
+QueueArn = Annotated[
+    str,
+    *_arn("sqs", r"[A-Za-z0-9_-]{1,75}(\.fifo)?", "arn:aws:sqs:eu-west-1:111122223333:orders"),
+]
+FunctionArn = Annotated[
+    str,
+    *_arn(
+        "lambda",
+        r"function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_$-]+)?",
+        "arn:aws:lambda:eu-west-1:111122223333:function:orders",
+    ),
+]
+TopicArn = Annotated[
+    str, *_arn("sns", r"[A-Za-z0-9_-]{1,256}", "arn:aws:sns:eu-west-1:111122223333:pager")
+]
+KeyArn = Annotated[
+    str,
+    *_arn("kms", r"key/[A-Za-z0-9-]+", "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd"),
+]
+Path = Annotated[
+    str,
+    AfterValidator(_expression),
+    Field(json_schema_extra={"allowed": "a JMESPath expression, such as body.tenant"}),
+]
+
+
+class Settings(BaseModel):
+    """Frozen, exact about types, and refusing what it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Backoff(Settings):
+    """How long a letter waits: min(cap, base * factor^(attempt - 1)), full jitter, a floor."""
+
+    base: Seconds = Field(default=60, ge=1, le=DAY, description="ceiling of the first delay")
+    factor: float = Field(
+        default=2.0, ge=1, le=100, description="growth of the ceiling per attempt"
+    )
+    cap: Seconds = Field(default=6 * HOUR, ge=1, le=14 * DAY, description="ceiling of every delay")
+    floor: Seconds = Field(default=5, ge=0, le=DAY, description="the shortest delay")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Backoff:
+        if self.cap < self.base:
+            raise refuse("cap", self.cap, f"at least the base, {written(self.base)}")
+        if self.floor > self.cap:
+            raise refuse("floor", self.floor, f"at most the cap, {written(self.cap)}")
+        return self
+
+
+class Policy(Settings):
+    """How often, and how far apart, a letter may be tried again."""
+
+    max_attempts: int = Field(
+        default=6, ge=1, le=1000, description="re-drives before a letter is parked as EXHAUSTED"
+    )
+    backoff: Backoff = Field(default=Backoff(), description="the delays between attempts")
+
+
+class Queue(Settings):
+    """A queue that you name by its ARN, or that is made for you."""
+
+    arn: QueueArn | None = Field(default=None, description="your queue, which stays as it is")
+
+    @model_validator(mode="after")
+    def _yours_or_ours(self) -> Self:
+        others = sorted(self.model_fields_set - {"arn"})
+        if self.arn and others:
+            key = others[0]
+            raise refuse(key, getattr(self, key), "nothing beside arn: your queue stays as it is")
+        return self
+
+
+class MainQueue(Queue):
+    """The queue your consumer reads."""
+
+    retention: Seconds = Field(
+        default=4 * DAY, ge=MINUTE, le=LONGEST_RETENTION, description="how long SQS keeps a message"
+    )
+    visibility: Visibility | None = Field(
+        default=None,
+        description=f"at least {VISIBILITY_PER_TIMEOUT} times the consumer's timeout,"
+        " which is also the default",
+    )
+    max_receive_count: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="receives before a message becomes a letter; below 5, deliveries"
+        " that Lambda throttled can use them up",
+    )
+
+
+class DeadLetterQueue(Queue):
+    """The queue that failed messages end in."""
+
+    retention: Seconds = Field(
+        default=LONGEST_RETENTION,
+        ge=MINUTE,
+        le=LONGEST_RETENTION,
+        description="longer than the main queue's, because a standard queue counts from the"
+        " first send",
+    )
+
+
+class Dedicated(Settings):
+    """A DLQ of its own for a tenant that a rule has isolated; nobody drains it by default."""
+
+    enabled: bool = Field(default=False, description="whether its own schedule runs")
+    every: Seconds = Field(
+        default=MINUTE,
+        ge=MINUTE,
+        le=DAY,
+        multiple_of=MINUTE,
+        description="how often it is then drained",
+    )
+
+
+class Webhook(Settings):
+    """The consumer that comes with the app: it posts each message to a registered endpoint."""
+
+    kind: Literal["webhook"] = Field(default="webhook", description="what consumes the main queue")
+    timeout: Seconds = Field(
+        default=MINUTE, ge=1, le=900, description="of the function, a whole batch"
+    )
+    request_timeout: float = Field(
+        default=5.0, gt=0, le=60, description="seconds that one POST may take"
+    )
+    batch_size: int = Field(default=10, ge=1, le=10, description="messages a batch")
+    max_concurrency: int = Field(default=10, ge=2, le=1000, description="batches at once")
+    allow_loopback: bool = Field(
+        default=False, description="post to this machine too: sandboxes only"
+    )
+
+    @model_validator(mode="after")
+    def _outlives_a_batch(self) -> Webhook:
+        # Killed in the middle, it would leave the whole batch to be sent again.
+        longest = self.timeout / self.batch_size
+        if self.request_timeout >= longest:
+            raise refuse(
+                "request_timeout",
+                self.request_timeout,
+                f"less than the timeout shared by a batch, {self.timeout} / {self.batch_size}"
+                f" = {longest:g} seconds",
+            )
+        return self
+
+
+class Function(Settings):
+    """A consumer function of yours, with its own event source mapping."""
+
+    kind: Literal["function"] = Field(
+        default="function", description="what consumes the main queue"
+    )
+    function_arn: FunctionArn = Field(description="your function")
+    timeout: Seconds = Field(
+        default=30, ge=1, le=900, description="of your function, to check visibility"
+    )
+
+
+class Nobody(Settings):
+    """Something that isn't a Lambda function consumes the main queue."""
+
+    kind: Literal["none"] = Field(default="none", description="what consumes the main queue")
+    timeout: Seconds = Field(
+        default=30, ge=1, le=2 * HOUR, description="of whatever it is, to check visibility"
+    )
+
+
+def _consumer(value: object) -> object:
+    if value == "none":
+        return {"kind": "none"}
+    if isinstance(value, dict) and "function_arn" in value:
+        return {"kind": "function", **value}
+    return value
+
+
+Consumer = Annotated[
+    Annotated[Webhook | Function | Nobody, Field(discriminator="kind")],
+    BeforeValidator(_consumer),
+    Field(
+        json_schema_extra={
+            "allowed": "an object of kind webhook, function (with its function_arn) or none,"
+            ' or just "none"'
+        }
+    ),
+]
+
+
+class Schedule(Settings):
+    """The run that drains the DLQ."""
+
+    every: Seconds = Field(
+        default=MINUTE, ge=MINUTE, le=DAY, multiple_of=MINUTE, description="how often it starts"
+    )
+    timeout: Seconds = Field(default=55, ge=10, le=840, description="shorter than `every`")
+    memory: int = Field(default=512, ge=128, le=10240, description="megabytes, which also buy CPU")
+
+    @model_validator(mode="after")
+    def _ends_before_the_next(self) -> Schedule:
+        if self.timeout >= self.every:
+            raise refuse("timeout", self.timeout, f"less than redrive.every, {written(self.every)}")
+        return self
+
+
+class Alarm(Settings):
+    """A metric looked at `periods` times in a row, each time over one `period`."""
+
+    period: Period = Field(default=MINUTE, description="10s, 30s or whole minutes")
+    periods: int = Field(default=1, ge=1, le=1440, description="breaching periods in a row")
+
+    @model_validator(mode="after")
+    def _evaluates(self) -> Alarm:
+        _check_period(self.period)
+        if self.period * self.periods > DAY:
+            raise refuse("periods", self.periods, f"at most {DAY // self.period}, a day in all")
+        return self
+
+
+def _check_period(period: int) -> None:
+    if period % MINUTE and period not in (10, 30):
+        raise refuse("period", period, "10s, 30s or whole minutes")
+
+
+class DlqAge(Alarm):
+    """Letters get old: they are not brought back, or not fast enough."""
+
+    threshold: Seconds = Field(
+        default=HOUR, ge=1, le=LONGEST_RETENTION, description="age of the oldest"
+    )
+    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+
+
+class DlqDepth(Alarm):
+    """Many letters at once: something is failing for everybody."""
+
+    threshold: int = Field(default=100, ge=1, description="letters in the DLQ")
+    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+
+
+class ParkingLotNotEmpty(Alarm):
+    """Letters that automation has given up."""
+
+    threshold: int = Field(default=1, ge=1, description="letters in a parking queue")
+
+
+class Errors(Alarm):
+    """Invocations of one of our functions that failed."""
+
+    threshold: int = Field(default=1, ge=1, description="failed invocations a period")
+    # One failed run heals itself a minute later; three in a row do not.
+    periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
+
+
+class Heartbeat(Settings):
+    """The schedule has stopped: no run at all within a period."""
+
+    period: Period | None = Field(
+        default=None,
+        description="longer than redrive.every, which is also taken five times as the default",
+    )
+
+    @model_validator(mode="after")
+    def _evaluates(self) -> Heartbeat:
+        _check_period(self.period or MINUTE)
+        return self
+
+
+class Alarms(Settings):
+    """When a person is called."""
+
+    dlq_age: DlqAge = Field(default=DlqAge(), description="alarm DlqAge")
+    dlq_depth: DlqDepth = Field(default=DlqDepth(), description="alarm DlqDepth")
+    parking_lot: ParkingLotNotEmpty = Field(
+        default=ParkingLotNotEmpty(), description="alarm ParkingLotNotEmpty, one a parking queue"
+    )
+    redrive_errors: Errors = Field(default=Errors(), description="alarm RedriveErrors")
+    router_errors: Errors = Field(default=Errors(), description="alarm RouterErrors")
+    heartbeat: Heartbeat = Field(default=Heartbeat(), description="alarm RedriveHeartbeat")
+
+
+class PipelineSettings(Settings):
+    """One main queue, its DLQ, its parking lot, and how letters between them are judged."""
+
+    name: PipelineName = Field(description="in the name of everything this pipeline owns")
+    mode: Literal["enforce", "observe"] = Field(
+        default="enforce", description="observe decides, counts and reports, and moves nothing"
+    )
+    fifo: bool = Field(
+        default=False, description="whether the pipeline's queues are FIFO, all of them"
+    )
+    main_queue: MainQueue = Field(default=MainQueue(), description="what the consumer reads")
+    dlq: DeadLetterQueue = Field(default=DeadLetterQueue(), description="where failed messages end")
+    shared_dlq: bool = Field(
+        default=False, description="whether another pipeline of this app may name the same DLQ"
+    )
+    consumer: Consumer = Field(default=Webhook(), description="who consumes the main queue")
+    redrive: Schedule = Field(default=Schedule(), description="the run that drains the DLQ")
+    body: Literal["json", "opaque"] = Field(
+        default="json", description="whether a body that is not JSON makes a letter MALFORMED"
+    )
+    context: dict[str, Path] = Field(
+        default_factory=dict, description="what rules match on: a name and where to find it"
+    )
+    policy: Policy = Field(default=Policy(), description="attempts and delays")
+    policies: dict[Id, Policy] = Field(
+        default_factory=dict, description="other policies, which rules may name"
+    )
+    message_ttl: Seconds = Field(
+        default=12 * DAY,
+        ge=MINUTE,
+        le=30 * DAY,
+        description="age since the first send at which a letter is parked as EXPIRED",
+    )
+    max_delay: Seconds = Field(
+        default=7 * DAY, ge=MINUTE, le=30 * DAY, description="the longest delay a rule may ask for"
+    )
+    poison_lives: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        description="lives with one and the same failure that make a POISON",
+    )
+    consumer_library: bool = Field(
+        default=False,
+        description="whether the consumer writes the ledger (silence then means SILENT)",
+    )
+    circuit_key: Path | None = Field(
+        default=None, description="where the dependency's name stands; else one circuit for all"
+    )
+    rate: float = Field(default=50.0, gt=0, le=10_000, description="letters a second back to main")
+    burst: int = Field(
+        default=500, ge=1, le=100_000, description="letters that may go back at once"
+    )
+    backlog_limit: int = Field(
+        default=10_000, ge=1, description="nothing goes back while main holds more than this"
+    )
+    workers: int = Field(default=4, ge=1, le=32, description="chunks of letters moved side by side")
+    dedicated: dict[Id, Dedicated] = Field(
+        default_factory=dict, description="DLQs for isolated tenants, by the id that rules use"
+    )
+    parking: tuple[Id, ...] = Field(
+        default=(), strict=False, description="ids of parking queues beside the default one"
+    )
+    parking_for: dict[Reason, Id] = Field(
+        default_factory=dict, description="which parking queue a reason goes to, if not default"
+    )
+    trusted_senders: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="unique ids of other roles whose Redrive attribute is believed",
+    )
+    alarms: Alarms = Field(default=Alarms(), description="when a person is called")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> PipelineSettings:
+        self._check_names()
+        self._check_queues()
+        self._check_times()
+        return self
+
+    @property
+    def visibility(self) -> int:
+        """Seconds that the main queue hides a message from other receivers."""
+        given = self.main_queue.visibility
+        return self._least_visibility if given is None else given
+
+    @property
+    def heartbeat(self) -> int:
+        """Seconds without a run after which the schedule counts as stopped."""
+        return self.alarms.heartbeat.period or min(5 * self.redrive.every, DAY)
+
+    @property
+    def arns(self) -> Iterator[tuple[str, str]]:
+        """Key and value of every ARN that must lie where the pipeline is deployed."""
+        if self.main_queue.arn:
+            yield "main_queue.arn", self.main_queue.arn
+        if self.dlq.arn:
+            yield "dlq.arn", self.dlq.arn
+        if isinstance(self.consumer, Function):
+            yield "consumer.function_arn", self.consumer.function_arn
+
+    @property
+    def _least_visibility(self) -> int:
+        return min(VISIBILITY_PER_TIMEOUT * self.consumer.timeout, LONGEST_VISIBILITY)
+
+    def _check_names(self) -> None:
+        if self.name == "shared":
+            raise refuse("name", self.name, "any other name; the stack of that name is taken")
+        if DEFAULT_PARKING in self.parking:
+            raise refuse("parking", self.parking, "ids other than default, which is always there")
+        if len(set(self.parking)) < len(self.parking):
+            raise refuse("parking", self.parking, "each id once")
+        known = (DEFAULT_PARKING, *self.parking)
+        for reason, parking in self.parking_for.items():
+            if parking not in known:
+                raise refuse(f"parking_for.{reason}", parking, f"{', '.join(known)} (see parking)")
+
+    def _check_queues(self) -> None:
+        for key, queue in (("main_queue.arn", self.main_queue), ("dlq.arn", self.dlq)):
+            if queue.arn and queue.arn.endswith(".fifo") != self.fifo:
+                kind = "a FIFO queue" if self.fifo else "a standard queue"
+                raise refuse(key, queue.arn, f"{kind}, because fifo is {str(self.fifo).lower()}")
+        if self.main_queue.arn and self.main_queue.arn == self.dlq.arn:
+            raise refuse("dlq.arn", self.dlq.arn, "another queue than main_queue.arn")
+        both_ours = not self.main_queue.arn and not self.dlq.arn
+        if both_ours and self.dlq.retention <= self.main_queue.retention:
+            raise refuse(
+                "dlq.retention",
+                self.dlq.retention,
+                f"more than main_queue.retention, {written(self.main_queue.retention)}",
+            )
+        if self.visibility < self._least_visibility:
+            raise refuse(
+                "main_queue.visibility",
+                self.visibility,
+                f"at least {VISIBILITY_PER_TIMEOUT} times consumer.timeout,"
+                f" {written(self._least_visibility)}",
+            )
+
+    def _check_times(self) -> None:
+        caps = {"policy.backoff.cap": self.policy.backoff.cap} | {
+            f"policies.{name}.backoff.cap": policy.backoff.cap
+            for name, policy in self.policies.items()
+        }
+        for key, delay in ({"max_delay": self.max_delay} | caps).items():
+            if self.message_ttl < delay:
+                raise refuse(
+                    "message_ttl",
+                    self.message_ttl,
+                    f"at least the longest delay, {key} = {written(delay)}",
+                )
+        for name, one in self.dedicated.items():
+            if self.redrive.timeout >= one.every:
+                raise refuse(
+                    f"dedicated.{name}.every",
+                    one.every,
+                    f"more than redrive.timeout, {written(self.redrive.timeout)}",
+                )
+        if self.heartbeat <= self.redrive.every:
+            raise refuse(
+                "alarms.heartbeat.period",
+                self.heartbeat,
+                f"more than redrive.every, {written(self.redrive.every)}",
+            )
+
+
+class AppSettings(Settings):
+    """One deployment: what its pipelines share."""
+
+    app: AppName = Field(default="deadletter", description="first word of every name")
+    pipelines: tuple[PipelineSettings, ...] = Field(
+        default=(), strict=False, description="in any order"
+    )
+    ephemeral: bool = Field(
+        default=False, description="a sandbox: everything may be deleted, data included"
+    )
+    alarm_topic_arn: TopicArn | None = Field(
+        default=None,
+        description="your topic for alarms, else one is made; never under alias/aws/sns",
+    )
+    kms_key_arn: KeyArn | None = Field(
+        default=None, description="your key for queues, tables, bucket, topic and logs"
+    )
+    log_retention_days: Literal[1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653] = Field(
+        default=90, description="days that logs are kept"
+    )
+    runbook: str = Field(
+        default="docs/runbook.md", description="address that alarm descriptions name"
+    )
+    tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
+
+
+def pascal_case(name: str) -> str:
+    """How a name is written in stack ids and outputs: order-events is OrderEvents."""
+    return "".join(word.capitalize() for word in name.split("-"))

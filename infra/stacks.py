@@ -1,0 +1,99 @@
+"""The app: one stack for what pipelines share, and two a pipeline.
+
+What holds data (tables, bucket, queues) is apart from what can be thrown away and
+made again. Thirty pipelines are 61 stacks, each far from CloudFormation's limit
+of 500 resources, and each role names one pipeline's queues only.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.pager import Pager
+from infra.pipeline import RedrivePipeline
+from infra.queues import Queues
+from infra.registration import AppRegistration
+from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings, pascal_case
+from infra.storage import Storage
+
+
+class SharedStack(cdk.Stack):
+    """Tables, bucket, alarm topic, and the parameter that finds them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"What the pipelines of {app.app} share",
+            termination_protection=not app.ephemeral,
+        )
+        self.storage = Storage(self, "Storage", app=app)
+        self.pager = Pager(self, "Pager", app=app)
+        AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
+        cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
+        cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
+        cdk.CfnOutput(self, "CircuitsTableName", value=self.storage.circuits.table_name)
+
+
+class QueuesStack(cdk.Stack):
+    """The queues of one pipeline."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, app: AppSettings, settings: PipelineSettings
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"The queues of {settings.name}",
+            termination_protection=not app.ephemeral,
+        )
+        self.queues = Queues(self, "Queues", settings=settings, app=app)
+        name = pascal_case(settings.name)
+        parking = self.queues.parking[DEFAULT_PARKING]
+        cdk.CfnOutput(self, f"{name}MainQueueUrl", value=self.queues.main.url)
+        cdk.CfnOutput(self, f"{name}DlqUrl", value=self.queues.dlq.url)
+        cdk.CfnOutput(self, f"{name}ParkingLotUrl", value=parking.url)
+
+
+class PipelineStack(cdk.Stack):
+    """The functions, schedules and alarms of one pipeline."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        settings: PipelineSettings,
+        shared: SharedStack,
+        own: QueuesStack,
+    ) -> None:
+        super().__init__(scope, construct_id, description=f"Heals the pipeline {settings.name}")
+        # The queues are known by name, which says nothing about order.
+        self.add_stack_dependency(own)
+        self.pipeline = RedrivePipeline(
+            self,
+            "Pipeline",
+            settings=settings,
+            app=app,
+            storage=shared.storage,
+            queues=own.queues,
+            pager=shared.pager,
+        )
+
+
+def build(scope: cdk.App, app: AppSettings) -> None:
+    """Put the stacks of the whole app into `scope`."""
+    first = pascal_case(app.app)
+    shared = SharedStack(scope, f"{first}-Shared", app=app)
+    for settings in app.pipelines:
+        name = pascal_case(settings.name)
+        own = QueuesStack(scope, f"{first}-{name}-Queues", app=app, settings=settings)
+        stack = PipelineStack(
+            scope, f"{first}-{name}", app=app, settings=settings, shared=shared, own=own
+        )
+        for one in (own, stack):
+            cdk.Tags.of(one).add("pipeline", settings.name)
+    for key, value in {"app": app.app, **app.tags}.items():
+        cdk.Tags.of(scope).add(key, value)

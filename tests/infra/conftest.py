@@ -1,0 +1,122 @@
+"""Each variant of the app is synthesized once a session: starting Node is what takes time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infra.templates import Synthesis, read
+
+# Read when aws_cdk starts Node; see app.py.
+os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+
+ROOT = Path(__file__).parents[2]
+
+ARN = "arn:aws:{}:eu-west-1:111122223333:{}"
+
+TOPIC = ARN.format("sns", "pager")
+
+# One pipeline of each sort.
+ORDERS = {
+    "name": "orders",
+    "context": {"tenantId": "body.tenantId"},
+    "dedicated": {"vip": {}, "slow": {"enabled": True, "every": "10m"}},
+    "parking": ["quarantine"],
+    "parking_for": {"QUARANTINED": "quarantine"},
+    "trusted_senders": ["AROAOTHER"],
+}
+EVENTS = {"name": "order-events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}}
+THEIRS = {
+    "name": "theirs",
+    "main_queue": {"arn": ARN.format("sqs", "their-main")},
+    "dlq": {"arn": ARN.format("sqs", "their-dlq")},
+    "consumer": {"function_arn": ARN.format("lambda", "function:their-consumer")},
+}
+HASTY = {
+    "name": "hasty",
+    "consumer": "none",
+    "alarms": {
+        "dlq_age": {"threshold": 20, "period": 10, "periods": 1},
+        "dlq_depth": {"threshold": 7},
+        "parking_lot": {"threshold": 2},
+        "redrive_errors": {"periods": 9},
+        "router_errors": {"threshold": 4},
+        "heartbeat": {"period": "2m"},
+    },
+}
+WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep this folder on one worker: another would synthesize everything again."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("infra"))
+
+
+Synthesize = Callable[..., Synthesis]
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """A function that synthesizes an app from context, without bundling its asset."""
+    import aws_cdk as cdk
+    from cdk_nag import AwsSolutionsChecks, ServerlessChecks
+
+    from infra.context import read as read_context
+    from infra.stacks import build
+
+    flags = {
+        key: value
+        for key, value in json.loads((ROOT / "cdk.json").read_text())["context"].items()
+        if key.startswith("@")
+    }
+
+    def run(context: dict[str, Any], *, scanned: bool = False) -> Synthesis:
+        folder = tmp_path_factory.mktemp("cdk")
+        app = cdk.App(outdir=str(folder), context={**flags, "aws:cdk:bundling-stacks": []})
+        if scanned:
+            cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+        build(app, read_context(context))
+        try:
+            app.synth()
+        except RuntimeError as error:
+            if "ValidationFailed" not in str(error):
+                raise
+        report = folder / "validation-report.json"
+        return Synthesis(read(folder), json.loads(report.read_text()) if scanned else {})
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def app(synthesize: Synthesize) -> Synthesis:
+    """An app with a pipeline of each sort, as it is deployed for good."""
+    return synthesize({"pipelines": [ORDERS, EVENTS, THEIRS, WATCHED]}, scanned=True)
+
+
+@pytest.fixture(scope="session")
+def sandboxed(synthesize: Synthesize) -> Synthesis:
+    """The same pipelines under a customer's key, in an app that may be thrown away."""
+    return synthesize(
+        {
+            "app": "mail",
+            "ephemeral": "true",
+            "kms_key_arn": ARN.format("kms", "key/1234abcd"),
+            "log_retention_days": "7",
+            "tags": {"team": "checkout"},
+            "pipelines": json.dumps([ORDERS, EVENTS, HASTY]),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def thirty(synthesize: Synthesize) -> Synthesis:
+    """An app as large as is promised, which pages through a topic that is already there."""
+    pipelines = [{**ORDERS, "name": f"p{number}"} for number in range(30)]
+    return synthesize({"alarm_topic_arn": TOPIC, "pipelines": pipelines})

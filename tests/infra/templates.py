@@ -1,0 +1,108 @@
+"""Templates as data: what a synthesis wrote, and the text its tokens would become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# What CloudFormation would fill in.
+PSEUDO = {
+    "AWS::AccountId": "111122223333",
+    "AWS::Region": "eu-west-1",
+    "AWS::Partition": "aws",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One synthesized stack; `outputs`, `resources` as in the template."""
+
+    name: str
+    template: Mapping[str, Any]
+    termination_protection: bool
+    waits_for: frozenset[str]
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        return {key: filled(one["Value"]) for key, one in self.template["Outputs"].items()}
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        return dict(self.template["Resources"])
+
+    def of(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The resources of one kind, by logical id."""
+        return {key: one for key, one in self.resources.items() if one["Type"] == kind}
+
+    def named(self, kind: str, key: str, name: str) -> dict[str, Any]:
+        """The properties of the one resource of a kind that is called so."""
+        [one] = [one for one in self.of(kind).values() if filled(one["Properties"][key]) == name]
+        return dict(one["Properties"])
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """All stacks of one app, and the report of the scanners if they looked."""
+
+    stacks: Mapping[str, Stack]
+    report: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Stack:
+        return self.stacks[name]
+
+    def of(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All resources of one kind, with `stack/logical id`."""
+        for stack in self.stacks.values():
+            for key, one in stack.of(kind).items():
+                yield f"{stack.name}/{key}", one
+
+    def function(self, name: str) -> dict[str, Any]:
+        """The properties of the function with this name."""
+        [one] = [
+            one["Properties"]
+            for _, one in self.of("AWS::Lambda::Function")
+            if one["Properties"]["FunctionName"] == name
+        ]
+        return dict(one)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """What the function with this name will find in its environment."""
+        variables = self.function(name)["Environment"]["Variables"]
+        return {key: filled(value) for key, value in variables.items()}
+
+
+def read(folder: Path) -> dict[str, Stack]:
+    """The stacks in the cloud assembly in `folder`."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return {
+        name: Stack(
+            name=name,
+            template=json.loads((folder / one["properties"]["templateFile"]).read_text()),
+            termination_protection=one["properties"].get("terminationProtection", False),
+            waits_for=frozenset(one["dependencies"]),
+        )
+        for name, one in manifest["artifacts"].items()
+        if one["type"] == "aws:cloudformation:stack"
+    }
+
+
+def filled(value: Any) -> Any:
+    """`value` with pseudo parameters filled in and references as `<logical id>`."""
+    match value:
+        case {"Fn::Join": [separator, parts]}:
+            return separator.join(filled(part) for part in parts)
+        case {"Ref": name}:
+            return PSEUDO.get(name, f"<{name}>")
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"<{name}.{attribute}>"
+        case {"Fn::ImportValue": name}:
+            return f"<{name}>"
+        case dict():
+            return {key: filled(one) for key, one in value.items()}
+        case list():
+            return [filled(one) for one in value]
+    return value

@@ -1,0 +1,114 @@
+"""Who is called, about what, and what they read first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.infra.conftest import ROOT
+from tests.infra.templates import Synthesis, filled
+
+DLQ, PARKING = "deadletter-orders-dlq", "deadletter-orders-parking"
+REDRIVE, ROUTE = "deadletter-orders-redrive", "deadletter-orders-route"
+AGE, VISIBLE = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"
+
+# Alarm -> metric, where, statistic, comparison with threshold, periods, missing data.
+ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
+    "DlqAge": (f"SQS {AGE}", DLQ, "Maximum", ">= 3600", "5 x 60", "notBreaching"),
+    "DlqDepth": (f"SQS {VISIBLE}", DLQ, "Maximum", ">= 100", "5 x 60", "notBreaching"),
+    "ParkingLotNotEmpty": (f"SQS {VISIBLE}", PARKING, "Maximum", ">= 1", "1 x 60", "ignore"),
+    "ParkingLotNotEmpty_quarantine": (
+        *(f"SQS {VISIBLE}", f"{PARKING}_quarantine", "Maximum", ">= 1", "1 x 60", "ignore"),
+    ),
+    "RedriveErrors": ("Lambda Errors", REDRIVE, "Sum", ">= 1", "3 x 60", "notBreaching"),
+    "RouterErrors": ("Lambda Errors", ROUTE, "Sum", ">= 1", "3 x 60", "notBreaching"),
+    "RedriveHeartbeat": ("Lambda Invocations", REDRIVE, "Sum", "< 1", "1 x 300", "breaching"),
+}
+
+COMPARISONS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
+
+
+@pytest.fixture(scope="module")
+def alarms(app: Synthesis) -> dict[str, dict[str, Any]]:
+    """The alarms of the pipeline orders, by the last part of their names."""
+    return {
+        one["Properties"]["AlarmName"].removeprefix("deadletter-orders-"): one["Properties"]
+        for one in app["Deadletter-Orders"].of("AWS::CloudWatch::Alarm").values()
+    }
+
+
+def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) -> None:
+    assert {
+        name: (
+            f"{one['Namespace'].removeprefix('AWS/')} {one['MetricName']}",
+            filled(one["Dimensions"][0]["Value"]),
+            one["Statistic"],
+            f"{COMPARISONS[one['ComparisonOperator']]} {one['Threshold']}",
+            f"{one['EvaluationPeriods']} x {one['Period']}",
+            one["TreatMissingData"],
+        )
+        for name, one in alarms.items()
+    } == ALARMS
+
+
+def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Synthesis) -> None:
+    topic = "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
+    for key, one in app.of("AWS::CloudWatch::Alarm"):
+        assert filled(one["Properties"]["AlarmActions"]) == [topic], key
+        assert filled(one["Properties"]["OKActions"]) == [topic], key
+    [(_, made)] = app.of("AWS::SNS::Topic")
+    assert made["Properties"]["TopicName"] == "deadletter-alarms"
+
+
+def test_alarms_are_on_plain_metrics_of_one_resource(app: Synthesis) -> None:
+    for key, one in app.of("AWS::CloudWatch::Alarm"):
+        assert "Metrics" not in one["Properties"], key
+        assert len(one["Properties"]["Dimensions"]) == 1
+
+
+def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthesis) -> None:
+    shape = re.compile(
+        r"Symptom: .+\.\nLikely cause: .+\.\nFirst command: `(dlq [a-z ]+) --pipeline ([a-z-]+)`\n"
+        r"Runbook: docs/runbook\.md#(\w+)"
+    )
+    commands = (ROOT / "docs" / "cli.md").read_text()
+    for key, one in app.of("AWS::CloudWatch::Alarm"):
+        description = one["Properties"]["AlarmDescription"]
+        said = shape.fullmatch(description)
+        assert said, key
+        name = one["Properties"]["AlarmName"].removeprefix(f"deadletter-{said[2]}-")
+        # A state, its alarm and its section of the runbook use one name.
+        assert said[3] == name.partition("_")[0].lower()
+        assert f"# `{said[1]}`\n" in commands
+        assert len(description) <= 1024
+
+
+def test_an_existing_topic_is_used_and_none_is_made(thirty: Synthesis) -> None:
+    assert list(thirty.of("AWS::SNS::Topic")) == []
+    for _, one in thirty.of("AWS::CloudWatch::Alarm"):
+        expected = ["arn:aws:sns:eu-west-1:111122223333:pager"]
+        assert one["Properties"]["AlarmActions"] == expected
+        assert one["Properties"]["OKActions"] == expected
+
+
+def test_existing_queues_are_watched_by_their_own_names(app: Synthesis) -> None:
+    stack = app["Deadletter-Theirs"]
+    age = stack.named("AWS::CloudWatch::Alarm", "AlarmName", "deadletter-theirs-DlqAge")
+    assert age["Dimensions"] == [{"Name": "QueueName", "Value": "their-dlq"}]
+
+
+def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
+    stack = sandboxed["Mail-Hasty"]
+
+    def look(name: str) -> tuple[float, int, int]:
+        one = stack.named("AWS::CloudWatch::Alarm", "AlarmName", f"mail-hasty-{name}")
+        return one["Threshold"], one["Period"], one["EvaluationPeriods"]
+
+    assert look("DlqAge") == (20, 10, 1)
+    assert look("DlqDepth") == (7, 60, 5)
+    assert look("ParkingLotNotEmpty") == (2, 60, 1)
+    assert look("RedriveErrors") == (1, 60, 9)
+    assert look("RouterErrors") == (4, 60, 3)
+    assert look("RedriveHeartbeat") == (1, 120, 1)

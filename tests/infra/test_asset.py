@@ -1,0 +1,58 @@
+"""The zip is laid out by pip and a copy, the same each time."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from infra import asset
+from infra.refusal import Refused
+
+
+def laid_out(folder: Path) -> dict[str, str]:
+    """Every file below `folder`, with a hash of its content."""
+    return {
+        str(one.relative_to(folder)): hashlib.sha256(one.read_bytes()).hexdigest()
+        for one in folder.rglob("*")
+        if one.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The content of the zip."""
+    folder = tmp_path_factory.mktemp("asset")
+    assert asset.Bundle().try_bundle(str(folder)) is True
+    return laid_out(folder)
+
+
+def test_it_holds_the_library_the_handlers_and_what_they_import(bundled: dict[str, str]) -> None:
+    assert {one.partition("/")[0].partition("-")[0] for one in bundled} == {
+        *("deadletter", "handlers", "jmespath", "aws_lambda_powertools"),
+        *("typing_extensions.py", "typing_extensions"),
+    }
+    assert {"handlers/redrive.py", "handlers/route.py", "handlers/dispatch.py"} <= set(bundled)
+    assert "deadletter/decision.py" in bundled
+
+
+def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
+    bundled: dict[str, str],
+) -> None:
+    assert [one for one in bundled if one.endswith((".pyc", ".so")) or "/bin/" in f"/{one}"] == []
+
+
+def test_it_is_the_same_each_time(bundled: dict[str, str], tmp_path: Path) -> None:
+    asset.Bundle().try_bundle(str(tmp_path))
+    assert laid_out(tmp_path) == bundled
+
+
+def test_what_can_not_be_bundled_is_refused_before_the_cdk_asks_for_docker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import aws_cdk as cdk
+
+    monkeypatch.setattr(asset, "WHEELS", tmp_path / "nothing")
+    with pytest.raises(Refused, match="nothing is missing; allowed: the wheels that `make synth`"):
+        asset.code(cdk.Stack())

@@ -1,0 +1,171 @@
+"""What the stacks tell a function is what the library understands."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from deadletter.backoff import Backoff
+from deadletter.settings import (
+    Body,
+    Mode,
+    Pipeline,
+    Policy,
+    Webhook,
+    Wiring,
+    pipeline_from_json,
+    webhook_from_json,
+    wiring_from_environment,
+)
+from infra import environment
+from infra.context import read
+from infra.refusal import Refused
+from infra.settings import PipelineSettings
+from tests.infra.templates import Synthesis
+
+EVERYTHING: dict[str, Any] = {
+    "name": "orders",
+    "mode": "observe",
+    "fifo": True,
+    "consumer": "none",
+    "body": "opaque",
+    "context": {"tenantId": "body.tenant"},
+    "policy": {"max_attempts": 3, "backoff": {"base": 1, "factor": 3.0, "cap": "1h", "floor": 0}},
+    "policies": {"slow": {"backoff": {"cap": "2d"}}},
+    "message_ttl": "10d",
+    "max_delay": "8d",
+    "poison_lives": 2,
+    "consumer_library": True,
+    "circuit_key": "attributes.endpoint",
+    "rate": 7.5,
+    "burst": 9,
+    "backlog_limit": 11,
+    "workers": 2,
+    "dedicated": {"vip": {}},
+    "parking": ["later"],
+    "parking_for": {"POISON": "later"},
+}
+
+
+def test_a_pipeline_that_says_nothing_is_told_nothing_but_its_name() -> None:
+    text = environment.pipeline(PipelineSettings(name="orders"))
+    assert text == '{"name":"orders"}'
+    assert pipeline_from_json(text) == Pipeline(name="orders")
+
+
+def test_a_pipeline_that_says_everything_is_understood() -> None:
+    [settings] = read({"pipelines": [EVERYTHING]}).pipelines
+    assert pipeline_from_json(environment.pipeline(settings)) == Pipeline(
+        name="orders",
+        mode=Mode.OBSERVE,
+        fifo=True,
+        body=Body.OPAQUE,
+        context={"tenantId": "body.tenant"},
+        policy=Policy(Backoff(1, 3.0, 3600, 0), 3),
+        policies={"slow": Policy(Backoff(cap=172_800))},
+        message_ttl=864_000,
+        max_delay=691_200,
+        poison_lives=2,
+        consumer_library=True,
+        circuit_key="attributes.endpoint",
+        rate=7.5,
+        burst=9,
+        backlog_limit=11,
+        workers=2,
+        dedicated=("vip",),
+        parking_for={"POISON": "later"},
+    )
+
+
+def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
+    known = {one.name for one in fields(Pipeline)}
+    assert known == environment.RUNTIME_KEYS | {"dedicated"}
+    assert set(EVERYTHING) >= known
+
+
+def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
+    settings = PipelineSettings(name="orders", context={f"key{n}": "body.x" for n in range(250)})
+    variables = {"PIPELINE": environment.pipeline(settings), "MAIN_URL": {"Ref": "AWS::Region"}}
+    with pytest.raises(Refused) as refused:
+        environment.check("deadletter-orders-redrive", settings, variables)
+    assert str(refused.value) == (
+        "Pipeline orders: the environment of deadletter-orders-redrive is 4449 bytes; allowed: at"
+        " most 4096, so say less under context, policies, dedicated, parking or trusted_senders."
+    )
+
+
+def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
+    settings = PipelineSettings(name="orders")
+    joined = {"Fn::Join": ["-", ["x" * 4000, {"Ref": "AWS::Region"}, {"Ref": "Table"}]]}
+    with pytest.raises(Refused, match="is 4145 bytes"):
+        environment.check("route", settings, {"A": joined})
+
+
+def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-redrive")
+    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
+    wiring = wiring_from_environment(told)
+    assert wiring == Wiring(
+        main_url=f"{queues}main",
+        main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
+        dlq_url=f"{queues}dlq",
+        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
+        dedicated={"vip": f"{queues}dlq_vip", "slow": f"{queues}dlq_slow"},
+        letters_table=wiring.letters_table,
+        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        circuits_table=wiring.circuits_table,
+        router_function="deadletter-orders-route",
+        trusted_senders=wiring.trusted_senders,
+    )
+    assert "StorageLetters" in wiring.letters_table
+    assert "StorageCircuits" in wiring.circuits_table
+    assert app.function(wiring.router_function)
+    pipeline = pipeline_from_json(told["PIPELINE"])
+    assert pipeline.name == "orders"
+    assert pipeline.dedicated == ("vip", "slow")
+
+
+def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-route")
+    assert set(told) == {
+        *("PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
+    }
+    wiring = wiring_from_environment(told)
+    assert "StorageLetters" in wiring.letters_table
+    assert "StorageRules" in wiring.rules_table
+    assert "StorageCircuits" in wiring.circuits_table
+    assert pipeline_from_json(told["PIPELINE"]).name == "orders"
+
+
+def test_the_dispatcher_is_told_where_endpoints_are_registered(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-consumer")
+    assert set(told) == {
+        *("PIPELINE", "ENDPOINTS_TABLE", "LETTERS_TABLE", "TRUSTED_SENDERS", "WEBHOOK")
+    }
+    assert "StorageEndpoints" in wiring_from_environment(told).endpoints_table
+    assert webhook_from_json(told["WEBHOOK"]) == Webhook()
+
+
+def test_all_functions_believe_the_redrivers_role_and_those_of_the_settings(
+    app: Synthesis,
+) -> None:
+    role = app.function("deadletter-orders-redrive")["Role"]["Fn::GetAtt"][0]
+    for function in ("redrive", "route", "consumer"):
+        told = app.environment(f"deadletter-orders-{function}")
+        senders = wiring_from_environment(told).trusted_senders
+        assert senders == (f"<{role}.RoleId>", "AROAOTHER"), function
+
+
+def test_a_pipeline_of_existing_queues_is_told_their_addresses(app: Synthesis) -> None:
+    wiring = wiring_from_environment(app.environment("deadletter-theirs-redrive"))
+    assert wiring.main_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-main"
+    assert wiring.main_arn == "arn:aws:sqs:eu-west-1:111122223333:their-main"
+    assert wiring.dlq_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-dlq"
+
+
+def test_a_pipeline_that_only_watches_says_so_to_its_functions(app: Synthesis) -> None:
+    for function in ("redrive", "route"):
+        told = app.environment(f"deadletter-watched-{function}")
+        assert pipeline_from_json(told["PIPELINE"]).mode is Mode.OBSERVE

@@ -1,0 +1,36 @@
+"""The scanner finds nothing that has no written reason."""
+
+from __future__ import annotations
+
+from tests.infra.templates import Synthesis
+
+FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Region>/waiting"
+
+# What is acknowledged, each with its reason where it is made.
+ACKNOWLEDGED = {
+    "AwsSolutions-L1",
+    "AwsSolutions-S1",
+    "AwsSolutions-SQS3",
+    "AwsSolutions-IAM5[Resource::*]",
+    *(
+        f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
+        for pipeline in ("orders", "order-events", "theirs", "watched")
+    ),
+    "Serverless-LambdaAsyncFailureDestination",
+    "Serverless-LambdaDLQ",
+    "Serverless-LambdaEventSourceMappingDestination",
+    "Serverless-LambdaLatestVersion",
+    "Serverless-LambdaStarPermissions",
+    "Serverless-SQSRedrivePolicy",
+}
+
+
+def test_cdk_nag_finds_nothing(app: Synthesis) -> None:
+    packs = {one["pluginName"]: one["violations"] for one in app.report["pluginReports"]}
+    assert packs == {"AwsSolutions": [], "Serverless": []}
+
+
+def test_every_acknowledgment_is_needed_and_has_a_reason(app: Synthesis) -> None:
+    silenced = [one for pack in app.report["pluginReports"] for one in pack["suppressedViolations"]]
+    assert {one["ruleName"] for one in silenced} == ACKNOWLEDGED
+    assert all(len(one["reason"].split()) > 4 for one in silenced)

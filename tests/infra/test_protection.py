@@ -1,0 +1,165 @@
+"""Whatever holds data is encrypted, reached over TLS only, and not lost by mistake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.settings import PipelineSettings
+from infra.storage import BODY_EXPIRY
+from tests.infra.templates import Synthesis, filled
+
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
+
+HOLDS_DATA = ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::S3::Bucket")
+
+
+def refuses_plain_http(policy: dict[str, Any], action: str) -> bool:
+    """Whether somebody who comes without TLS is turned away from everything."""
+    return any(
+        one["Effect"] == "Deny"
+        and one["Action"] == action
+        and one["Principal"] in ("*", {"AWS": "*"})
+        and one["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for one in policy["Statement"]
+    )
+
+
+def test_there_is_something_to_protect(app: Synthesis) -> None:
+    counts = {kind: len(list(app.of(kind))) for kind in HOLDS_DATA}
+    assert counts == {
+        "AWS::DynamoDB::Table": 4,
+        # orders 2 + 2 + 2, order-events 2 + 1 + 1, theirs 1, watched 3
+        "AWS::SQS::Queue": 14,
+        "AWS::S3::Bucket": 1,
+    }
+
+
+def test_tables_are_encrypted_backed_up_and_protected(app: Synthesis) -> None:
+    for key, one in app.of("AWS::DynamoDB::Table"):
+        properties = one["Properties"]
+        assert properties["SSESpecification"] == {"SSEEnabled": True}, key
+        assert properties["PointInTimeRecoverySpecification"] == {
+            "PointInTimeRecoveryEnabled": True
+        }
+        assert properties["DeletionProtectionEnabled"] is True
+        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert one["DeletionPolicy"] == one["UpdateReplacePolicy"] == "Retain"
+
+
+def test_queues_are_encrypted_and_outlive_their_stack(app: Synthesis) -> None:
+    for key, one in app.of("AWS::SQS::Queue"):
+        assert one["Properties"]["SqsManagedSseEnabled"] is True, key
+        # A queue that a failed first deployment left behind would block its own name.
+        assert one["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert one["UpdateReplacePolicy"] == "Retain"
+
+
+def test_every_queue_refuses_plain_http(app: Synthesis) -> None:
+    policies = {
+        filled(queue): one["Properties"]["PolicyDocument"]
+        for _, one in app.of("AWS::SQS::QueuePolicy")
+        for queue in one["Properties"]["Queues"]
+    }
+    for key, _ in app.of("AWS::SQS::Queue"):
+        assert refuses_plain_http(policies[f"<{key.partition('/')[2]}>"], "sqs:*"), key
+
+
+def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesis) -> None:
+    [(_, one)] = app.of("AWS::S3::Bucket")
+    properties = one["Properties"]
+    [rule] = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    assert one["DeletionPolicy"] == "RetainExceptOnCreate"
+    [policy] = [one["Properties"] for _, one in app.of("AWS::S3::BucketPolicy")]
+    assert refuses_plain_http(policy["PolicyDocument"], "s3:*")
+    [expiry] = properties["LifecycleConfiguration"]["Rules"]
+    assert expiry["Prefix"] == "waiting/"
+    longest_life = max(
+        one.le
+        for one in PipelineSettings.model_fields["message_ttl"].metadata
+        if hasattr(one, "le")
+    )
+    assert expiry["ExpirationInDays"] * 86_400 > longest_life
+    assert BODY_EXPIRY.to_days() == expiry["ExpirationInDays"]
+
+
+def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(
+    app: Synthesis,
+) -> None:
+    [(_, topic)] = app.of("AWS::SNS::Topic")
+    # CloudWatch can't publish under alias/aws/sns, and nobody would hear that.
+    assert "KmsMasterKeyId" not in topic["Properties"]
+    [(_, policy)] = app.of("AWS::SNS::TopicPolicy")
+    document = policy["Properties"]["PolicyDocument"]
+    assert refuses_plain_http(document, "sns:Publish")
+    [publish] = [one for one in document["Statement"] if one["Effect"] == "Allow"]
+    assert publish["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert publish["Action"] == "sns:Publish"
+    account = publish["Condition"]["StringEquals"]["aws:SourceAccount"]
+    assert filled(account) == "111122223333"
+
+
+def test_logs_are_kept_for_as_long_as_is_said(app: Synthesis, sandboxed: Synthesis) -> None:
+    for synthesis, days in ((app, 90), (sandboxed, 7)):
+        groups = dict(synthesis.of("AWS::Logs::LogGroup"))
+        assert {one["Properties"]["RetentionInDays"] for one in groups.values()} == {days}
+        named = {one["Properties"]["LogGroupName"] for one in groups.values()}
+        functions = [one["Properties"] for _, one in synthesis.of("AWS::Lambda::Function")]
+        assert named == {f"/aws/lambda/{one['FunctionName']}" for one in functions}
+
+
+def test_stacks_that_hold_data_can_not_be_deleted_by_mistake(app: Synthesis) -> None:
+    for name, stack in app.stacks.items():
+        holds_data = any(stack.of(kind) for kind in HOLDS_DATA)
+        assert stack.termination_protection is holds_data, name
+
+
+def test_a_sandbox_can_be_thrown_away(sandboxed: Synthesis) -> None:
+    for kind in HOLDS_DATA:
+        for key, one in sandboxed.of(kind):
+            assert one["DeletionPolicy"] == "Delete", key
+    for _, table in sandboxed.of("AWS::DynamoDB::Table"):
+        assert table["Properties"]["DeletionProtectionEnabled"] is False
+    assert not any(one.termination_protection for one in sandboxed.stacks.values())
+
+
+def test_a_customers_key_encrypts_everything(sandboxed: Synthesis) -> None:
+    for key, one in sandboxed.of("AWS::SQS::Queue"):
+        assert one["Properties"]["KmsMasterKeyId"] == KEY, key
+    for _, one in sandboxed.of("AWS::DynamoDB::Table"):
+        assert one["Properties"]["SSESpecification"] == {
+            "KMSMasterKeyId": KEY,
+            "SSEEnabled": True,
+            "SSEType": "KMS",
+        }
+    for _, one in sandboxed.of("AWS::S3::Bucket"):
+        [rule] = one["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["BucketKeyEnabled"] is True
+        assert rule["ServerSideEncryptionByDefault"] == {
+            "KMSMasterKeyID": KEY,
+            "SSEAlgorithm": "aws:kms",
+        }
+    for _, one in sandboxed.of("AWS::Logs::LogGroup"):
+        assert one["Properties"]["KmsKeyId"] == KEY
+    for _, one in sandboxed.of("AWS::SNS::Topic"):
+        assert one["Properties"]["KmsMasterKeyId"] == KEY
+
+
+@pytest.mark.parametrize("kind", [*HOLDS_DATA, "AWS::Lambda::Function", "AWS::IAM::Role"])
+def test_everything_says_whose_it_is(sandboxed: Synthesis, kind: str) -> None:
+    for key, one in sandboxed.of(kind):
+        tags = {tag["Key"]: tag["Value"] for tag in one["Properties"]["Tags"]}
+        assert tags["app"] == "mail", key
+        assert tags["team"] == "checkout"
+        assert ("pipeline" in tags) is ("Shared" not in key)
+
+
+def test_nothing_secret_is_in_an_environment(app: Synthesis) -> None:
+    for key, one in app.of("AWS::Lambda::Function"):
+        text = json.dumps(one["Properties"]["Environment"]).lower()
+        assert "secret" not in text, key
+        assert "password" not in text

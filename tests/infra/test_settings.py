@@ -1,0 +1,357 @@
+"""Settings are taken as meant or refused in one sentence; nothing here starts the CDK."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any, get_args
+
+import pytest
+
+from deadletter.backoff import Backoff
+from deadletter.decision import Reason
+from deadletter.settings import Body, Mode, Pipeline, Policy
+from infra import settings as said
+from infra.context import read
+from infra.refusal import Refused
+
+ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
+ORDERS_MAIN = "arn:aws:sqs:eu-west-1:111122223333:orders"
+ABROAD = "arn:aws:sqs:us-east-1:111122223333:orders-dlq"
+WORDS = (
+    "lower-case letters, digits and single hyphens, starting with a letter, at most {} characters"
+)
+DURATION = "a duration from {}, in seconds or written like 90s, 15m, 4d"
+A_QUEUE = "an ARN like arn:aws:sqs:eu-west-1:111122223333:orders"
+
+# What is said about a pipeline called orders, and the rest of the sentence.
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"redrive": {"evry": 60}},
+        "redrive.evry is 60, but there is no such key; allowed: every, memory, timeout",
+    ),
+    (
+        {"consumer": {"kind": "webhook", "retries": 3}},
+        "consumer.retries is 3, but there is no such key; allowed: allow_loopback, batch_size,"
+        " kind, max_concurrency, request_timeout, timeout",
+    ),
+    (
+        {"main_queue": {"retention": -5}},
+        f"main_queue.retention is -5; allowed: {DURATION.format('1m to 14d')}",
+    ),
+    (
+        {"main_queue": {"retention": "15d"}},
+        f'main_queue.retention is "15d"; allowed: {DURATION.format("1m to 14d")}',
+    ),
+    (
+        {"main_queue": {"retention": "soon"}},
+        f'main_queue.retention is "soon"; allowed: {DURATION.format("1m to 14d")}',
+    ),
+    (
+        {"main_queue": {"retention": True}},
+        f"main_queue.retention is true; allowed: {DURATION.format('1m to 14d')}",
+    ),
+    (
+        {"main_queue": {"visibility": -1}},
+        f"main_queue.visibility is -1; allowed: {DURATION.format('0s to 12h')}",
+    ),
+    (
+        {"main_queue": {"visibility": "5m"}, "consumer": {"kind": "webhook", "timeout": 60}},
+        'main_queue.visibility is "5m"; allowed: at least 6 times consumer.timeout, 6m',
+    ),
+    (
+        {"main_queue": {"max_receive_count": 0}},
+        "main_queue.max_receive_count is 0; allowed: a whole number from 1 to 1000",
+    ),
+    (
+        {"main_queue": {"retention": "4d"}, "dlq": {"retention": "4d"}},
+        'dlq.retention is "4d"; allowed: more than main_queue.retention, 4d',
+    ),
+    (
+        {"main_queue": {"arn": ORDERS_MAIN, "visibility": 60}},
+        "main_queue.visibility is 60; allowed: nothing beside arn: your queue stays as it is",
+    ),
+    (
+        {"dlq": {"arn": ORDERS_DLQ, "retention": 60}},
+        "dlq.retention is 60; allowed: nothing beside arn: your queue stays as it is",
+    ),
+    ({"main_queue": {"arn": "orders"}}, f'main_queue.arn is "orders"; allowed: {A_QUEUE}'),
+    (
+        {"main_queue": {"arn": ORDERS_MAIN.replace("sqs", "sns")}},
+        f'main_queue.arn is "{ORDERS_MAIN.replace("sqs", "sns")}"; allowed: {A_QUEUE}',
+    ),
+    (
+        {"main_queue": {"arn": ORDERS_DLQ}, "dlq": {"arn": ORDERS_DLQ}},
+        f'dlq.arn is "{ORDERS_DLQ}"; allowed: another queue than main_queue.arn',
+    ),
+    (
+        {"fifo": True, "dlq": {"arn": ORDERS_DLQ}},
+        f'dlq.arn is "{ORDERS_DLQ}"; allowed: a FIFO queue, because fifo is true',
+    ),
+    (
+        {"main_queue": {"arn": f"{ORDERS_MAIN}.fifo"}},
+        f'main_queue.arn is "{ORDERS_MAIN}.fifo"; allowed: a standard queue, because fifo is false',
+    ),
+    (
+        {"consumer": {"function_arn": "orders"}},
+        'consumer.function_arn is "orders"; allowed: an ARN like'
+        " arn:aws:lambda:eu-west-1:111122223333:function:orders",
+    ),
+    (
+        {"consumer": {"kind": "cron"}},
+        'consumer is {"kind": "cron"}; allowed: an object of kind webhook, function (with its'
+        ' function_arn) or none, or just "none"',
+    ),
+    (
+        {"consumer": {"kind": "webhook", "max_concurrency": 1}},
+        "consumer.max_concurrency is 1; allowed: a whole number from 2 to 1000",
+    ),
+    (
+        {"consumer": {"kind": "webhook", "timeout": 30, "request_timeout": 3}},
+        "consumer.request_timeout is 3; allowed: less than the timeout shared by a batch,"
+        " 30 / 10 = 3 seconds",
+    ),
+    (
+        {"policy": {"backoff": {"cap": 59}}},
+        "policy.backoff.cap is 59; allowed: at least the base, 1m",
+    ),
+    (
+        {"policies": {"slow": {"backoff": {"base": 10, "cap": 20, "floor": 21}}}},
+        "policies.slow.backoff.floor is 21; allowed: at most the cap, 20s",
+    ),
+    (
+        {"policies": {"Slow": {}}},
+        f'policies has the key "Slow"; allowed: {WORDS.format(16)}',
+    ),
+    (
+        {"policy": {"max_attempts": -1}},
+        "policy.max_attempts is -1; allowed: a whole number from 1 to 1000",
+    ),
+    (
+        {"message_ttl": "6d", "max_delay": "7d"},
+        'message_ttl is "6d"; allowed: at least the longest delay, max_delay = 7d',
+    ),
+    (
+        {"message_ttl": "8d", "policies": {"slow": {"backoff": {"cap": "9d"}}}},
+        'message_ttl is "8d"; allowed: at least the longest delay, policies.slow.backoff.cap = 9d',
+    ),
+    (
+        {"redrive": {"timeout": 60}},
+        "redrive.timeout is 60; allowed: less than redrive.every, 1m",
+    ),
+    (
+        {"redrive": {"every": 90}},
+        "redrive.every is 90; allowed: a duration of whole minutes from 1m to 1d, in seconds or"
+        " written like 90s, 15m, 4d",
+    ),
+    (
+        {"redrive": {"every": "10m", "timeout": "5m"}, "dedicated": {"vip": {"every": "5m"}}},
+        'dedicated.vip.every is "5m"; allowed: more than redrive.timeout, 5m',
+    ),
+    (
+        {"alarms": {"heartbeat": {"period": 60}}},
+        "alarms.heartbeat.period is 60; allowed: more than redrive.every, 1m",
+    ),
+    (
+        {"alarms": {"dlq_age": {"period": 90}}},
+        "alarms.dlq_age.period is 90; allowed: 10s, 30s or whole minutes",
+    ),
+    (
+        {"alarms": {"dlq_depth": {"period": "12h", "periods": 3}}},
+        "alarms.dlq_depth.periods is 3; allowed: at most 2, a day in all",
+    ),
+    (
+        {"context": {"tenantId": "body.["}},
+        'context.tenantId is "body.["; allowed: a JMESPath expression, such as body.tenant',
+    ),
+    (
+        {"circuit_key": "]"},
+        'circuit_key is "]"; allowed: a JMESPath expression, such as body.tenant',
+    ),
+    (
+        {"parking_for": {"BORING": "default"}},
+        'parking_for has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT,'
+        " POISON, SILENT, EXHAUSTED",
+    ),
+    (
+        {"parking": ["later"], "parking_for": {"POISON": "lator"}},
+        'parking_for.POISON is "lator"; allowed: default, later (see parking)',
+    ),
+    (
+        {"parking": ["default"]},
+        'parking is ["default"]; allowed: ids other than default, which is always there',
+    ),
+    ({"parking": ["a", "a"]}, 'parking is ["a", "a"]; allowed: each id once'),
+    ({"parking": ["a", "B"]}, f'parking[1] is "B"; allowed: {WORDS.format(16)}'),
+    ({"mode": "dry"}, 'mode is "dry"; allowed: enforce, observe'),
+    ({"fifo": "yes"}, 'fifo is "yes"; allowed: true or false'),
+    ({"rate": 0}, "rate is 0; allowed: a number above 0, up to 10000"),
+    ({"rate": float("nan")}, "rate is NaN; allowed: a number above 0, up to 10000"),
+    ({"burst": "many"}, 'burst is "many"; allowed: a whole number from 1 to 100000'),
+    ({"backlog_limit": 0}, "backlog_limit is 0; allowed: a whole number, at least 1"),
+    (
+        {"main_queue": []},
+        "main_queue is []; allowed: an object with the keys arn, retention, visibility,"
+        " max_receive_count",
+    ),
+    ({"trusted_senders": [7]}, "trusted_senders[0] is 7; allowed: text"),
+    (
+        {"context": {"note": "x" * 200}, "poison_lives": "y" * 200},
+        f'poison_lives is "{"y" * 79}…; allowed: a whole number from 1 to 100',
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "sentence"), REFUSED, ids=[one[1][:40] for one in REFUSED])
+def test_a_wrong_setting_is_refused_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read({"pipelines": [{"name": "orders", **given}]})
+    assert str(refused.value) == f"Pipeline orders: {sentence}."
+
+
+# The whole context, and the whole sentence.
+REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
+    (
+        {},
+        "App deadletter: pipelines is null; allowed: a list of pipelines, each an object with at"
+        " least a name.",
+    ),
+    (
+        {"pipelines": "[{"},
+        'App deadletter: pipelines is "[{"; allowed: a list of pipelines, each an object with at'
+        " least a name.",
+    ),
+    (
+        {"pipelines": [{}]},
+        f"Pipeline number 1: name is missing; allowed: {WORDS.format(28)}.",
+    ),
+    (
+        {"pipelines": [{"name": "orders"}, {"name": "Orders Inc"}]},
+        f'Pipeline Orders Inc: name is "Orders Inc"; allowed: {WORDS.format(28)}.',
+    ),
+    (
+        {"pipelines": [{"name": "shared"}]},
+        'Pipeline shared: name is "shared"; allowed: any other name; the stack of that name is'
+        " taken.",
+    ),
+    (
+        {"pipelines": [{"name": "orders"}, {"name": "orders"}]},
+        'Pipeline orders: name is "orders"; allowed: a name that differs from that of pipeline'
+        " orders.",
+    ),
+    (
+        {"pipelines": [{"name": "a-1b"}, {"name": "a1b"}]},
+        'Pipeline a1b: name is "a1b"; allowed: a name that differs from that of pipeline a-1b.',
+    ),
+    (
+        {
+            "pipelines": [
+                {"name": "orders", "dlq": {"arn": ORDERS_DLQ}, "shared_dlq": True},
+                {"name": "refunds", "dlq": {"arn": ORDERS_DLQ}},
+            ]
+        },
+        f'Pipeline refunds: dlq.arn is "{ORDERS_DLQ}"; allowed: a queue that pipeline orders does'
+        " not name, unless both say shared_dlq: true.",
+    ),
+    (
+        {
+            "pipelines": [
+                {"name": "orders", "main_queue": {"arn": ORDERS_MAIN}},
+                {"name": "refunds", "main_queue": {"arn": ORDERS_MAIN}},
+            ]
+        },
+        f'Pipeline refunds: main_queue.arn is "{ORDERS_MAIN}"; allowed: a queue that pipeline'
+        " orders does not name.",
+    ),
+    (
+        {
+            "pipelines": [
+                {"name": "orders", "main_queue": {"arn": ORDERS_MAIN}, "dlq": {"arn": ABROAD}}
+            ]
+        },
+        f'Pipeline orders: dlq.arn is "{ABROAD}"; allowed: an ARN in account 111122223333, region'
+        " eu-west-1.",
+    ),
+    (
+        {"pipelines": [{"name": "orders"}], "app": "My App"},
+        f'App My App: app is "My App"; allowed: {WORDS.format(14)}.',
+    ),
+    (
+        {"pipelines": [{"name": "orders"}], "ephemeral": "maybe"},
+        'App deadletter: ephemeral is "maybe"; allowed: true or false.',
+    ),
+    (
+        {"pipelines": [{"name": "orders"}], "alarm_topic": "x"},
+        'App deadletter: alarm_topic is "x", but there is no such key; allowed: alarm_topic_arn,'
+        " app, ephemeral, kms_key_arn, log_retention_days, pipelines, runbook, tags.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"), REFUSED_APPS, ids=[one[1][:50] for one in REFUSED_APPS]
+)
+def test_a_wrong_app_is_refused_in_one_sentence(context: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read(context)
+    assert str(refused.value) == sentence
+
+
+def test_a_queue_elsewhere_than_the_app_goes_is_refused() -> None:
+    theirs = {"pipelines": [{"name": "orders", "dlq": {"arn": ORDERS_DLQ}}]}
+    assert read(theirs, account="111122223333", region="eu-west-1")
+    with pytest.raises(Refused, match="an ARN in account 444455556666, region eu-west-1"):
+        read(theirs, account="444455556666", region="eu-west-1")
+
+
+def test_two_pipelines_may_share_a_dlq_if_both_say_so() -> None:
+    shared = {"dlq": {"arn": ORDERS_DLQ}, "shared_dlq": True}
+    app = read({"pipelines": [{"name": "orders", **shared}, {"name": "refunds", **shared}]})
+    assert [one.dlq.arn for one in app.pipelines] == [ORDERS_DLQ, ORDERS_DLQ]
+
+
+def test_pipelines_may_come_as_text_and_keys_of_the_cdk_are_left_alone() -> None:
+    app = read(
+        {
+            "pipelines": '[{"name": "orders", "message_ttl": "10d"}]',
+            "ephemeral": "true",
+            "aws:cdk:enable-path-metadata": True,
+            "@aws-cdk/core:some-flag": True,
+            "cli-telemetry": False,
+        }
+    )
+    assert app.ephemeral
+    assert app.pipelines[0].message_ttl == 864_000
+
+
+def test_visibility_and_heartbeat_follow_what_they_depend_on() -> None:
+    pipeline = said.PipelineSettings(
+        name="orders",
+        consumer=said.Webhook(timeout=90),
+        redrive=said.Schedule(every=120, timeout=55),
+    )
+    assert pipeline.visibility == 540
+    assert pipeline.heartbeat == 600
+
+
+def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
+    fields = said.PipelineSettings.model_fields
+    assert get_args(said.Reason) == tuple(Reason)
+    assert get_args(fields["mode"].annotation) == tuple(Mode)
+    assert set(get_args(fields["body"].annotation)) == set(Body)
+    ours, theirs = said.PipelineSettings(name="orders"), Pipeline(name="orders")
+    assert ours.mode == theirs.mode
+    assert ours.policy.max_attempts == Policy().max_attempts
+    for key in ("base", "factor", "cap", "floor"):
+        assert getattr(ours.policy.backoff, key) == getattr(Backoff(), key)
+    for key in (
+        *("fifo", "message_ttl", "max_delay", "poison_lives", "consumer_library"),
+        *("circuit_key", "rate", "burst", "backlog_limit", "workers"),
+    ):
+        assert getattr(ours, key) == getattr(theirs, key), key
+    assert ours.body == theirs.body
+
+
+def test_reading_settings_starts_no_cdk() -> None:
+    code = "import infra.context, sys; sys.exit('aws_cdk' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

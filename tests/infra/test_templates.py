@@ -1,0 +1,260 @@
+"""What the stacks make, by the sort of pipeline."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.infra.conftest import ROOT
+from tests.infra.templates import Stack, Synthesis, filled
+
+URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
+
+# CloudFormation's limit for one stack.
+MOST_RESOURCES = 500
+
+
+def queues(stack: Stack) -> dict[str, dict[str, Any]]:
+    """The queues a stack makes, by name."""
+    made = [one["Properties"] for one in stack.of("AWS::SQS::Queue").values()]
+    return {one["QueueName"]: one for one in made}
+
+
+def parameter(synthesis: Synthesis, name: str) -> dict[str, Any]:
+    """What stands in an SSM parameter."""
+    [one] = [
+        one["Properties"]
+        for _, one in synthesis.of("AWS::SSM::Parameter")
+        if one["Properties"]["Name"] == name
+    ]
+    found: dict[str, Any] = json.loads(filled(one["Value"]))
+    return found
+
+
+def test_there_is_one_stack_for_all_and_two_for_each_pipeline(app: Synthesis) -> None:
+    assert set(app.stacks) == {
+        "Deadletter-Shared",
+        *("Deadletter-Orders", "Deadletter-Orders-Queues"),
+        *("Deadletter-OrderEvents", "Deadletter-OrderEvents-Queues"),
+        *("Deadletter-Theirs", "Deadletter-Theirs-Queues"),
+        *("Deadletter-Watched", "Deadletter-Watched-Queues"),
+    }
+
+
+def test_a_pipeline_waits_for_its_queues_which_it_knows_by_name_only(app: Synthesis) -> None:
+    for name in ("Orders", "OrderEvents", "Theirs", "Watched"):
+        assert app[f"Deadletter-{name}"].waits_for >= {
+            *("Deadletter-Shared", f"Deadletter-{name}-Queues")
+        }
+        exported = [one for one in app[f"Deadletter-{name}-Queues"].outputs if "Export" in one]
+        assert exported == [], "an export keeps a queue from ever being removed"
+
+
+def test_only_the_stateful_stacks_hold_data(app: Synthesis) -> None:
+    for name in ("Orders", "OrderEvents", "Theirs", "Watched"):
+        for kind in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"):
+            assert app[f"Deadletter-{name}"].of(kind) == {}
+
+
+def test_the_outputs_name_queues_and_tables(app: Synthesis) -> None:
+    assert app["Deadletter-Orders-Queues"].outputs == {
+        "OrdersMainQueueUrl": f"{URL}deadletter-orders-main",
+        "OrdersDlqUrl": f"{URL}deadletter-orders-dlq",
+        "OrdersParkingLotUrl": f"{URL}deadletter-orders-parking",
+    }
+    assert app["Deadletter-Theirs-Queues"].outputs == {
+        "TheirsMainQueueUrl": f"{URL}their-main",
+        "TheirsDlqUrl": f"{URL}their-dlq",
+        "TheirsParkingLotUrl": f"{URL}deadletter-theirs-parking",
+    }
+    tables = app["Deadletter-Shared"].outputs
+    for name in ("Letters", "Rules", "Circuits"):
+        assert tables[f"{name}TableName"].startswith(f"<Storage{name}")
+
+
+def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None:
+    keys = {
+        key: [(one["AttributeName"], one["KeyType"]) for one in table["Properties"]["KeySchema"]]
+        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
+    }
+    assert {key[len("Storage") : -8]: [name for name, _ in one] for key, one in keys.items()} == {
+        "Letters": ["pk", "sk"],
+        "Rules": ["pipeline", "rule_id"],
+        "Circuits": ["pipeline", "circuit_key"],
+        "Endpoints": ["tenant", "endpoint"],
+    }
+    [letters] = [
+        table["Properties"]
+        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
+        if "Letters" in key
+    ]
+    assert letters["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    [lanes] = letters["GlobalSecondaryIndexes"]
+    assert lanes["IndexName"] == "lanes"
+    assert [one["AttributeName"] for one in lanes["KeySchema"]] == ["lane", "due"]
+    assert lanes["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+    assert {"AttributeName": "due", "AttributeType": "N"} in letters["AttributeDefinitions"]
+
+
+def test_main_and_dlq_name_each_other(app: Synthesis) -> None:
+    made = queues(app["Deadletter-Orders-Queues"])
+    main, dlq = made["deadletter-orders-main"], made["deadletter-orders-dlq"]
+    dlq_id = main["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+    assert app["Deadletter-Orders-Queues"].resources[dlq_id]["Properties"] == dlq
+    assert main["RedrivePolicy"]["maxReceiveCount"] == 5
+    assert filled(dlq["RedriveAllowPolicy"]) == {
+        "redrivePermission": "byQueue",
+        "sourceQueueArns": ["arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main"],
+    }
+    assert main["MessageRetentionPeriod"] == 4 * 86_400
+    assert dlq["MessageRetentionPeriod"] == 14 * 86_400
+    assert main["VisibilityTimeout"] == 360
+    assert main["ReceiveMessageWaitTimeSeconds"] == 20
+
+
+def test_no_queue_may_use_the_parking_lot_or_a_dedicated_dlq_as_its_dlq(app: Synthesis) -> None:
+    made = queues(app["Deadletter-Orders-Queues"])
+    ends = {name: one for name, one in made.items() if not name.endswith(("-main", "-dlq"))}
+    assert set(ends) == {
+        *("deadletter-orders-parking", "deadletter-orders-parking_quarantine"),
+        *("deadletter-orders-dlq_vip", "deadletter-orders-dlq_slow"),
+    }
+    for one in ends.values():
+        assert one["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
+        assert one["MessageRetentionPeriod"] == 14 * 86_400
+
+
+def test_all_queues_of_a_fifo_pipeline_are_fifo(app: Synthesis) -> None:
+    made = queues(app["Deadletter-OrderEvents-Queues"])
+    assert set(made) == {
+        f"deadletter-order-events-{one}.fifo" for one in ("main", "dlq", "dlq_vip", "parking")
+    }
+    assert all(one["FifoQueue"] is True for one in made.values())
+
+
+def test_of_a_pipeline_with_queues_and_a_consumer_only_the_rest_is_made(app: Synthesis) -> None:
+    assert set(queues(app["Deadletter-Theirs-Queues"])) == {"deadletter-theirs-parking"}
+    stack = app["Deadletter-Theirs"]
+    assert {
+        one["Properties"]["FunctionName"] for one in stack.of("AWS::Lambda::Function").values()
+    } == {*("deadletter-theirs-redrive", "deadletter-theirs-route")}
+    assert stack.of("AWS::Lambda::EventSourceMapping") == {}
+    assert len(stack.of("AWS::Scheduler::Schedule")) == 1
+
+
+def test_a_pipeline_that_only_watches_is_made_like_any_other(app: Synthesis) -> None:
+    assert {one["Type"] for one in app["Deadletter-Watched"].resources.values()} == {
+        one["Type"] for one in app["Deadletter-OrderEvents"].resources.values()
+    }
+    assert parameter(app, "/deadletter/pipelines/watched")["mode"] == "observe"
+
+
+def test_the_redriver_runs_every_minute_and_is_never_retried(app: Synthesis) -> None:
+    stack = app["Deadletter-Orders"]
+    schedule = stack.named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-dlq")
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert schedule["State"] == "ENABLED"
+    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    target = schedule["Target"]
+    assert json.loads(target["Input"]) == {"source": "dlq"}
+    assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
+    invoked = stack.resources[target["Arn"]["Fn::GetAtt"][0]]["Properties"]
+    assert invoked["FunctionName"] == "deadletter-orders-redrive"
+    [again] = stack.of("AWS::Lambda::EventInvokeConfig").values()
+    assert again["Properties"]["MaximumRetryAttempts"] == 0
+    assert again["Properties"]["MaximumEventAgeInSeconds"] == 60
+    assert again["Properties"]["FunctionName"]["Ref"] == target["Arn"]["Fn::GetAtt"][0]
+
+
+def test_a_dedicated_dlq_has_its_own_schedule_which_is_off_unless_wanted(app: Synthesis) -> None:
+    stack = app["Deadletter-Orders"]
+    vip = stack.named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-dlq_vip")
+    assert vip["State"] == "DISABLED"
+    assert json.loads(vip["Target"]["Input"]) == {"source": "vip"}
+    slow = stack.named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-dlq_slow")
+    assert (slow["State"], slow["ScheduleExpression"]) == ("ENABLED", "rate(10 minutes)")
+
+
+def test_the_dispatcher_reads_the_main_queue_and_reports_what_failed(app: Synthesis) -> None:
+    stack = app["Deadletter-Orders"]
+    [(_, mapping)] = stack.of("AWS::Lambda::EventSourceMapping").items()
+    properties = mapping["Properties"]
+    assert filled(properties["EventSourceArn"]).endswith(":deadletter-orders-main")
+    assert properties["BatchSize"] == 10
+    assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert properties["ScalingConfig"] == {"MaximumConcurrency": 10}
+
+
+def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthesis) -> None:
+    sizes = {"redrive": (512, 55), "route": (512, 20), "consumer": (512, 60)}
+    for role, (memory, timeout) in sizes.items():
+        one = app.function(f"deadletter-orders-{role}")
+        assert (one["MemorySize"], one["Timeout"]) == (memory, timeout)
+        assert (one["Runtime"], one["Architectures"]) == ("python3.13", ["arm64"])
+        assert one["TracingConfig"] == {"Mode": "Active"}
+        assert one["LoggingConfig"]["LogFormat"] == "JSON"
+        # An account with a low limit could not deploy.
+        assert "ReservedConcurrentExecutions" not in one
+
+
+def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
+    handlers = {one["Properties"]["Handler"] for _, one in app.of("AWS::Lambda::Function")}
+    assert handlers == {f"handlers.{one}.handler" for one in ("redrive", "route", "dispatch")}
+    for handler in handlers:
+        _, module, name = handler.split(".")
+        source = (ROOT / "lambdas" / "handlers" / f"{module}.py").read_text()
+        assert f"\ndef {name}(" in source
+
+
+def test_all_functions_share_one_asset(app: Synthesis) -> None:
+    assert (
+        len({one["Properties"]["Code"]["S3Key"] for _, one in app.of("AWS::Lambda::Function")}) == 1
+    )
+
+
+def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> None:
+    shared = parameter(app, "/deadletter/app")
+    assert set(shared) == {
+        *("letters_table", "rules_table", "circuits_table", "endpoints_table"),
+        *("letters_bucket", "alarm_topic"),
+    }
+    assert shared["alarm_topic"] == "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
+    assert parameter(app, "/deadletter/pipelines/orders") == {
+        "main_url": f"{URL}deadletter-orders-main",
+        "dlq_url": f"{URL}deadletter-orders-dlq",
+        "parking": {
+            "default": f"{URL}deadletter-orders-parking",
+            "quarantine": f"{URL}deadletter-orders-parking_quarantine",
+        },
+        "dedicated": {
+            "vip": f"{URL}deadletter-orders-dlq_vip",
+            "slow": f"{URL}deadletter-orders-dlq_slow",
+        },
+        "redrive_function": "deadletter-orders-redrive",
+        "router_function": "deadletter-orders-route",
+        "fifo": False,
+        "mode": "enforce",
+    }
+    theirs = parameter(app, "/deadletter/pipelines/theirs")
+    assert theirs["consumer_function"].endswith(":function:their-consumer")
+
+
+def test_thirty_pipelines_fit(thirty: Synthesis) -> None:
+    assert len(thirty.stacks) == 61
+    assert max(len(one.resources) for one in thirty.stacks.values()) < MOST_RESOURCES
+
+
+def test_two_apps_in_one_account_share_no_name(app: Synthesis, sandboxed: Synthesis) -> None:
+    def names(synthesis: Synthesis) -> set[str]:
+        keys = ("QueueName", "FunctionName", "AlarmName", "Name", "LogGroupName", "TopicName")
+        return {
+            str(filled(one["Properties"][key]))
+            for stack in synthesis.stacks.values()
+            for one in stack.resources.values()
+            for key in keys
+            if isinstance(one.get("Properties", {}).get(key), str)
+        }
+
+    assert names(app)
+    assert names(sandboxed)
+    assert names(app) & names(sandboxed) == set()
