@@ -31,21 +31,31 @@ Test = Callable[[Any], bool]
 """Asked with one leaf value, or with ABSENT. Bounded by the length of the value times a
 constant of the pattern: there is no backtracking in any of them."""
 
-Accepts = Test | frozenset[Hashable]
-"""What one operator accepts: a test, or the few values it comes down to."""
+TextTest = Callable[[str], bool]
+"""The same for an operator that accepts strings only; asked with a string."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Text:
+    test: TextTest
+
+
+Accepts = Test | _Text | frozenset[Hashable]
+"""What one operator accepts: what a test says, or the few values it comes down to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The list of one field: a value matches if any entry of the list accepts it.
 
-    `keys` are the exact values, as `exact_key` writes them, if the list holds nothing
-    else; only then can the field be looked up instead of tried. `absent` says that a
-    missing field is accepted, `broad` that almost any value is. `words` is the list
-    for a person.
+    `text` is what may be asked instead of `test` when the value is a string. `keys` are
+    the exact values, as `exact_key` writes them, if the list holds nothing else; only
+    then can the field be looked up instead of tried. `absent` says that a missing field
+    is accepted, `broad` that almost any value is. `words` is the list for a person.
     """
 
     test: Test
+    text: TextTest
     words: str
     keys: frozenset[Hashable] | None
     absent: bool
@@ -59,7 +69,7 @@ def compare(where: str, values: Any) -> Comparison:
     if not values:
         refuse(where, "an empty list matches nothing; leave the field out or name a value")
     keys: set[Hashable] = set()
-    tests: list[Test] = []
+    found: list[Accepts] = []
     words: list[str] = []
     for value in values:
         if isinstance(value, Mapping):
@@ -67,21 +77,23 @@ def compare(where: str, values: Any) -> Comparison:
             if isinstance(accepts, frozenset):
                 keys |= accepts
             else:
-                tests.append(accepts)
+                found.append(accepts)
         else:
             text = quoted(value)
             keys.add(_exact(where, value))
             if isinstance(value, str) and ":" in value and read_address(value):
                 # 2001:db8::1 has other spellings, and AWS knows them.
-                tests.append(_sameread_address(value))
+                found.append(_same_address(value))
         words.append(text)
     if keys:
-        tests.append(_any_of(frozenset(keys)))
-    test = _either(tests)
+        found.append(frozenset(keys))
+    test = _either([_as_test(accepts) for accepts in found])
+    only = found[0] if len(found) == 1 else None
     return Comparison(
         test=test,
+        text=only.test if isinstance(only, _Text) else test,
         words=_listed(words),
-        keys=frozenset(keys) if len(tests) == 1 and keys else None,
+        keys=only if isinstance(only, frozenset) else None,
         absent=test(ABSENT),
         broad=any(isinstance(value, Mapping) and not _NARROW & value.keys() for value in values),
     )
@@ -153,10 +165,16 @@ def _exact(where: str, value: Any) -> Hashable:
     )
 
 
-def _any_of(keys: frozenset[Hashable]) -> Test:
-    if all(isinstance(key, str) for key in keys):
-        return keys.__contains__
-    return lambda value: exact_key(value) in keys
+def _as_test(accepts: Accepts) -> Test:
+    if isinstance(accepts, _Text):
+        text = accepts.test
+        return lambda value: value.__class__ is str and text(value)
+    if isinstance(accepts, frozenset):
+        keys = accepts
+        if all(isinstance(key, str) for key in keys):
+            return keys.__contains__
+        return lambda value: exact_key(value) in keys
+    return accepts
 
 
 def _either(tests: list[Test]) -> Test:
@@ -236,7 +254,7 @@ def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "prefix", operand)
         return _folded_start(text), f"starts with {quoted(text)} in any case"
     start = _text(where, "prefix", operand)
-    return _starting(start), f"starts with {quoted(start)}"
+    return _Text(lambda value: value.startswith(start)), f"starts with {quoted(start)}"
 
 
 def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -244,15 +262,7 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "suffix", operand)
         return _folded_end(text), f"ends with {quoted(text)} in any case"
     end = _text(where, "suffix", operand)
-    return _ending(end), f"ends with {quoted(end)}"
-
-
-def _starting(start: str) -> Test:
-    return lambda value: value.__class__ is str and value.startswith(start)
-
-
-def _ending(end: str) -> Test:
-    return lambda value: value.__class__ is str and value.endswith(end)
+    return _Text(lambda value: value.endswith(end)), f"ends with {quoted(end)}"
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
@@ -267,39 +277,30 @@ def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
     words = f"{quoted(text)} in any case"
     if text.isascii():
         length, same = len(text), _ascii_folded(text, slice(None))
-        return (
-            lambda value: value.__class__ is str and len(value) == length and same(value)
-        ), words
+        return _Text(lambda value: len(value) == length and same(value)), words
     cases = _cases(text)
-    return (lambda value: value.__class__ is str and len(value) in _reached(value, cases)), words
+    return _Text(lambda value: len(value) in _reached(value, cases)), words
 
 
-def _folded_start(text: str) -> Test:
+def _folded_start(text: str) -> _Text:
     if text.isascii():
-        return _ascii_folded(text, slice(len(text)))
+        return _Text(_ascii_folded(text, slice(len(text))))
     cases = _cases(text)
-    return lambda value: value.__class__ is str and bool(_reached(value, cases))
+    return _Text(lambda value: bool(_reached(value, cases)))
 
 
-def _folded_end(text: str) -> Test:
+def _folded_end(text: str) -> _Text:
     if text.isascii():
-        return _ascii_folded(text, slice(-len(text), None) if text else slice(0))
+        return _Text(_ascii_folded(text, slice(-len(text), None) if text else slice(0)))
     cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
     longest = sum(max(map(len, forms)) for forms in cases)
-    return lambda value: value.__class__ is str and bool(_reached(value[-longest:][::-1], cases))
+    return _Text(lambda value: bool(_reached(value[-longest:][::-1], cases)))
 
 
-def _ascii_folded(text: str, part: slice) -> Test:
-    length, lowered = len(text), text.lower()
-
-    def test(value: Any) -> bool:
-        if value.__class__ is not str:
-            return False
-        piece = value[part]
-        # The value has to be ASCII too: the Kelvin sign lowers to k and is not one.
-        return len(piece) == length and piece.isascii() and piece.lower() == lowered
-
-    return test
+def _ascii_folded(text: str, part: slice) -> TextTest:
+    lowered = text.lower()
+    # The value has to be ASCII too: the Kelvin sign lowers to k and is not one.
+    return lambda value: (piece := value[part]).isascii() and piece.lower() == lowered
 
 
 def _cases(text: str) -> tuple[tuple[str, ...], ...]:
@@ -328,13 +329,15 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case [whole]:
             return frozenset({whole}), words
         case [start, ""]:
-            return _starting(start), words
+            return _Text(lambda value: value.startswith(start)), words
         case ["", end]:
-            return _ending(end), words
+            return _Text(lambda value: value.endswith(end)), words
         case ["", piece, ""]:
-            return (lambda value: value.__class__ is str and piece in value), words
+            return _Text(lambda value: piece in value), words
         case _:
-            return (lambda value: value.__class__ is str and like(value, pieces)), words
+            # Most values fail at an end, and asking here is cheaper than the call.
+            end = pieces[-1]
+            return _Text(lambda value: value.endswith(end) and like(value, pieces)), words
 
 
 # Everything but
@@ -373,7 +376,7 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
         if _text(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
             refuse(where, f"anything-but {name} of an empty string would match no string")
         accepts, _ = _OPERATORS[name](where, text)
-        tests.append(_any_of(accepts) if isinstance(accepts, frozenset) else accepts)
+        tests.append(_as_test(accepts))
     unwanted = _either(tests)
     return (
         lambda value: value is not ABSENT and not unwanted(value),
@@ -400,16 +403,16 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
     shift = width - int(bits)
     network = found >> shift
 
-    def test(value: Any) -> bool:
-        address = read_address(value) if value.__class__ is str else None
+    def test(value: str) -> bool:
+        address = read_address(value)
         return address is not None and address >> shift == network
 
-    return test, f"an address in {text}"
+    return _Text(test), f"an address in {text}"
 
 
-def _sameread_address(text: str) -> Test:
+def _same_address(text: str) -> _Text:
     wanted = read_address(text)
-    return lambda value: value.__class__ is str and read_address(value) == wanted
+    return _Text(lambda value: read_address(value) == wanted)
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {

@@ -7,7 +7,7 @@ mistake pass, we are stricter: see `compile_pattern`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from deadletter.comparison import (
     quoted,
     refuse,
 )
-from deadletter.leaves import Chain, Leaves, Outline
+from deadletter.leaves import Chain, Leaves, Outline, Place
 from deadletter.readable import Unreadable, read_json
 
 __all__ = [
@@ -255,7 +255,7 @@ def _consistent(parts: list[Part], depth: int) -> bool:
     and for the names after it only that element counts. Each leaf is looked at once for
     each array around it.
     """
-    inside: dict[Any, list[Part]] = {}
+    inside: dict[Place, list[Part]] = {}
     for part in parts:
         absent, hits = part
         if (not hits and absent) or any(hit and len(chain) == depth for chain, hit in hits):
@@ -264,28 +264,27 @@ def _consistent(parts: list[Part], depth: int) -> bool:
         if array is None:
             return False
         inside.setdefault(array, []).append(part)
-    for array, members in inside.items():
+    for members in inside.values():
         if len(members) == 1:
             if not any(hit for _, hit in members[0][1]):
                 return False
-        elif not any(_consistent(shares, depth + 1) for shares in _elements(array, members, depth)):
+        elif not any(_consistent(shares, depth + 1) for shares in _elements(members, depth)):
             return False
     return True
 
 
-def _elements(array: Any, members: list[Part], depth: int) -> Iterator[list[Part]]:
-    """For each element of the array in which the first member has a leaf: its share of all."""
-    elements: dict[int, list[Part]] = {}
+def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
+    """For each element of an array in which the first member has a leaf: its share of all."""
+    elements: dict[tuple[Place, int], list[Part]] = {}
     for number, (_, hits) in enumerate(members):
         for chain, hit in hits:
-            if len(chain) <= depth or chain[depth][0] is not array:
-                continue
-            element = chain[depth][1]
-            if number == 0 and element not in elements:
-                elements[element] = [(absent, []) for absent, _ in members]
-            if element in elements:
-                elements[element][number][1].append((chain, hit))
-    yield from elements.values()
+            if len(chain) > depth:
+                element = chain[depth]
+                if number == 0 and element not in elements:
+                    elements[element] = [(absent, []) for absent, _ in members]
+                if element in elements:
+                    elements[element][number][1].append((chain, hit))
+    return elements.values()
 
 
 _KINDS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", type(None): "null"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Generic, TypeVar
 
-from deadletter.comparison import Test, exact_key
+from deadletter.comparison import Test, TextTest, exact_key
 from deadletter.leaves import Leaves, Outline
 from deadletter.pattern import Alternative, Field, Known, Pattern, holds
 
@@ -22,15 +22,22 @@ Entry = tuple[int, int, Any, Alternative]
 
 
 @dataclass(slots=True, eq=False)
+class _Tests:
+    """Fields of one name, the test of each, and what depends on it."""
+
+    of_text: list[TextTest] = field(default_factory=list)
+    of_any: list[Test] = field(default_factory=list)
+    fields: list[tuple[Field, list[Entry]]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
 class _Branch:
     """Alternatives told apart by the value of one name each, and again below if that is not
     enough. What has no exact value is tried by its narrowest field, once for all that share it.
     """
 
     by_value: dict[str, dict[Hashable, _Branch | list[Entry]]] = field(default_factory=dict)
-    by_test: dict[str, tuple[list[Test], list[tuple[Field, list[Entry]]]]] = field(
-        default_factory=dict
-    )
+    by_test: dict[str, _Tests] = field(default_factory=dict)
     always: list[Entry] = field(default_factory=list)
 
 
@@ -82,9 +89,10 @@ def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
         else:
             tests.setdefault(narrow, []).append(entry)
     for tested, sharing in tests.items():
-        try_first, fields_tried = branch.by_test.setdefault(tested.name, ([], []))
-        try_first.append(tested.comparison.test)
-        fields_tried.append((tested, sharing))
+        same_name = branch.by_test.setdefault(tested.name, _Tests())
+        same_name.of_text.append(tested.comparison.text)
+        same_name.of_any.append(tested.comparison.test)
+        same_name.fields.append((tested, sharing))
     crowd = Counter(one_key for _, fields in exact for one in fields for one_key in _keys(one))
     rows: dict[str, dict[Hashable, list[Entry]]] = {}
     for entry, fields in exact:
@@ -112,29 +120,32 @@ def _collect(
     branch: _Branch, found: Mapping[str, Any], known: Known, candidates: list[Entry]
 ) -> None:
     candidates += branch.always
-    for name in branch.by_value.keys() & found.keys():
-        row, leaf = branch.by_value[name], found[name]
-        keys: Iterable[Hashable]
-        if leaf.__class__ is str:
-            keys = (leaf,)
-        elif leaf.__class__ is Leaves:
-            # Each value once, however often an array repeats it.
-            keys = {exact_key(value) for value in leaf.values()} & row.keys()
-        else:
-            keys = (exact_key(leaf),)
-        for key in keys:
-            hit = row.get(key)
-            if isinstance(hit, list):
-                candidates += hit
-            elif hit is not None:
-                _collect(hit, found, known, candidates)
-    for name in branch.by_test.keys() & found.keys():
-        tests, tested = branch.by_test[name]
-        leaf = found[name]
-        if leaf.__class__ is Leaves:
-            passed = [any(map(test, leaf.values())) for test in tests]
-        else:
-            passed = [test(leaf) for test in tests]
-        for one, entries in compress(tested, passed):
-            known[one] = True
-            candidates += entries
+    for name, leaf in found.items():
+        row = branch.by_value.get(name)
+        if row is not None:
+            for key in _looked_up(leaf, row):
+                hit = row.get(key)
+                if isinstance(hit, list):
+                    candidates += hit
+                elif hit is not None:
+                    _collect(hit, found, known, candidates)
+        tests = branch.by_test.get(name)
+        if tests is not None:
+            if leaf.__class__ is str:
+                passed = [test(leaf) for test in tests.of_text]
+            elif leaf.__class__ is Leaves:
+                passed = [any(map(test, leaf.values())) for test in tests.of_any]
+            else:
+                passed = [test(leaf) for test in tests.of_any]
+            for one, entries in compress(tests.fields, passed):
+                known[one] = True
+                candidates += entries
+
+
+def _looked_up(leaf: Any, row: Mapping[Hashable, object]) -> Iterable[Hashable]:
+    if leaf.__class__ is str:
+        return (leaf,)
+    if leaf.__class__ is Leaves:
+        # Each value once, however often an array repeats it.
+        return {exact_key(value) for value in leaf.values()} & row.keys()
+    return (exact_key(leaf),)

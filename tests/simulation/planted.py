@@ -313,7 +313,7 @@ def _() -> Iterator[None]:
 
 @bug("a FIFO group goes out in one batch with its own later letters")
 def _() -> Iterator[None]:
-    with patch.object(mover, "waves", lambda envelopes, fifo: iter([envelopes[::-1]])):
+    with patch.object(mover, "waves", lambda going, fifo: iter([going[::-1]])):
         yield
 
 

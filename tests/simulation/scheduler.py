@@ -30,7 +30,7 @@ class Crash(BaseException):
     """The process is gone; nothing may catch this."""
 
 
-PAUSES = ((20.0, 100.0), (120.0, 400.0))
+PAUSES = ((20.0, 100.0), (120.0, 400.0), (120.0, 400.0))
 """Seconds: some end within a run and its locks, some outlast both."""
 
 

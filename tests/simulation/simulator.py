@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from deadletter import redriver, waiting_room
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, redriver_for, router_for
@@ -158,7 +159,12 @@ class Simulation:
 
     def run(self) -> str:
         """Run, heal, check; returns the digest of the log, the same for the same seed."""
-        with patch.object(sqs_adapter, "_entry", _remembering(sqs_adapter._entry)):
+        with (
+            patch.object(sqs_adapter, "_entry", _remembering(sqs_adapter._entry)),
+            # The same code with two shards a lane: most looks into eight find nothing.
+            patch.object(waiting_room, "SHARDS", 2),
+            patch.object(redriver, "SHARDS", 2),
+        ):
             return self._run()
 
     def _run(self) -> str:
@@ -468,14 +474,26 @@ WORKLOADS: dict[str, Shape] = {
 """What single faults are tried on, at every call."""
 
 
+def drowsy(seed: int) -> None:
+    """Two redrivers that often fall asleep in the middle of a call; raises Broken."""
+    random = Random(seed)
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        asleep = process.name.startswith("redriver") and random.random() < 0.12
+        return Fault.PAUSE if asleep else None
+
+    Simulation(seed, WORKLOADS["two redrivers at once"], plan).run()
+
+
 def schedules(most: int) -> Iterator[Callable[[], object]]:
-    """Schedules of every sort, the random ones and the single faults in turn."""
-    placements = (
-        partial(place, shape, {at: fault})
-        for at in range(160)
-        for shape in (WORKLOADS["two redrivers, and some letters wait"],)
-        for fault in Fault
+    """Schedules of every sort in turn: random ones, single faults, and drowsy ones."""
+    sorts = (
+        (partial(simulate, seed) for seed in itertools.count()),
+        (
+            partial(place, WORKLOADS["two redrivers, and some letters wait"], {at: fault})
+            for at in itertools.count()
+            for fault in Fault
+        ),
+        (partial(drowsy, seed) for seed in itertools.count()),
     )
-    seeds = (partial(simulate, seed) for seed in itertools.count())
-    turns = itertools.chain.from_iterable(zip(seeds, placements, strict=False))
-    return itertools.islice(turns, most)
+    return itertools.islice(itertools.chain.from_iterable(zip(*sorts, strict=False)), most)

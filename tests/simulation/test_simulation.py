@@ -13,6 +13,7 @@ from tests.simulation.scheduler import Fault
 from tests.simulation.simulator import (
     WORKLOADS,
     Simulation,
+    drowsy,
     place,
     random_plan,
     schedules,
@@ -31,6 +32,14 @@ def test_no_random_schedule_breaks_a_promise(part: int) -> None:
     for seed in range(part, SCHEDULES, PARTS):
         try:
             simulate(seed)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+
+
+def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
+    for seed in range(500):
+        try:
+            drowsy(seed)
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
 

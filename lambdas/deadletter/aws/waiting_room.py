@@ -18,7 +18,6 @@ from deadletter.queue import Taken
 from deadletter.stamp import Stamp
 from deadletter.waiting_room import (
     INLINE_BYTES,
-    SHARDS,
     Admission,
     Lane,
     RoomUnavailable,
@@ -275,7 +274,7 @@ class DynamoDBWaitingRoom:
         return f"{self._pipeline}#group#{home}#{digest}"
 
     def _lane(self, lane: str, shard: int) -> str:
-        return f"{self._pipeline}|{lane}|{shard % SHARDS}"
+        return f"{self._pipeline}|{lane}|{shard}"
 
     def _lane_name(self, stored: str) -> str:
         return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]

@@ -1,0 +1,153 @@
+"""The backends of the contract suite: for each, a fresh account of boto3-shaped clients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import boto3
+import moto.sqs.models as moto_sqs
+import pytest
+from botocore import xform_name
+from botocore.model import ServiceModel
+from botocore.session import get_session
+from botocore.validate import ParamValidator
+
+from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
+
+REGION = "eu-central-1"
+
+
+@dataclass
+class Clock:
+    """Epoch seconds; they pass when a test says so."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass(frozen=True)
+class Aws:
+    """The clients of one backend, and the clock that it lives by."""
+
+    backend: str
+    sqs: Any
+    dynamodb: Any
+    s3: Any
+    clock: Clock = field(default_factory=Clock)
+
+    def queue(self, name: str = "orders", **attributes: str) -> str:
+        """A new queue's URL; a name with .fifo makes it FIFO."""
+        if name.endswith(".fifo"):
+            attributes = {"FifoQueue": "true", **attributes}
+        return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+
+    def arn(self, url: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def receive(self, url: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Up to ten messages with everything that they carry."""
+        answer = self.sqs.receive_message(
+            **{
+                "QueueUrl": url,
+                "MaxNumberOfMessages": 10,
+                "MessageSystemAttributeNames": ["All"],
+                "MessageAttributeNames": ["All"],
+                **arguments,
+            }
+        )
+        return list(answer.get("Messages", []))
+
+
+class Checked:
+    """A memory client whose every call and answer is held against botocore's model of AWS."""
+
+    def __init__(self, client: Any, service: str) -> None:
+        self._client = client
+        self._operations = _operations(service)
+        self._model = _model(service)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._operations:
+            return getattr(self._client, name)
+        operation = self._model.operation_model(self._operations[name])
+
+        def call(**arguments: Any) -> Any:
+            _hold_against(arguments, operation.input_shape)
+            answer = getattr(self._client, name)(**arguments)
+            members = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
+            shape = operation.output_shape
+            if shape is None:
+                assert not members
+            else:
+                # SQS leaves out empty lists that its own model requires.
+                absent: dict[str, Any] = {name: [] for name in shape.required_members}
+                _hold_against({**absent, **members}, shape)
+            return answer
+
+        return call
+
+
+@cache
+def _model(service: str) -> ServiceModel:
+    return get_session().get_service_model(service)
+
+
+@cache
+def _operations(service: str) -> dict[str, str]:
+    return {xform_name(name): name for name in _model(service).operation_names}
+
+
+def _hold_against(members: dict[str, Any], shape: Any) -> None:
+    report = ParamValidator().validate(members, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+@contextmanager
+def memory(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    clock = Clock()
+    count = itertools.count(1)
+
+    def ids() -> str:
+        return f"00000000-0000-4000-8000-{next(count):012d}"
+
+    yield Aws(
+        "memory",
+        Checked(MemorySqs(clock, ids, region=REGION), "sqs"),
+        Checked(MemoryDynamoDB(clock), "dynamodb"),
+        Checked(MemoryS3(clock), "s3"),
+        clock,
+    )
+
+
+@contextmanager
+def moto(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    clock = Clock()
+
+    def ticking() -> float:
+        # moto shows a message again only after its time, not at it.
+        clock.advance(0.001)
+        return clock.now
+
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    monkeypatch.setattr(moto_sqs, "unix_time", ticking)
+    monkeypatch.setattr(moto_sqs, "unix_time_millis", lambda: ticking() * 1000)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    request.getfixturevalue("mocked").reset()
+    yield Aws("moto", _client("sqs"), _client("dynamodb"), _client("s3"), clock)
+
+
+@cache
+def _client(service: Any) -> Any:
+    # Making a client takes longer than most tests. moto hooks into all that exist.
+    return boto3.client(service, region_name=REGION)
