@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit e2e nightly sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo test check lint types unit simulation e2e nightly sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,7 +21,7 @@ $(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt
@@ -31,7 +31,7 @@ $(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.
 demo: $(READY) ## Watch dead letters heal in an embedded AWS
 	$(BIN)/python -m sandbox demo
 
-test: check e2e ## Everything CI runs
+test: check simulation e2e ## Everything CI runs
 
 check: lint types unit ## Lint, types and the tests that need no sandbox
 
@@ -43,7 +43,10 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not sandbox"
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not sandbox and not long"
+
+simulation: $(READY)
+	$(BIN)/python -m pytest -q -n 2 -m long
 
 e2e: $(READY)
 	$(BIN)/python -m pytest -q -m sandbox

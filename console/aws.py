@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_sts import STSClient
+    from mypy_boto3_sts.type_defs import GetCallerIdentityResponseTypeDef
 
 # One screen of status for thirty pipelines is some 200 calls; more threads than
 # this only queue up in front of Python's own lock.
@@ -46,9 +47,18 @@ class Aws:
     def region(self) -> str:
         return str(self._session.region_name)
 
-    @cached_property
+    @property
     def account(self) -> str:
-        return self.sts.get_caller_identity()["Account"]
+        return self._identity["Account"]
+
+    @property
+    def caller(self) -> str:
+        """The ARN of whoever types."""
+        return self._identity["Arn"]
+
+    @cached_property
+    def _identity(self) -> GetCallerIdentityResponseTypeDef:
+        return self.sts.get_caller_identity()
 
     @cached_property
     def cloudwatch(self) -> CloudWatchClient:

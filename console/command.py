@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -88,13 +88,18 @@ SHARED = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """Where a command looks: one app, in one account and region. `clock` is in epoch seconds."""
 
-    aws: clients.Aws
+    connect: Callable[[], clients.Aws]
     app_name: str
     clock: Callable[[], float] = time.time
+
+    @cached_property
+    def aws(self) -> clients.Aws:
+        """Connected when first asked for: what works on files alone needs no region."""
+        return self.connect()
 
     @property
     def now(self) -> datetime:
@@ -113,15 +118,20 @@ class Session:
             raise Problem("Nobody to ask here, so nothing was done: add --yes.", Exit.USAGE)
         where = f"App {self.app_name} in account {self.aws.account}, {self.aws.region}."
         output.show([line(where), *(line(one) for one in question)], sys.stderr)
-        sys.stderr.write("Go on? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if ask("Go on? [y/N]").lower() not in ("y", "yes"):
             raise Problem("Nothing was done.", Exit.ATTENTION)
 
 
 def interactive() -> bool:
     """Whether a person can be asked."""
     return sys.stdin.isatty()
+
+
+def ask(question: str) -> str:
+    """What the person answers, "" if nothing."""
+    sys.stderr.write(f"{printable(question)} ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
 
 
 class _Command(TyperCommand):
@@ -216,8 +226,8 @@ def perform(asked: Shared, run: Callable[[Session], Reply[Any]]) -> None:
     """Runs a command and ends the program as it deserves."""
     try:
         query = output.compiled(asked.query)
-        aws = clients.connect(asked.profile, asked.region)
-        reply = run(Session(aws, asked.app or os.environ.get("DLQ_APP") or DEFAULT_APP))
+        connect = partial(clients.connect, asked.profile, asked.region)
+        reply = run(Session(connect, asked.app or os.environ.get("DLQ_APP") or DEFAULT_APP))
         output.write(reply, as_json=asked.json, query=query)
     except BrokenPipeError:
         raise

@@ -64,7 +64,7 @@ class Table:
 
 Block = Line | Table
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""`dlq parked`: the parking lot, where automation ended and a person begins.
-
-SQS can't be read without receiving. `peek` receives letters, hides them for as short
-as it can, and gives each back, also when it is interrupted.
-"""
+"""`dlq parked`: the parking lot, where automation ended and a person begins."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from console import peek as peeking
 from console.app import Pipeline
 from console.command import OnePipeline, Session, command, group
 from console.output import (
@@ -28,6 +25,7 @@ from console.output import (
     moment,
     size,
 )
+from console.peek import HIDDEN
 from console.problem import Exit, Problem
 from console.queue import depth
 from deadletter import stamp
@@ -37,24 +35,6 @@ from deadletter.stamp import Stamp
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
-
-# Seconds that a letter is hidden from others. If even giving it back fails, it is
-# away no longer than this.
-_HIDDEN = 30
-
-# Seconds after which no more are received: the first must not come back, and be
-# listed twice, while the last are still on their way.
-_LOOKING = 20
-
-# A poll this long asks all of SQS's servers; a shorter one may find nothing in a
-# queue that is not empty.
-POLL_SECONDS = 1
-
-# Two empty polls: one can still be wrong.
-_EMPTY_POLLS = 2
-
-# Letters looked at for --reason before it is said that there may be more.
-_MAX_LOOKED_AT = 500
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -86,7 +66,7 @@ class Sample(Answer):
     pipeline: Annotated[str, "name of the pipeline"]
     parked: Annotated[int, "letters in its parking queues, as SQS estimates it"]
     looked_at: Annotated[int, "letters received to answer this"]
-    not_given_back: Annotated[int, f"of them still hidden, for {_HIDDEN} seconds at most"]
+    not_given_back: Annotated[int, f"of them still hidden, for {HIDDEN} seconds at most"]
     letters: Annotated[Sequence[Parked], "the letters found, in no particular order"]
 
 
@@ -187,68 +167,26 @@ class Peeked:
 
 
 def peek(sqs: SQSClient, key: str, url: str, wanted: Wanted, now: Callable[[], float]) -> Peeked:
-    """Receives letters of one queue and gives all of them back, whatever happens."""
+    """The wanted letters of one queue, all of them given back, whatever happens."""
     found = Peeked()
-    hidden: dict[str, str] = {}
-    until, empty = now() + _LOOKING, 0
-    try:
-        while (
-            len(found.letters) < wanted.limit
-            and found.looked_at < _MAX_LOOKED_AT
-            and empty < _EMPTY_POLLS
-            and now() < until
-        ):
-            # Looking for a reason, the next ten may hold the one.
-            ask = 10 if wanted.reason else min(10, wanted.limit - len(found.letters))
-            messages = _receive(sqs, url, ask)
-            empty = 0 if messages else empty + 1
-            for message in messages:
-                new = message["MessageId"] not in hidden
-                hidden[message["MessageId"]] = message["ReceiptHandle"]
-                letter = parked(message, key, body=wanted.body)
-                found.looked_at += new
-                if new and len(found.letters) < wanted.limit and _matches(letter, wanted):
-                    found.letters.append(letter)
-    finally:
-        found.not_given_back = _give_back(sqs, url, list(hidden.values()))
+
+    def missing() -> int:
+        more = wanted.limit - len(found.letters)
+        # Looking for a reason, the next ten may hold the one.
+        return 10 if wanted.reason and more > 0 else more
+
+    def see(message: MessageTypeDef) -> None:
+        letter = parked(message, key, body=wanted.body)
+        if len(found.letters) < wanted.limit and _matches(letter, wanted):
+            found.letters.append(letter)
+
+    looked = peeking.peek(sqs, url, missing=missing, see=see, now=now)
+    found.looked_at, found.not_given_back = looked.looked_at, looked.not_given_back
     return found
 
 
 def _matches(letter: Parked, wanted: Wanted) -> bool:
     return wanted.reason is None or letter.reason == wanted.reason
-
-
-def _receive(sqs: SQSClient, url: str, most: int) -> Sequence[MessageTypeDef]:
-    return sqs.receive_message(
-        QueueUrl=url,
-        MaxNumberOfMessages=most,
-        VisibilityTimeout=_HIDDEN,
-        WaitTimeSeconds=POLL_SECONDS,
-        MessageAttributeNames=["All"],
-        MessageSystemAttributeNames=["All"],
-    ).get("Messages", [])
-
-
-def _give_back(sqs: SQSClient, url: str, handles: Sequence[str]) -> int:
-    """Makes received letters visible again; returns how many stay hidden for a while."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    kept = 0
-    for begin in range(0, len(handles), 10):
-        batch = handles[begin : begin + 10]
-        try:
-            answer = sqs.change_message_visibility_batch(
-                QueueUrl=url,
-                Entries=[
-                    {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 0}
-                    for number, handle in enumerate(batch)
-                ],
-            )
-            kept += len(answer.get("Failed", []))
-        except (BotoCoreError, ClientError):
-            # They come back by themselves; what was found is worth more than this error.
-            kept += len(batch)
-    return kept
 
 
 def parked(message: MessageTypeDef, queue: str, *, body: bool) -> Parked:
@@ -298,7 +236,7 @@ def show(found: Sample) -> Iterator[Block]:
     yield line(f"{len(found.letters)} listed, {found.looked_at} looked at, {found.parked:,} there.")
     if found.not_given_back:
         letters = count(found.not_given_back, "letter")
-        yield line(f"{letters} could not be given back at once: hidden for {_HIDDEN} s at most.")
+        yield line(f"{letters} could not be given back at once: hidden for {HIDDEN} s at most.")
     for letter in found.letters:
         yield Line()
         yield from _letter(letter, found.at)

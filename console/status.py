@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +17,7 @@ import typer
 from console.app import App, Pipeline
 from console.aws import Aws, Read, Start, side_by_side
 from console.command import Session, SomePipelines, command, plain_typer
+from console.item import plain
 from console.output import (
     Answer,
     Block,
@@ -267,7 +267,7 @@ def _circuit(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Circuit:
     ).get("Item")
     if item is None:
         return Circuit(State.CLOSED.value, None)
-    known = _plain(item)
+    known = plain(item)
     state = str(known.get("state"))
     understood = state in State.__members__
     return Circuit(state if understood else UNREADABLE, moment(known.get("open_until")))
@@ -279,28 +279,8 @@ def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[st
         Key={"pk": {"S": f"{pipeline}#lease"}, "sk": {"S": MAIN_DLQ}},
         ConsistentRead=True,
     ).get("Item", {})
-    run = _plain(item).get("last_run")
+    run = plain(item).get("last_run")
     return run if isinstance(run, dict) else None
-
-
-def _plain(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A DynamoDB item without its type tags, numbers as int or float."""
-    from boto3.dynamodb.types import TypeDeserializer
-
-    read = TypeDeserializer().deserialize
-    return {key: _number(read(value)) for key, value in item.items()}
-
-
-def _number(value: Any) -> Any:
-    match value:
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case dict():
-            return {key: _number(one) for key, one in value.items()}
-        case list():
-            return [_number(one) for one in value]
-        case _:
-            return value
 
 
 def _ages(

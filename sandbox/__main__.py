@@ -1,4 +1,4 @@
-"""`python -m sandbox up`: the app, deployed into an AWS on this machine, until Ctrl-C."""
+"""The app in an AWS on this machine: `up` until Ctrl-C, `demo` to watch dead letters heal."""
 
 import argparse
 import shlex
@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox, SandboxError
@@ -17,7 +18,8 @@ CONFLICTING = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("demo", help="break things in it, and account for every event")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
         "--context",
@@ -37,6 +39,8 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
+        if chosen.command == "demo":
+            return demo.main(ROOT / "build" / "demo", ROOT / "build" / "demo-report.json")
         stay(Sandbox(chosen.folder, secure=not chosen.insecure), dict(chosen.context))
     except KeyboardInterrupt:
         pass

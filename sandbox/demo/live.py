@@ -1,38 +1,33 @@
 """What the person at the terminal sees: a live display, or plain lines where there is none."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-from rich.progress import TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
+from sandbox.demo.events import TENANTS
+from sandbox.demo.look import Look
 from sandbox.demo.reconcile import Reconciliation
 
-# Seconds between two lines of figures where nothing can be redrawn.
+# Seconds between two lines of figures where nothing can be drawn again.
 LINE_EVERY = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The state of things at *at*, seconds since the demo began."""
-
-    at: float
-    sent: int
-    settled: int
-    places: Mapping[str, int] = field(default_factory=dict)
-    decisions: Mapping[str, int] = field(default_factory=dict)
-    answers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-
-
 class Screen(Protocol):
-    """Where the demo tells its story; a context manager."""
+    """Where the demo is shown; a context manager."""
 
     def __enter__(self) -> Self: ...
 
@@ -43,26 +38,33 @@ class Screen(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def tell(self, at: float, text: str) -> None:
-        """Say what happens, *at* seconds since the demo began; it stays to be read."""
+    def tell(self, text: str) -> None:
+        """Say what has happened; it stays on the screen."""
 
     def note(self, text: str) -> None:
         """Say what is going on for the moment."""
 
-    def show(self, view: View) -> None:
+    def show(self, look: Look) -> None:
         """Show the figures."""
 
 
-def screen(console: Console) -> Screen:
-    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+def screen(console: Console, clock: Callable[[], float], total: int) -> Screen:
+    """Choose what *console* can show.
+
+    *clock* gives seconds since the demo began, *total* is the number of events.
+    """
+    kind = LiveScreen if console.is_terminal else PlainScreen
+    return kind(console, clock, total)
 
 
 class PlainScreen:
-    """Lines for a log file."""
+    """Lines, for a log."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float], total: int) -> None:
         self._console = console
-        self._last_figures = 0.0
+        self._clock = clock
+        self._total = total
+        self._shown_at = -LINE_EVERY
 
     def __enter__(self) -> Self:
         return self
@@ -73,38 +75,37 @@ class PlainScreen:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing has to be put back."""
+        return
 
-    def tell(self, at: float, text: str) -> None:
-        self._line(f"{at:6.1f} s  {text}")
+    def tell(self, text: str) -> None:
+        self._console.print(told(self._clock(), text), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """A moment's note is not worth a line."""
+        """A log has no use for what passes."""
 
-    def show(self, view: View) -> None:
-        if view.at - self._last_figures >= LINE_EVERY:
-            self._last_figures = view.at
-            places = ", ".join(f"{name} {number}" for name, number in view.places.items())
-            self._line(f"{view.at:6.1f} s  settled {view.settled} of {view.sent}; {places}")
-
-    def _line(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+    def show(self, look: Look) -> None:
+        if self._clock() - self._shown_at >= LINE_EVERY:
+            self._shown_at = self._clock()
+            depths = ", ".join(f"{name} {number}" for name, number in places(look).items())
+            self.tell(f"{min(look.settled, self._total)} of {self._total} settled; {depths}")
 
 
 class LiveScreen:
-    """A display that is drawn again and again in place, below the story so far."""
+    """Figures, a progress bar and a note, drawn in place, below what has been told so far."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float], total: int) -> None:
+        self._clock = clock
+        self._total = total
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}", style="dim"),
+            TimeElapsedColumn(),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
+            TextColumn("settled"),
         )
-        self._task = self._progress.add_task("", total=None)
-        self._live = Live(self._progress, console=console, refresh_per_second=8)
+        self._task = self._progress.add_task("", total=total)
+        self._figures: RenderableType = ""
+        self._live = Live(self._progress, console=console)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -118,66 +119,72 @@ class LiveScreen:
     ) -> None:
         self._live.stop()
 
-    def tell(self, at: float, text: str) -> None:
-        line = Text.assemble((f"{at:6.1f} s  ", "dim"), text)
-        self._live.console.print(line)
+    def tell(self, text: str) -> None:
+        self._live.console.print(told(self._clock(), text))
 
     def note(self, text: str) -> None:
-        width = self._live.console.width // 2
-        line = Text(" ".join(text.split()))
-        line.truncate(width, overflow="ellipsis")
-        self._progress.update(self._task, description=line.plain.replace("[", r"\["))
+        line = Text(text.strip(), style="dim", no_wrap=True, overflow="ellipsis")
+        self._live.update(Group(self._figures, self._progress, line))
 
-    def show(self, view: View) -> None:
-        self._progress.update(
-            self._task, description="settled", completed=view.settled, total=view.sent
-        )
-        self._live.update(Group(figures(view), self._progress))
+    def show(self, look: Look) -> None:
+        self._progress.update(self._task, completed=min(look.settled, self._total))
+        self._figures = figures(look)
+        self._live.update(Group(self._figures, self._progress))
 
 
-def figures(view: View) -> RenderableType:
-    """Three small tables side by side: where letters are, what was decided, who answers what."""
+def told(at: float, text: str) -> Text:
+    """Put the time before what is told."""
+    return Text.assemble((f"{at:6.1f} s  ", "dim"), text)
+
+
+def places(look: Look) -> Mapping[str, int]:
+    """Say how many letters are where."""
+    return {
+        "main queue": look.main,
+        "DLQ": look.dlq,
+        "waiting room": len(look.seated),
+        "parking lot": look.parked,
+    }
+
+
+def figures(look: Look) -> RenderableType:
+    """Draw three small tables side by side: letters by place, decisions, answers by endpoint."""
+    answers = {
+        f"{tenant} {status}": number
+        for tenant in TENANTS
+        for status, number in sorted(look.answers(tenant).items())
+    }
     row = Table.grid(padding=(0, 4))
     row.add_row(
-        _table("letters", view.places),
-        _table("decisions", view.decisions),
-        _table(
-            "endpoint answers",
-            {
-                f"{tenant} {status}": number
-                for tenant, statuses in view.answers.items()
-                for status, number in statuses.items()
-            },
-        ),
+        _table("letters", places(look)),
+        _table("decisions", look.decisions),
+        _table("endpoint answers", answers),
     )
     return Padding(row, (1, 0))
 
 
 def _table(title: str, numbers: Mapping[str, int]) -> Table:
-    table = Table(title, "", box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table = Table(title, "", box=None, padding=(0, 1, 0, 0))
     table.columns[1].justify = "right"
     for name, number in numbers.items():
         table.add_row(name, f"{number:,}")
     return table
 
 
-def verdict(outcome: Reconciliation) -> Table:
-    """The reconciliation as a table: every event once, and what must be zero."""
-    table = Table("reconciliation", "events", title_justify="left")
+def account(outcome: Reconciliation) -> Table:
+    """Draw the reconciliation: every event once, then what has to be zero."""
+    table = Table("what became of the events", "")
     table.columns[1].justify = "right"
     for name, number in (
         ("sent", outcome.sent),
         ("delivered", outcome.delivered),
+        ("  of them healed by a re-drive", outcome.healed),
+        ("  of them through the waiting room", outcome.held),
         *((f"parked as {reason}", number) for reason, number in outcome.parked_by_reason.items()),
     ):
         table.add_row(name, f"{number:,}")
     table.add_section()
-    for name, number in (
-        ("waiting", outcome.waiting),
-        ("lost", len(outcome.lost)),
-        ("changed on the way", outcome.strangers + len(outcome.altered)),
-        ("ended otherwise than planned", len(outcome.astray)),
-    ):
+    for name, number in outcome.must_be_zero.items():
         table.add_row(name, Text(f"{number:,}", style="bold red" if number else "green"))
     table.add_section()
     table.add_row("duplicates", f"{outcome.duplicates:,}")

@@ -9,7 +9,7 @@ from typing import Any
 from deadletter import stamp
 from deadletter.aws.compose import KEEP_SECONDS
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.letter import Attribute, Letter, from_api, utf8
+from deadletter.letter import Letter, from_api, utf8
 from deadletter.webhook import DEFAULT_ENDPOINT
 from sandbox.demo.events import Event, batches, digest
 from sandbox.demo.reconcile import Parked
@@ -71,29 +71,20 @@ class Pipeline:
         key = {"pipeline": {"S": self._name}, "rule_id": {"S": rule_id}}
         self._dynamodb.delete_item(TableName=self._app["rules_table"], Key=key)
 
-    def send(self, events: Sequence[Event]) -> Mapping[str, str]:
-        """Send *events* to the main queue and return the id of each by its MessageId.
+    def send(self, events: Sequence[Event]) -> Mapping[str, Event]:
+        """Send *events* to the main queue; returns them by their MessageIds.
 
         Raises NotSent.
         """
-        sent: dict[str, str] = {}
+        sent: dict[str, Event] = {}
         for batch in batches(events):
             answer = self._sqs.send_message_batch(
                 QueueUrl=self._own["main_url"],
-                Entries=[
-                    {
-                        "Id": event.event_id,
-                        "MessageBody": event.body,
-                        "MessageAttributes": {
-                            name: _to_api(one) for name, one in event.attributes.items()
-                        },
-                    }
-                    for event in batch
-                ],
+                Entries=[_entry(place, event) for place, event in enumerate(batch)],
             )
-            for failure in answer.get("Failed", []):
-                raise NotSent(f"{failure['Id']}: {failure['Code']}")
-            sent |= {one["MessageId"]: one["Id"] for one in answer["Successful"]}
+            if failed := answer.get("Failed"):
+                raise NotSent(f"{batch[int(failed[0]['Id'])].event_id}: {failed[0]['Code']}")
+            sent |= {one["MessageId"]: batch[int(one["Id"])] for one in answer["Successful"]}
         return sent
 
     def start_run(self) -> None:
@@ -191,6 +182,15 @@ class Pipeline:
         return parked
 
 
-def _to_api(attribute: Attribute) -> dict[str, Any]:
-    kind = "BinaryValue" if isinstance(attribute.value, bytes) else "StringValue"
-    return {"DataType": attribute.data_type, kind: attribute.value}
+def _entry(place: int, event: Event) -> dict[str, Any]:
+    return {
+        "Id": str(place),
+        "MessageBody": event.body,
+        "MessageAttributes": {
+            name: {
+                "DataType": one.data_type,
+                "BinaryValue" if isinstance(one.value, bytes) else "StringValue": one.value,
+            }
+            for name, one in event.attributes.items()
+        },
+    }

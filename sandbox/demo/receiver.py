@@ -1,8 +1,8 @@
 """Three endpoints on this machine: one healthy, one down until it is mended, one that refuses."""
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -78,7 +78,7 @@ class Receiver:
         """End the outage."""
         self._statuses[RECOVERING] = HTTPStatus.OK
 
-    def _visit(self, tenant: str, body: bytes, headers: Mapping[str, str]) -> HTTPStatus:
+    def _visit(self, tenant: str, body: bytes, headers: Message) -> HTTPStatus:
         status = self._statuses[tenant] if tenant in TENANTS else HTTPStatus.NOT_FOUND
         # Recorded before it is answered: what the sender does not hear of was still received.
         self._visits.append(

@@ -7,14 +7,22 @@ from dataclasses import dataclass, field
 from deadletter.letter import Attribute
 from sandbox.demo.events import Event
 
-# Endings of an event beside the reasons that letters are parked for.
+# What an event can come to beside the reasons that letters are parked for.
 DELIVERED = "delivered"
 WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery that an endpoint accepted; *digest* names the body, here and below."""
+
+    digest: str
+    redriven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
-    """One letter of the parking lot, known by its body; *attributes* without our own."""
+    """One letter of the parking lot; *attributes* are its producer's, without our own."""
 
     digest: str
     reason: str
@@ -23,77 +31,95 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lay at every end, each body by its digest.
+    """What lay at every end.
 
-    *delivered* has one entry a delivery that an endpoint accepted, *waiting* one a
-    letter in the waiting room, the main queue or the DLQ.
+    *waiting* has one digest for each letter still in the waiting room, the main queue
+    or the DLQ; *held* those of all that were ever seen in the waiting room.
     """
 
-    delivered: Sequence[str] = ()
+    delivered: Sequence[Delivery] = ()
     parked: Sequence[Parked] = ()
     waiting: Sequence[str] = ()
+    held: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Every event once: *sent* = delivered + parked + waiting + lost.
+    """Every event once: *sent* = *delivered* + *parked_by_reason* + *waiting* + *lost*.
 
-    An event in two places counts at the better one, and once more in *duplicates*.
-    *strangers* are bodies that nobody sent, so also events whose body was changed;
-    *altered* came through with other attributes, *astray* ended otherwise than planned.
+    An event seen at several ends, or several times at one, counts once, at the best of
+    them, and each further time in *duplicates*. *strangers* are bodies that nobody sent,
+    so an event whose body was changed is lost and a stranger. *altered* were parked with
+    other attributes than they were sent with, *astray* came to another end than planned.
     """
 
     sent: int
     delivered: int
+    healed: int
+    held: int
     parked_by_reason: Mapping[str, int]
     waiting: int
     lost: tuple[str, ...]
-    duplicates: int
     strangers: int
     altered: tuple[str, ...]
     astray: tuple[str, ...]
+    duplicates: int
+
+    @property
+    def must_be_zero(self) -> Mapping[str, int]:
+        """Everything that is wrong; not duplicates, for SQS delivers at least once."""
+        return {
+            "waiting": self.waiting,
+            "lost": len(self.lost),
+            "changed on the way": self.strangers + len(self.altered),
+            "another end than planned": len(self.astray),
+        }
+
+    @property
+    def wrong(self) -> Mapping[str, Sequence[str]]:
+        """The events that went wrong by what did, each kind only if there are any."""
+        kinds = {"lost": self.lost, "altered": self.altered, "astray": self.astray}
+        return {kind: ids for kind, ids in kinds.items() if ids}
 
     @property
     def passed(self) -> bool:
-        """Whether every event is accounted for, unchanged, and where it belongs.
-
-        Duplicates do not count against it: SQS delivers at least once.
-        """
-        return not (self.lost or self.waiting or self.strangers or self.altered or self.astray)
+        """Whether every event is accounted for, unchanged, and where it belongs."""
+        return not any(self.must_be_zero.values())
 
 
 def reconcile(sent: Sequence[Event], found: Found) -> Reconciliation:
     """Account for every event of *sent*, whose bodies all differ."""
     by_digest = {event.digest: event for event in sent}
-    # From the worst ending to the best: the last word on an event is the best it came to.
-    endings = {
+    delivered = [one.digest for one in found.delivered]
+    # From the worst end to the best: the last word on an event is the best it came to.
+    ends = {
         **dict.fromkeys(found.waiting, WAITING),
         **{one.digest: one.reason for one in found.parked},
-        **dict.fromkeys(found.delivered, DELIVERED),
+        **dict.fromkeys(delivered, DELIVERED),
     }
-    sightings = Counter(
-        [*found.delivered, *(one.digest for one in found.parked), *found.waiting]
-    )
-    known = {key: ending for key, ending in endings.items() if key in by_digest}
+    sightings = Counter([*found.waiting, *(one.digest for one in found.parked), *delivered])
+    known = {one: end for one, end in ends.items() if one in by_digest}
     numbers = Counter(known.values())
     return Reconciliation(
         sent=len(sent),
         delivered=numbers.pop(DELIVERED, 0),
+        healed=len({one.digest for one in found.delivered if one.redriven} & known.keys()),
+        held=len(set(found.held) & known.keys()),
         waiting=numbers.pop(WAITING, 0),
         parked_by_reason=dict(sorted(numbers.items())),
         lost=_ids(event for event in sent if event.digest not in known),
-        duplicates=sum(sightings[key] - 1 for key in known),
-        strangers=sum(sightings[key] for key in endings.keys() - by_digest.keys()),
+        strangers=sum(sightings[one] for one in ends.keys() - known.keys()),
         altered=_ids(
-            by_digest[one.digest]
+            event
             for one in found.parked
-            if one.digest in known and one.attributes != by_digest[one.digest].attributes
+            if (event := by_digest.get(one.digest)) and one.attributes != event.attributes
         ),
         astray=_ids(
             event
             for event in sent
             if known.get(event.digest, WAITING) not in (WAITING, event.parked_as or DELIVERED)
         ),
+        duplicates=sum(sightings[one] - 1 for one in known),
     )
 
 

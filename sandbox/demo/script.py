@@ -1,6 +1,6 @@
-"""What happens in the demo besides the mail: two rules typed, an endpoint mended, one rule deleted."""
+"""What happens in the demo besides the mail: rules are typed and deleted, an endpoint is mended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, SNAPSHOT_TYPE, TENANTS
@@ -24,41 +24,32 @@ class Step:
     says: str
 
 
-def script(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
-    """The steps in no particular order: each waits for what it looks out for."""
+def prepare(pipeline: Pipeline, receiver: Receiver) -> Iterator[str]:
+    """Set the scene before the first event is sent, and tell of it."""
+    for tenant in TENANTS:
+        pipeline.register(tenant, receiver.url(tenant))
+    yield f"{HEALTHY}'s endpoint is well, {RECOVERING}'s answers 503, {REFUSING}'s always 422"
+    pipeline.add_rule(
+        HOLD_RULE,
+        messageType=SNAPSHOT_TYPE,
+        action="HOLD",
+        reason="a megabyte each: not before the endpoint is back",
+    )
+    yield f"rule {HOLD_RULE} typed: a snapshot that fails has to wait"
 
-    def register() -> None:
-        for tenant in TENANTS:
-            pipeline.register(tenant, receiver.url(tenant))
 
-    def hold() -> None:
-        pipeline.add_rule(
-            HOLD_RULE,
-            messageType=SNAPSHOT_TYPE,
-            action="HOLD",
-            reason="a megabyte each: not before the endpoint is back",
-        )
-
-    def quarantine() -> None:
-        pipeline.add_rule(
-            QUARANTINE_RULE,
-            tenantId=REFUSING,
-            action="QUARANTINE",
-            reason="answers 422 to whatever is sent again",
-        )
-
+def steps(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
+    """List what happens while the mail is on its way; each waits for its moment."""
     return [
         Step(
-            at_once,
-            register,
-            f"{HEALTHY}'s endpoint is well, {RECOVERING}'s answers 503, {REFUSING}'s refuses all"
-            " with 422",
-        ),
-        Step(at_once, hold, f"rule {HOLD_RULE} typed: a snapshot that failed has to wait"),
-        Step(
             refused_again,
-            quarantine,
-            f"{REFUSING} refuses what was re-driven: rule {QUARANTINE_RULE} typed",
+            lambda: pipeline.add_rule(
+                QUARANTINE_RULE,
+                tenantId=REFUSING,
+                action="QUARANTINE",
+                reason="answers 422 to whatever is sent again",
+            ),
+            f"{REFUSING} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed",
         ),
         Step(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
         Step(
@@ -69,19 +60,16 @@ def script(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
     ]
 
 
-def at_once(_: Look) -> bool:
-    return True
-
-
 def refused_again(look: Look) -> bool:
     """A letter of the bad tenant came back, and is refused as before."""
     return any(one.tenant == REFUSING and one.attempt > 1 for one in look.visits)
 
 
 def outage_is_over(look: Look) -> bool:
-    """The snapshot, too, has failed, and waits in the waiting room, its body in S3."""
+    """It has lasted, and the snapshot sits in the waiting room, its body in S3."""
     return look.at >= OUTAGE_SECONDS and any(one.in_bucket for one in look.seated)
 
 
 def recovered(look: Look) -> bool:
+    """The endpoint that was down has taken an event."""
     return any(one.tenant == RECOVERING and one.accepted for one in look.visits)

@@ -1,12 +1,14 @@
-"""Watches a sandbox until nothing in it is on its way any more."""
+"""Watches until nothing is on its way any more."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sandbox.demo.look import Look
 from sandbox.demo.script import Step
 
-# The schedule starts a run a minute; an impatient engineer starts them by hand.
-RUN_EVERY_SECONDS = 5.0
+# The schedule starts a run a minute; an impatient engineer starts the next one soon
+# after the last has ended, or should have (its timeout is 55 seconds).
+RUN_EVERY_SECONDS = 3.0
+RUN_LASTS_SECONDS = 60.0
 
 # Two looks in a row: what moves between two places during a look may not be seen in it.
 EMPTY_LOOKS = 2
@@ -17,29 +19,34 @@ PATIENCE_SECONDS = 300.0
 
 def watch(
     look: Callable[[], Look],
-    steps: list[Step],
+    steps: Sequence[Step],
     *,
     start_run: Callable[[], None],
     tell: Callable[[str], None],
 ) -> Iterator[Look]:
-    """Look again and again; do each step in its turn, start a run now and then.
+    """Yield look after look; do each step when its moment comes, start a run now and then.
 
-    Ends when nothing is on its way, or with patience. It waits for nothing: whoever
-    takes the looks sets the pace.
+    It ends when nothing is on its way, or with its patience. It never pauses: that is
+    up to whoever takes the looks.
     """
     waiting = list(steps)
-    next_run = RUN_EVERY_SECONDS
+    started_at = 0.0
+    reports_when_ended = 0
     empty = 0
     while empty < EMPTY_LOOKS:
         seen = look()
         yield seen
         if seen.at >= PATIENCE_SECONDS:
             return
-        if seen.at >= next_run:
-            start_run()
-            next_run = seen.at + RUN_EVERY_SECONDS
         for step in [one for one in waiting if one.when(seen)]:
             step.act()
             tell(step.says)
             waiting.remove(step)
-        empty = 0 if seen.on_its_way else empty + 1
+        run_has_ended = len(seen.reports) >= reports_when_ended
+        nothing_left = run_has_ended and not seen.on_its_way
+        empty = empty + 1 if nothing_left else 0
+        soonest = started_at + (RUN_EVERY_SECONDS if run_has_ended else RUN_LASTS_SECONDS)
+        if seen.at >= soonest and not nothing_left:
+            start_run()
+            started_at = seen.at
+            reports_when_ended = len(seen.reports) + 1

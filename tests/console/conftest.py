@@ -16,7 +16,7 @@ import pytest
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
-from console import aws, parked
+from console import aws, peek
 from console.main import app
 from deadletter import stamp
 from deadletter.aws.lease import DynamoDBLease
@@ -55,7 +55,7 @@ def _a_clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setattr(parked, "POLL_SECONDS", 0)
+    monkeypatch.setattr(peek, "POLL_SECONDS", 0)
 
 
 @dataclass

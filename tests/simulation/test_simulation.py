@@ -26,6 +26,12 @@ SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "5000"))
 PARTS = 20
 
 
+def test_no_promise_is_broken_in_the_first_schedules() -> None:
+    for seed in range(100):
+        simulate(seed)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_random_schedule_breaks_a_promise(part: int) -> None:
     """Each seed is one schedule: `make sim SEED=n` replays it with its log."""
@@ -36,6 +42,7 @@ def test_no_random_schedule_breaks_a_promise(part: int) -> None:
             pytest.fail(f"seed {seed}: {broken}")
 
 
+@pytest.mark.long
 def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
     for seed in range(500):
         try:
@@ -44,6 +51,7 @@ def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
             pytest.fail(f"seed {seed}: {broken}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
     shape = WORKLOADS[workload]
@@ -55,6 +63,7 @@ def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
                 pytest.fail(f"{fault} at call {at}: {broken}")
 
 
+@pytest.mark.long
 @pytest.mark.skipif("SIM_PAIRS" not in os.environ, reason="the nightly target runs it")
 @pytest.mark.parametrize("workload", list(WORKLOADS)[:4])
 def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None:
@@ -68,6 +77,7 @@ def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None
                 pytest.fail(f"{one} at call {first}, {other} at call {second}: {broken}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_caught_within_a_thousand_schedules(name: str) -> None:
     with BUGS[name]():
@@ -82,6 +92,7 @@ def is_broken(run: Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_log() -> None:
     for seed in range(100):
         first, second = (
@@ -90,6 +101,7 @@ def test_the_same_seed_gives_the_same_log() -> None:
         assert first == second, seed
 
 
+@pytest.mark.long
 def test_some_schedules_do_make_duplicates_and_count_them() -> None:
     """Faults that no tool can undo are among those tried: the proof is not of easy weather."""
     runs = [simulate(seed) for seed in range(300)]

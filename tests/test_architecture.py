@@ -1,0 +1,419 @@
+"""Who may import whom, who may prove, and what nobody does.
+
+Each check is a function over one source file, so that it can be shown planted faults.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OURS = ("lambdas", "console", "sandbox", "infra", "bench", "tests")
+
+Check = Callable[[str, ast.Module, str], Iterator[str]]
+"""Gives what is wrong with a file, by its path, its tree and its text."""
+
+# Besides the standard library. Of two rows the one of the longer path counts.
+MAY_IMPORT = {
+    "lambdas/deadletter": {"deadletter", "jmespath"},
+    "lambdas/deadletter/aws": {"deadletter", "jmespath", "boto3", "botocore"},
+    "lambdas/deadletter/powertools": {"deadletter", "aws_lambda_powertools"},
+    "lambdas/handlers": {"deadletter", "handlers", "aws_lambda_powertools"},
+    "infra": {"infra", "aws_cdk", "constructs", "jsii", "pydantic", "pydantic_core", "jmespath"},
+    "console": {"console", "deadletter", "boto3", "botocore", "jmespath", "rich", "typer"},
+    "sandbox": {
+        "sandbox",
+        "deadletter",
+        "boto3",
+        "botocore",
+        "cryptography",
+        "hypercorn",
+        "ministack",
+        "rich",
+    },
+}
+
+# Packages inside an allowed one that are out of bounds all the same.
+MAY_NOT_IMPORT = {
+    "lambdas/deadletter": {"deadletter.aws", "deadletter.powertools"},
+    "lambdas/deadletter/aws": {"deadletter.aws.memory", "deadletter.powertools"},
+    "lambdas/deadletter/aws/memory": {"deadletter.powertools"},
+    "lambdas/deadletter/powertools": {"deadletter.aws.memory"},
+    "lambdas/handlers": {"deadletter.aws.memory"},
+    "console": {"deadletter.aws.memory", "deadletter.powertools"},
+}
+
+# Stubs exist for the type checker only, where the package they describe may be used.
+STUBS_FOR = {"boto3": "mypy_boto3_"}
+
+# Whoever makes a proof has got a confirmation: see deadletter.proof.
+MAY_PROVE = {
+    "lambdas/deadletter/aws/queue.py",
+    "lambdas/deadletter/aws/waiting_room.py",
+    "lambdas/deadletter/journal.py",
+}
+
+NO_NAMES_FOR_A_MODULE = {
+    "common",
+    "core",
+    "helper",
+    "helpers",
+    "manager",
+    "managers",
+    "service",
+    "services",
+    "util",
+    "utils",
+}
+
+# Random is an argument; a UUID is read and not drawn.
+TYPES_ALONE = {"random.Random", "uuid.UUID"}
+CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+
+HANDLER_LINES = 25
+
+
+def row_of(path: str, table: dict[str, set[str]]) -> set[str] | None:
+    """The table's row for a file; None where it says nothing about it."""
+    found = [folder for folder in table if path.startswith(f"{folder}/")]
+    return table[max(found, key=len)] if found else None
+
+
+def imports(tree: ast.AST, typing_only: bool = False) -> Iterator[tuple[str, bool]]:
+    """Each module that is imported anywhere, and whether for the type checker alone.
+
+    `from a import b` may import the module a.b: both are named.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, typing_only) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield module, typing_only
+            yield from ((f"{module}.{alias.name}", typing_only) for alias in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from imports(ast.Module(node.body, []), True)
+            yield from imports(ast.Module(node.orelse, []), typing_only)
+        else:
+            yield from imports(node, typing_only)
+
+
+def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """Imports that the table does not allow."""
+    allowed, refused = row_of(path, MAY_IMPORT), row_of(path, MAY_NOT_IMPORT) or set()
+    if allowed is None:
+        return
+    for module, typing_only in imports(tree):
+        package = module.partition(".")[0]
+        stubs = typing_only and any(
+            package.startswith(stub) for library, stub in STUBS_FOR.items() if library in allowed
+        )
+        inside = package in allowed or package in sys.stdlib_module_names or stubs
+        if not inside or any(f"{module}.".startswith(f"{one}.") for one in refused):
+            yield f"imports {module}"
+
+
+def clock_and_chance(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """What makes the library depend on when and where it runs."""
+    if not path.startswith("lambdas/deadletter/"):
+        return
+    for module, _typing_only in imports(tree):
+        if module.partition(".")[0] in {"os", "time", "secrets", "subprocess"}:
+            yield f"imports {module}"
+        if module.startswith(("random.", "uuid.")) and module not in TYPES_ALONE:
+            yield f"imports {module}"
+    bound = names_bound_by_imports(tree)
+    for node in ast.walk(tree):
+        whole = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        owner, name = whole.partition(".")[0], ".".join(whole.split(".")[-2:])
+        if owner not in bound:
+            continue
+        drawn = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("random", "uuid")
+        if name in CLOCKS or (drawn and whole not in TYPES_ALONE):
+            yield f"uses {whole}"
+
+
+def names_bound_by_imports(tree: ast.Module) -> set[str]:
+    return {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs when the module is imported: everything but the bodies of functions."""
+    yield node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        parts: list[ast.AST] = [*node.decorator_list, node.args]
+    elif isinstance(node, ast.Lambda):
+        parts = [node.args]
+    else:
+        parts = list(ast.iter_child_nodes(node))
+    for part in parts:
+        yield from at_import(part)
+
+
+def environment_at_import(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """A look at the environment, or a call of the edge that looks, when nobody has called yet."""
+    if not path.startswith("lambdas/"):
+        return
+    edge = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "handlers.edge"
+        for alias in node.names
+    }
+    for node in at_import(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+        if name in ("environ", "getenv"):
+            yield f"reads {name} at import"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in edge:
+            yield f"calls {ast.unparse(node.func)} at import"
+
+
+def code_lines(tree: ast.Module, text: str) -> int:
+    """Lines with code on them: no blank ones, no comments, no docstrings."""
+    nothing = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in nothing and token.type != tokenize.ENDMARKER:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
+                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def thick_handlers(path: str, tree: ast.Module, text: str) -> Iterator[str]:
+    """A handler that is more than decorators, one call and a return."""
+    if path.startswith("lambdas/handlers/"):
+        count = code_lines(tree, text)
+        if count > HANDLER_LINES:
+            yield f"has {count} lines of code"
+
+
+def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """A handler that swallows what it does not know: the failure has to be Lambda's to see."""
+    if not path.startswith("lambdas/handlers/"):
+        return
+    for node in ast.walk(tree):
+        caught: list[ast.expr] = []
+        if isinstance(node, ast.ExceptHandler):
+            caught = [node.type] if node.type else [ast.Name("Exception")]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+            caught = node.args
+        names = {one.id for part in caught for one in ast.walk(part) if isinstance(one, ast.Name)}
+        if names & {"Exception", "BaseException"}:
+            yield f"{ast.unparse(node).splitlines()[0]} catches everything"
+
+
+def unfounded_proofs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """A proof made by somebody who got no confirmation."""
+    if path in MAY_PROVE or path.startswith("tests/"):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Proof":
+            yield f"makes a Proof in line {node.lineno}"
+        # Under another name it could not be seen.
+        if isinstance(node, ast.ImportFrom) and any(
+            alias.name == "Proof" and alias.asname for alias in node.names
+        ):
+            yield f"renames Proof in line {node.lineno}"
+
+
+def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """A test that waits: time is an argument."""
+    if not path.startswith("tests/"):
+        return
+    bound = names_bound_by_imports(tree)
+    for module, _typing_only in imports(tree):
+        if module in ("time.sleep", "asyncio.sleep"):
+            yield f"imports {module}"
+    for node in ast.walk(tree):
+        # A simulated scheduler may have a sleep of its own.
+        called = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        owner, _dot, name = called.rpartition(".")
+        if name == "sleep" and owner in bound:
+            yield f"uses {called}"
+
+
+def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
+    """A module or folder named after nothing."""
+    for part in Path(path).with_suffix("").parts:
+        if part.strip("_") in NO_NAMES_FOR_A_MODULE:
+            yield f"is called {part}"
+
+
+CHECKS: list[Check] = [
+    out_of_bounds,
+    clock_and_chance,
+    environment_at_import,
+    thick_handlers,
+    catch_alls,
+    unfounded_proofs,
+    sleeps,
+    empty_names,
+]
+
+
+def our_files() -> list[Path]:
+    return sorted(path for folder in OURS for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[tuple[str, ast.Module, str]]:
+    """Every Python file of ours, read once."""
+    texts = ((str(path.relative_to(ROOT)), path.read_text()) for path in our_files())
+    return [(path, ast.parse(text), text) for path, text in texts]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_architecture_holds(check: Check, sources: list[tuple[str, ast.Module, str]]) -> None:
+    problems = [
+        f"{path} {problem}" for path, tree, text in sources for problem in check(path, tree, text)
+    ]
+    assert problems == []
+
+
+def test_the_checks_see_every_part_of_the_project(
+    sources: list[tuple[str, ast.Module, str]],
+) -> None:
+    paths = [path for path, _, _ in sources]
+    for folder in ("lambdas/deadletter", "lambdas/deadletter/aws", "lambdas/handlers", *OURS):
+        assert any(path.startswith(f"{folder}/") for path in paths), folder
+    for path in MAY_PROVE:
+        assert path in paths
+
+
+# Each check is shown what it is there for, and something close to it that is fine.
+
+PURE = "lambdas/deadletter/x.py"
+AWS = "lambdas/deadletter/aws/x.py"
+MEMORY = "lambdas/deadletter/aws/memory/x.py"
+HANDLER = "lambdas/handlers/x.py"
+TEST = "tests/domain/test_x.py"
+UNDER_TYPE_CHECKING = "if TYPE_CHECKING:\n    from mypy_boto3_sqs import SQSClient\n"
+PADDED = '"""Two\nlines."""\n\n# a comment\n' + "\n\n".join(f"x{n} = {n}" for n in range(25))
+
+FAULTS: list[tuple[Check, str, str]] = [
+    (out_of_bounds, PURE, "import boto3"),
+    (out_of_bounds, PURE, "import boto3.session as time"),
+    (out_of_bounds, PURE, "def f():\n    import requests"),
+    (out_of_bounds, PURE, "try:\n    import orjson\nexcept ImportError:\n    orjson = None"),
+    (out_of_bounds, PURE, "from deadletter.aws.queue import SqsQueue"),
+    (out_of_bounds, PURE, "from deadletter import aws"),
+    (out_of_bounds, PURE, "import deadletter.aws"),
+    (out_of_bounds, PURE, "import aws_lambda_powertools"),
+    (out_of_bounds, PURE, UNDER_TYPE_CHECKING),
+    (out_of_bounds, PURE, "from .aws import queue"),
+    (out_of_bounds, PURE, "import handlers.edge"),
+    (out_of_bounds, AWS, "from mypy_boto3_sqs import SQSClient"),
+    (out_of_bounds, AWS, "from deadletter.aws.memory import MemorySqs"),
+    (out_of_bounds, AWS, "from deadletter.aws import memory"),
+    (out_of_bounds, AWS, "import aws_lambda_powertools"),
+    (out_of_bounds, MEMORY, "import moto"),
+    (out_of_bounds, HANDLER, "import boto3"),
+    (out_of_bounds, HANDLER, "from console import main"),
+    (out_of_bounds, HANDLER, "from deadletter.aws.memory import MemorySqs"),
+    (out_of_bounds, "lambdas/deadletter/powertools/x.py", "import boto3"),
+    (out_of_bounds, "infra/x.py", "from deadletter.settings import Pipeline"),
+    (out_of_bounds, "infra/x.py", "import handlers.redrive"),
+    (out_of_bounds, "console/x.py", "import aws_cdk"),
+    (out_of_bounds, "console/x.py", "from infra.settings import Settings"),
+    (out_of_bounds, "sandbox/demo/x.py", "from tests.simulation.stage import Stage"),
+    (clock_and_chance, PURE, "import time"),
+    (clock_and_chance, PURE, "import os.path"),
+    (clock_and_chance, PURE, "from time import monotonic"),
+    (clock_and_chance, AWS, "import secrets"),
+    (clock_and_chance, PURE, "from random import uniform"),
+    (clock_and_chance, PURE, "import random\nx = random.random"),
+    (clock_and_chance, PURE, "import uuid\nx = uuid.uuid4()"),
+    (clock_and_chance, PURE, "from uuid import uuid4"),
+    (clock_and_chance, AWS, "from datetime import UTC, datetime\nx = datetime.now(UTC)"),
+    (clock_and_chance, PURE, "import datetime\nx = datetime.date.today()"),
+    (clock_and_chance, PURE, "import datetime\nx = datetime.datetime.now()"),
+    (environment_at_import, HANDLER, "import os\nx = os.environ['X']"),
+    (environment_at_import, HANDLER, "from os import environ as e, getenv\nx = getenv('X')"),
+    (environment_at_import, HANDLER, "import os\nclass A:\n    x = os.getenv('X')"),
+    (environment_at_import, HANDLER, "import os\ndef f(x=os.environ['X']): ..."),
+    (environment_at_import, HANDLER, "import os\n@tagged(os.environ['X'])\ndef f(): ..."),
+    (environment_at_import, HANDLER, "import os\nif True:\n    x = os.environ.get('X')"),
+    (environment_at_import, HANDLER, "from handlers.edge import settings\nx = settings()"),
+    (environment_at_import, HANDLER, "from handlers.edge import world as w\nx = f(w().clock)"),
+    (thick_handlers, HANDLER, PADDED + "\ny = 1"),
+    (thick_handlers, HANDLER, PADDED + "\ny = (\n    1\n)"),
+    (catch_alls, HANDLER, "try:\n    f()\nexcept Exception:\n    pass"),
+    (catch_alls, HANDLER, "try:\n    f()\nexcept (ValueError, Exception) as e:\n    pass"),
+    (catch_alls, HANDLER, "try:\n    f()\nexcept BaseException:\n    raise"),
+    (catch_alls, HANDLER, "try:\n    f()\nexcept:\n    pass"),
+    (catch_alls, HANDLER, "with contextlib.suppress(Exception):\n    f()"),
+    (unfounded_proofs, "lambdas/deadletter/mover.py", "x = Proof('a', 'hope')"),
+    (unfounded_proofs, "console/x.py", "from deadletter import proof\nx = proof.Proof('a', 'b')"),
+    (unfounded_proofs, PURE, "from deadletter.proof import Proof as P"),
+    (sleeps, TEST, "import time\ntime.sleep(1)"),
+    (sleeps, TEST, "import time as t\nt.sleep(1)"),
+    (sleeps, TEST, "from time import sleep as rest"),
+    (sleeps, TEST, "import asyncio\nasync def f():\n    await asyncio.sleep(1)"),
+    (sleeps, TEST, "import time\nwait = time.sleep"),
+    (empty_names, "lambdas/deadletter/utils.py", ""),
+    (empty_names, "console/helpers/x.py", ""),
+    (empty_names, "infra/_common.py", ""),
+    (empty_names, "sandbox/manager.py", ""),
+]
+
+FINE: list[tuple[Check, str, str]] = [
+    (out_of_bounds, PURE, "import json\nimport jmespath\nfrom deadletter import stamp"),
+    (out_of_bounds, PURE, "from deadletter.awsome import x"),
+    (out_of_bounds, AWS, "import boto3\nfrom botocore.exceptions import ClientError"),
+    (out_of_bounds, AWS, UNDER_TYPE_CHECKING),
+    (out_of_bounds, AWS, "from deadletter.aws.table import Table"),
+    (out_of_bounds, MEMORY, "from deadletter.aws.memory.errors import refuse"),
+    (out_of_bounds, HANDLER, "import time\nfrom aws_lambda_powertools import Logger"),
+    (out_of_bounds, "infra/x.py", "import aws_cdk\nfrom infra.names import name"),
+    (out_of_bounds, TEST, "import moto"),
+    (clock_and_chance, PURE, "from random import Random\nimport uuid\nx = uuid.UUID('')"),
+    (clock_and_chance, PURE, "from datetime import datetime\nx = datetime.fromisoformat('')"),
+    (clock_and_chance, PURE, "def f(random):\n    return random.random()"),
+    (clock_and_chance, HANDLER, "import time\nx = time.time"),
+    (environment_at_import, HANDLER, "import os\ndef f():\n    return os.environ['X']"),
+    (environment_at_import, HANDLER, "import os\nx = cache(lambda: os.environ['X'])"),
+    (environment_at_import, HANDLER, "from handlers.edge import settings\nx = f(settings)"),
+    (thick_handlers, HANDLER, PADDED),
+    (thick_handlers, PURE, PADDED + "\ny = 1"),
+    (catch_alls, HANDLER, "try:\n    f()\nexcept (KeyError, ValueError):\n    pass"),
+    (unfounded_proofs, "lambdas/deadletter/journal.py", "x = Proof('a', 'journal')"),
+    (unfounded_proofs, PURE, "from deadletter.proof import Proof\ndef f(x: Proof): ..."),
+    (sleeps, TEST, "scheduler.sleep(1)"),
+    (sleeps, TEST, "import time\nx = time.perf_counter()"),
+    (sleeps, "sandbox/x.py", "import time\ntime.sleep(1)"),
+    (empty_names, "lambdas/deadletter/score.py", ""),
+]
+
+
+def found(check: Check, path: str, text: str) -> list[str]:
+    return list(check(path, ast.parse(text), text))
+
+
+@pytest.mark.parametrize(("check", "path", "text"), FAULTS)
+def test_a_planted_fault_is_found(check: Check, path: str, text: str) -> None:
+    assert found(check, path, text)
+
+
+@pytest.mark.parametrize(("check", "path", "text"), FINE)
+def test_what_is_fine_is_left_alone(check: Check, path: str, text: str) -> None:
+    assert found(check, path, text) == []
+
+
+def test_each_check_has_been_seen_to_fail() -> None:
+    assert {check for check, _, _ in FAULTS} == set(CHECKS)
