@@ -488,3 +488,60 @@ def test_a_lane_that_has_long_been_empty_is_looked_into_no_more(stage: Stage) ->
     stage.run()
     lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
     assert lanes == []
+
+
+MEBIBYTE = 1024 * 1024
+
+
+def full_body(tenant: str = "a") -> str:
+    """A body that leaves not a byte for an attribute."""
+    start = f'{{"tenantId": "{tenant}", "x": "'
+    return start + "x" * (MEBIBYTE - len(start) - 2) + '"}'
+
+
+@pytest.mark.parametrize(
+    ("action", "columns", "place"),
+    [
+        ("DEFAULT", {}, "main"),
+        ("QUARANTINE", {}, "parking"),
+        ("DEDICATED_DLQ", {"queue": "slow"}, "dedicated"),
+        ("HOLD", {}, "main"),
+        ("DELAYED_REDRIVE", {"delay_seconds": 3_600}, "main"),
+    ],
+)
+def test_a_letter_of_exactly_one_mebibyte_survives_every_decision(
+    stage: Stage, action: str, columns: dict[str, Any], place: str
+) -> None:
+    stage.add_rule("one", tenantId="a", action=action, **columns)
+    body = full_body()
+    letter = stage.put(body)
+    stage.fail()
+    stage.run()
+    if action in ("HOLD", "DELAYED_REDRIVE"):
+        assert stage.bodies(stage.dlq) == []
+        stage.dynamodb.delete_item(
+            TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "one"}}
+        )
+        stage.clock.pass_by(3_601)
+        stage.run()
+    assert stage.bodies(getattr(stage, place)) == [body]
+    stamps = [one for one in stage.dynamodb.items("letters") if "stamp" in one]
+    assert [letter in one["stamp"]["S"] for one in stamps] == [True]
+
+
+def test_where_only_the_stamp_finds_no_room_the_letter_goes_without_it(stage: Stage) -> None:
+    stage.put(f'{{"tenantId": "{"a" * 900}"}}')
+    stage.fail()
+    stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"MaximumMessageSize": "1024"})
+    report = stage.run()
+    assert report.counts["RedriveUnmarked"] == report.counts["RedriveSuccess"] == 1
+
+
+def test_two_copies_alike_both_come_back_on_fifo() -> None:
+    """A deduplication id made from anything but the copy would swallow the second one."""
+    stage = Stage(FIFO)
+    for number in range(2):
+        stage.put("{}", MessageGroupId="g", MessageDeduplicationId=f"send{number}")
+    fail_fifo(stage)
+    assert stage.run().counts["RedriveSuccess"] == 2
+    assert numbers(stage, stage.main) == ["{}", "{}"]
