@@ -21,7 +21,7 @@ $(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt

@@ -47,6 +47,7 @@ class Process:
     faults: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
     journal: dict[Any, str] = field(default_factory=dict)
+    looked_at: float = 0.0
 
 
 Plan = Callable[[Process, str, int], Fault | None]

@@ -8,6 +8,7 @@ back and never pass the maximum; a letter arrives whole; a FIFO group keeps its 
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Held:
     sequence: str
     locked_until: float
     faults: int
+    taken_at: float
     from_room: bool
 
 
@@ -103,7 +105,7 @@ class Witness:
         self._fifo = fifo
         self.messages: dict[str, Message] = {}
         self.sends: defaultdict[str, list[Send]] = defaultdict(list)
-        self.marked: dict[bool, set[bytes]] = {False: set(), True: set()}
+        self.marked: dict[bool, dict[bytes, float]] = {False: {}, True: {}}
         self.revived: set[str] = set()
         self._last_of_group: dict[str, str] = {}
         self.suspected: set[bytes] = set()
@@ -152,9 +154,12 @@ class Witness:
             raise Broken(f"{process.name} sends {uid} though it has read that another does")
         if copy in self.revived:
             return
+        if not held.from_room and process.looked_at < held.taken_at:
+            raise Broken(f"{process.name} sends {uid} and has not looked into the journal since")
+        # A mark that comes after the look is one that somebody wrote long after his lock.
         # A letter that was put into the room is marked too: there it may still be sent.
-        marked_in_queue = key_of(copy) in self.marked[False] and not held.from_room
-        if marked_in_queue or key_of(copy) in self.marked[True]:
+        marks = (self.marked[True],) if held.from_room else self.marked.values()
+        if any(one.get(key_of(copy), math.inf) <= process.looked_at for one in marks):
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         if held.from_room and copy in self._late:
             # Put into the room by a process that was held up past its lock in the very
@@ -191,7 +196,7 @@ class Witness:
         elif service == "dynamodb":
             if name in ("batch_get_item", "query"):
                 self._read_from_room(process, answer)
-                self._read_from_journal(process, answer)
+                self._read_from_journal(process, options, answer)
             elif name in ("update_item", "put_item"):
                 self._journaled(options)
             elif name in ("batch_write_item", "delete_item"):
@@ -218,6 +223,7 @@ class Witness:
                 else "",
                 locked_until=self._scheduler.now + lock,
                 faults=process.faults,
+                taken_at=self._scheduler.now,
                 from_room=False,
             )
             process.holds.setdefault(uid, []).append(held)
@@ -239,6 +245,7 @@ class Witness:
                     else "",
                     locked_until=float("inf"),
                     faults=process.faults,
+                    taken_at=self._scheduler.now,
                     from_room=True,
                 )
                 process.holds.setdefault(uid, []).append(held)
@@ -251,8 +258,14 @@ class Witness:
                 if self._scheduler.now >= held.locked_until:
                     self._late.add(item["copy"]["S"])
 
-    def _read_from_journal(self, process: Process, answer: Mapping[str, Any]) -> None:
-        """What a process has learnt of other intents; its own it knows anyway."""
+    def _read_from_journal(
+        self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        """What a process has learnt of intents, and when it looked."""
+        partition = options.get("ExpressionAttributeValues", {}).get(":p", {}).get("S", "")
+        if not partition.endswith("#journal"):
+            return
+        process.looked_at = self._scheduler.now
         now = self._scheduler.now + process.skew
         for item in answer.get("Items", ()):
             if "plans" not in item:
@@ -313,7 +326,7 @@ class Witness:
                 of_room = item["sk"]["S"].startswith("room:")
                 for position, copy in enumerate(_keys(item["plans"]["B"])):
                     if sent >> position & 1:
-                        self.marked[of_room].add(copy)
+                        self.marked[of_room].setdefault(copy, self._scheduler.now)
 
     # The promises that hold at every moment, and at the end.
 
