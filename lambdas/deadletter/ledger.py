@@ -30,6 +30,7 @@ class Row:
     attempt: int = 0
     released_at: float = 0.0
     stamp: Stamp | None = None
+    unreadable: bool = False
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
@@ -50,6 +51,9 @@ class Row:
 
 
 NO_ROW = Row()
+UNREADABLE = Row(unreadable=True)
+"""A row that cannot be understood: judging its letter as if it had no history could re-drive
+it past its end, so nobody judges it."""
 
 
 class Ledger(Protocol):
@@ -63,11 +67,7 @@ class Ledger(Protocol):
 
 
 def row_from_item(item: Mapping[str, Any]) -> Row:
-    """The row in a stored item, as plain Python data.
-
-    Raises LedgerUnavailable for an item that cannot be understood: judging a letter
-    as if it had no history could re-drive it past its end.
-    """
+    """The row in a stored item, as plain Python data; UNREADABLE if it is none."""
     try:
         return Row(
             failures=tuple(failure.from_data(one) for one in item.get("failures", ())),
@@ -75,8 +75,8 @@ def row_from_item(item: Mapping[str, Any]) -> Row:
             released_at=float(item.get("released_at", 0)),
             stamp=_stamp(item.get("stamp")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerUnavailable("a ledger row that cannot be understood") from error
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return UNREADABLE
 
 
 def _stamp(data: Any) -> Stamp | None:

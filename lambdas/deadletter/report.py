@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -32,11 +32,13 @@ class Count(StrEnum):
     UNDELETED = "Undeleted"
     UNSENDABLE = "Unsendable"
     LATE = "TooLateToSend"
+    BROKEN = "BrokenInWaitingRoom"
     ROUTER_UNAVAILABLE = "RouterUnavailable"
     JOURNAL_UNAVAILABLE = "JournalUnavailable"
     ROOM_UNAVAILABLE = "RoomUnavailable"
     QUEUE_UNAVAILABLE = "QueueUnavailable"
     RULE_INVALID = "RuleInvalid"
+    RULE_LIMIT_REACHED = "RuleLimitReached"
 
 
 ALWAYS_COUNTED = (Count.REDRIVEN, Count.FAILED, Count.PARKED, Count.HELD, Count.DIVERTED)
@@ -52,6 +54,7 @@ class Tally:
         self._decisions: Counter[str] = Counter()
         self._shadows: Counter[str] = Counter()
         self._refused_rules: dict[str, str] = {}
+        self._limited_rules: set[str] = set()
 
     def add(self, count: Count, number: int = 1) -> None:
         if number:
@@ -62,11 +65,18 @@ class Tally:
         with self._lock:
             self._decisions[name_of(decision)] += 1
 
-    def noticed(self, refused_rules: Mapping[str, str], shadows: Mapping[str, int]) -> None:
-        """What the router said beside its verdicts; a rule refused in each chunk counts once."""
+    def noticed(
+        self,
+        refused_rules: Mapping[str, str],
+        shadows: Mapping[str, int],
+        limited_rules: Iterable[str] = (),
+    ) -> None:
+        """What the router said beside its verdicts; a rule that every chunk names counts once."""
         with self._lock:
             self._refused_rules.update(refused_rules)
             self._counts[Count.RULE_INVALID] = len(self._refused_rules)
+            self._limited_rules.update(limited_rules)
+            self._counts[Count.RULE_LIMIT_REACHED] = len(self._limited_rules)
             self._shadows.update(shadows)
 
     def report(self, pipeline: str, source: str, stopped: str) -> Report:
@@ -79,6 +89,7 @@ class Tally:
                 dict(self._decisions),
                 dict(self._shadows),
                 dict(self._refused_rules),
+                tuple(sorted(self._limited_rules)),
             )
 
 
@@ -93,6 +104,7 @@ class Report:
     decisions: Mapping[str, int] = field(default_factory=dict)
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
     refused_rules: Mapping[str, str] = field(default_factory=dict)
+    limited_rules: tuple[str, ...] = ()
 
     @property
     def moved(self) -> int:
@@ -119,6 +131,7 @@ class Report:
             "counts": _named(self.counts),
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
+            "limited_rules": list(self.limited_rules),
         }
 
 

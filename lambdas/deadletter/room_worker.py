@@ -29,6 +29,9 @@ from deadletter.report import Count, Tally
 from deadletter.run import Run, Stop
 from deadletter.waiting_room import Seat, WaitingRoom
 
+MOST_READ = 10
+"""Letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -93,7 +96,10 @@ class RoomWorker:
                 # and only our mark will tell that it need not be moved again.
                 slot.keep()
             try:
-                self._let_out(self._room.read(calm, self._run.locked_until), outward, slot)
+                for at in range(0, len(calm), MOST_READ):
+                    found = self._room.read(calm[at : at + MOST_READ], self._run.locked_until)
+                    self._tally.add(Count.BROKEN, found.broken)
+                    self._let_out(found.letters, outward, slot)
             except Stop:
                 slot.close()
                 raise

@@ -57,6 +57,7 @@ class Answer:
     verdicts: tuple[Verdict, ...]
     refused_rules: tuple[Refused, ...] = ()
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
+    limited_rules: tuple[str, ...] = ()
 
 
 class Router(Protocol):
@@ -123,7 +124,7 @@ class DirectRouter:
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
 
     def decide(self, questions: Sequence[Question]) -> Answer:
-        """One verdict a question.
+        """One verdict a question; none on a letter whose ledger row cannot be understood.
 
         Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
         could send an expired or a quarantined letter.
@@ -133,6 +134,8 @@ class DirectRouter:
         shadows: Counter[str] = Counter()
         verdicts = []
         for exhibit in desk.exhibits:
+            if exhibit.row.unreadable:
+                continue
             case = self._case(desk, exhibit)
             shadows.update(case.match.shadows)
             decision = judge(case)
@@ -140,13 +143,16 @@ class DirectRouter:
                 # A limit holds within a batch too: the ledger hears of these only later.
                 desk.matches[decision.rule] += 1
             verdicts.append(_said(exhibit, case, decision))
-        return Answer(tuple(verdicts), desk.book.refused, dict(shadows))
+        limited = desk.book.at_limit(desk.now, desk.matches)
+        return Answer(tuple(verdicts), desk.book.refused, dict(shadows), limited)
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
         """The verdict on one letter, with every rule that was tried on the way to it."""
         with _unavailable_without_its_sources():
             desk = self._examine([question])
         [exhibit] = desk.exhibits
+        if exhibit.row.unreadable:
+            raise RouterUnavailable("the letter's ledger row cannot be understood")
         case = self._case(desk, exhibit)
         trials = desk.book.explain(
             exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
@@ -157,7 +163,8 @@ class DirectRouter:
         """Everything that is known of these letters, read once for all of them."""
         book = self._rule_book()
         readings = [stamps.read(one.letter, self._trusted) for one in questions]
-        looked_up = _ids_to_look_up(questions, readings)
+        # A letter without a stamp that we believe is its own origin so far.
+        looked_up = {reading.stamp.origin for reading in readings}
         rows = self._ledger.rows(sorted(looked_up))
         known = [
             _with_ledger(question.letter, reading, rows)
@@ -251,15 +258,6 @@ def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = F
     return Verdict(message_id, decision, mark, forged)
 
 
-def _ids_to_look_up(questions: Sequence[Question], readings: Sequence[Reading]) -> set[str]:
-    """The origin of each letter, and its own id where a stamp may be kept under that."""
-    return {reading.stamp.origin for reading in readings} | {
-        question.letter.message_id
-        for question, reading in zip(questions, readings, strict=True)
-        if stamps.NAME not in question.letter.attributes or reading.forged
-    }
-
-
 def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, Row]) -> Reading:
     """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
@@ -324,6 +322,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         "verdicts": [verdict_to_json(one) for one in answer.verdicts],
         "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
         "shadow_matches": dict(answer.shadow_matches),
+        "limited_rules": list(answer.limited_rules),
     }
 
 
@@ -337,6 +336,7 @@ def answer_from_json(data: object) -> Answer:
         raise RouterUnavailable("the router's answer has no verdicts")
     verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
     refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
+    limited = data.get("limited_rules")
     return Answer(
         tuple(verdicts),
         tuple(
@@ -349,6 +349,7 @@ def answer_from_json(data: object) -> Answer:
             for rule, number in (shadows if isinstance(shadows, dict) else {}).items()
             if isinstance(number, int)
         },
+        tuple(map(str, limited if isinstance(limited, list) else ())),
     )
 
 

@@ -50,6 +50,14 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What was read from the room; `broken` letters stay in it for a person to look at."""
+
+    letters: Sequence[Taken]
+    broken: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """A lane that has held letters, and when one was last put in (epoch seconds)."""
 
@@ -86,7 +94,7 @@ class WaitingRoom(Protocol):
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[Seat]:
         """Letters of a shard whose wait ends at or before `until`, the longest due first."""
 
-    def read(self, seats: Sequence[Seat], locked_until: float) -> Sequence[Taken]:
+    def read(self, seats: Sequence[Seat], locked_until: float) -> Found:
         """The letters in these seats that still sit there as looked up, read consistently."""
 
     def postpone(self, taken: Taken, stamp: Stamp, hold: Hold) -> None:

@@ -160,7 +160,7 @@ class TestWaitingRoom:
         return [
             taken
             for shard in range(SHARDS)
-            for taken in room.read(room.due("due", shard, until, 10), 1e10)
+            for taken in room.read(room.due("due", shard, until, 10), 1e10).letters
         ]
 
     @pytest.mark.parametrize("body", ["{}", "x" * 300_000])
@@ -174,6 +174,15 @@ class TestWaitingRoom:
         proofs = [(taken, Proof(taken.letter.message_id, "test")) for taken in found.values()]
         assert room.delete(proofs) == []
         assert self.due(room, 100) == []
+
+    def test_a_letter_whose_body_is_gone_leaves_its_neighbours_alone(
+        self, room: DynamoDBWaitingRoom, letters: Aws
+    ) -> None:
+        room.admit([self.admission("a", "x" * 9_000), self.admission("b")])
+        letters.s3.delete_object(Bucket=BUCKET, Key="waiting/orders/a")
+        found = [room.read(room.due("due", shard, 100, 10), 1e10) for shard in range(SHARDS)]
+        assert [taken.letter.message_id for one in found for taken in one.letters] == ["b"]
+        assert sum(one.broken for one in found) == 1
 
     def test_a_letter_is_not_seen_before_it_is_due(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a", due=101)])

@@ -545,3 +545,34 @@ def test_two_copies_alike_both_come_back_on_fifo() -> None:
     fail_fifo(stage)
     assert stage.run().counts["RedriveSuccess"] == 2
     assert numbers(stage, stage.main) == ["{}", "{}"]
+
+
+def test_a_ledger_row_that_cannot_be_understood_keeps_its_own_letter_only(stage: Stage) -> None:
+    strange, plain = stage.put(), stage.put('{"tenantId": "b"}')
+    stage.dynamodb.put_item(
+        TableName="letters",
+        Item={
+            "pk": {"S": f"orders#ledger#{strange}"},
+            "sk": {"S": "ledger"},
+            "attempt": {"S": "many"},
+        },
+    )
+    stage.fail()
+    report = stage.run()
+    assert report.counts["Undecided"] == 1
+    assert [mark.origin for mark in stage.stamps(stage.main)] == [plain]
+    assert len(stage.bodies(stage.dlq)) == 1
+
+
+def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: Stage) -> None:
+    changed(stage, policy=slow_policy(3_600))
+    gone = stage.put(f'{{"tenantId": "{"a" * 9_000}"}}')
+    for number in range(20):
+        stage.put(f'{{"tenantId": "{number}"}}')
+    stage.fail()
+    stage.run()
+    stage.s3.delete_object(Bucket="bodies", Key=f"waiting/orders/{gone}")
+    stage.clock.pass_by(3_601)
+    report = stage.run()
+    assert report.counts["BrokenInWaitingRoom"] == 1
+    assert report.counts["RedriveSuccess"] == 20

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from deadletter import stamp as stamps
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.answers import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
 from deadletter.decision import Hold
 from deadletter.letter import NotALetter, encoded, from_json, to_json
@@ -19,6 +19,7 @@ from deadletter.stamp import Stamp
 from deadletter.waiting_room import (
     INLINE_BYTES,
     Admission,
+    Found,
     Lane,
     RoomUnavailable,
     Seat,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
+# Who may not list a bucket is refused a key that is not there.
+_GONE = frozenset({"NoSuchKey", "AccessDenied"})
 _LONE = "letter"
 """Sort key of a letter that belongs to no FIFO group."""
 
@@ -130,10 +133,21 @@ class DynamoDBWaitingRoom:
             for item in items
         ]
 
-    def read(self, seats: Sequence[Seat], locked_until: float) -> Sequence[Taken]:
+    def read(self, seats: Sequence[Seat], locked_until: float) -> Found:
         try:
             items = self._read_groups(seats) if self._fifo else self._read_lone(seats)
-            return [taken for item in items if (taken := self._taken(item, locked_until))]
+            letters = []
+            broken: set[str] = set()
+            for item in items:
+                partition = item[PARTITION]
+                if self._fifo and partition in broken:
+                    continue
+                taken = self._taken(item, locked_until)
+                if taken is None:
+                    broken.add(partition)
+                else:
+                    letters.append(taken)
+            return Found(letters, len(broken))
         except _ERRORS as error:
             raise RoomUnavailable from error
 
@@ -189,6 +203,16 @@ class DynamoDBWaitingRoom:
                     self._forget(object_key)
         return left
 
+    def _fetch(self, object_key: str) -> bytes:
+        """The body in S3; raises KeyError if it is gone."""
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=object_key)
+        except AWS_ERRORS as error:
+            if code(error) in _GONE:
+                raise KeyError(object_key) from error
+            raise
+        return answer["Body"].read()
+
     def _forget(self, object_key: str) -> None:
         try:
             self._s3.delete_object(Bucket=self._bucket, Key=object_key)
@@ -227,15 +251,12 @@ class DynamoDBWaitingRoom:
         return {**item, "object": object_key}
 
     def _taken(self, item: Mapping[str, Any], locked_until: float) -> Taken | None:
+        """The letter of an item; None if it is not there whole, which is not what we wrote."""
         object_key = item.get("object")
-        if object_key is None:
-            data = bytes(item["letter"])
-        else:
-            data = self._s3.get_object(Bucket=self._bucket, Key=object_key)["Body"].read()
         try:
+            data = bytes(item["letter"]) if object_key is None else self._fetch(object_key)
             letter = from_json(json.loads(data))
-        except (ValueError, NotALetter):
-            # Not what we wrote. It stays for a person to look at.
+        except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
         return Taken(letter, _place(key, object_key), locked_until, str(item.get("home")))
