@@ -49,7 +49,9 @@ class Asker:
         self._tally.add(Count.UNDECIDED, len(letters) - len(verdicts))
         self._tally.add(Count.FORGED, sum(one.forged for one in verdicts.values()))
         self._tally.noticed(
-            {one.rule_id: one.why for one in answer.refused_rules}, answer.shadow_matches
+            {one.rule_id: one.why for one in answer.refused_rules},
+            answer.shadow_matches,
+            answer.limited_rules,
         )
         for verdict in verdicts.values():
             self._tally.decided(verdict.decision)

@@ -149,9 +149,6 @@ def _text(where: str, name: str, operand: Any) -> str:
     return operand
 
 
-# Plain values
-
-
 def _exact(where: str, value: Any) -> Hashable:
     if value is None or isinstance(value, str | bool):
         return exact_key(value)
@@ -195,8 +192,6 @@ def _exists(where: str, operand: Any) -> tuple[Accepts, str]:
         return (lambda value: value is not ABSENT), "a value"
     return (lambda value: value is ABSENT), "no value"
 
-
-# Numbers
 
 _NUMBERS: Final = frozenset({int, float})
 
@@ -244,9 +239,6 @@ def _within(above: str, low: float, below: str, high: float) -> Test:
         return kind in _NUMBERS and low <= value <= high and value not in ends
 
     return test
-
-
-# Strings
 
 
 def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -340,9 +332,6 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
             return _Text(lambda value: value.endswith(end) and like(value, pieces)), words
 
 
-# Everything but
-
-
 def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
     if isinstance(operand, Mapping):
         return _anything_but_like(where, operand)
@@ -382,9 +371,6 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
         lambda value: value is not ABSENT and not unwanted(value),
         f"anything but {name} {_listed([quoted(text) for text in texts])}",
     )
-
-
-# Addresses
 
 
 def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:

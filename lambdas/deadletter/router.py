@@ -210,6 +210,9 @@ class DirectRouter:
         closed = {f"circuit:{key}" for key, one in circuits.items() if not one.lets_through} | {
             f"rule:{rule_id}" for rule_id in book.holding(now)
         }
+        # A rule that has become a typo holds on to what it holds: letting all of it go
+        # is not doing nothing.
+        closed |= {f"rule:{one.rule_id}" for one in book.refused}
         return [
             lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in closed
         ]

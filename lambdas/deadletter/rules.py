@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.pattern import Finding, PatternRefused, compile_pattern
+from deadletter.queue import MAIN_DLQ
 from deadletter.readable import Unreadable, read_json
 from deadletter.rule_index import RuleIndex
 from deadletter.settings import Pipeline
@@ -23,7 +24,9 @@ DEFAULT_PRIORITY = 100
 """Rules are tried from the lowest number to the highest."""
 
 _MAX_TEXT = 1024  # characters of a reason or a ticket: more is a pasted log, not a reason
+_MAX_QUOTE = 80  # characters of what was typed that a refusal repeats
 _MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
+_MAX_RULE = 2 * _MAX_PATTERN  # characters of all columns together
 
 # Epoch seconds from 2001 to 5138: a number outside is a date such as 20261120, whose rule
 # would have ended in 1970, or milliseconds, whose rule would never end.
@@ -109,9 +112,11 @@ class Rules(Protocol):
         """The stored rules of this pipeline and of `*`, as plain data."""
 
 
-# Columns that carry no meaning for matching: notes of people, and the verdict
-# that is written back onto the item.
-_NOTES = frozenset({"created_by", "reason", "ticket", "status", "status_reason", "checked_at"})
+VERDICT = frozenset({"status", "status_reason", "checked_at"})
+"""The columns that are written back onto an item when it has been judged."""
+
+# What people write for people.
+_NOTES = frozenset({"created_by", "reason", "ticket"})
 _FIELDS = frozenset(
     {
         "pipeline",
@@ -128,11 +133,21 @@ _FIELDS = frozenset(
         "max_matches",
     }
 )
+COLUMNS = _FIELDS | _NOTES
+"""What a person may type into any rule, beside the context names of its pipeline."""
+
 _NEEDS = {Action.DELAYED_REDRIVE: "delay_seconds", Action.DEDICATED_DLQ: "queue"}
 
 
 class RuleRefused(ValueError):
-    """Why a rule is not one, in one sentence for the person who typed it."""
+    """Why a rule is not one, in one sentence for the person who typed it.
+
+    `gist` says it without any value of the rule, for those who only hear of it.
+    """
+
+    def __init__(self, why: str, gist: str | None = None) -> None:
+        super().__init__(_cut(why, _MAX_TEXT))
+        self.gist = str(self) if gist is None else gist
 
 
 def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
@@ -145,15 +160,17 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     if not isinstance(rule_id, str) or not rule_id:
         raise RuleRefused("rule_id must be text")
     shorthand = {
-        key: value for key, value in item.items() if key not in _FIELDS and key not in _NOTES
+        key: value for key, value in item.items() if key not in COLUMNS and key not in VERDICT
     }
     for key in shorthand:
         if key not in pipeline.context:
-            allowed = sorted(_FIELDS | _NOTES | set(pipeline.context))
-            raise RuleRefused(f"unknown field {key!r}; allowed are {', '.join(allowed)}")
+            allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
+            typed = _cut(repr(key), _MAX_QUOTE)
+            raise RuleRefused(f"unknown field {typed}; allowed are {', '.join(allowed)}")
     for key in _NOTES & item.keys():
         if isinstance(item[key], str) and len(item[key]) > _MAX_TEXT:
             raise RuleRefused(f"{key} is longer than {_MAX_TEXT} characters")
+    _check_length(item)
     action = _action(item.get("action"))
     rule = Rule(
         rule_id=rule_id,
@@ -164,7 +181,7 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         enabled=_flag("enabled", item.get("enabled", True)),
         mode=_mode(item.get("mode")),
         delay_seconds=_delay(item.get("delay_seconds"), pipeline),
-        queue=_one_of("queue", item.get("queue"), pipeline.dedicated),
+        queue=_queue(item.get("queue"), pipeline.dedicated),
         policy=_one_of("policy", item.get("policy"), tuple(pipeline.policies)),
         expires_at=_moment("expires_at", item.get("expires_at")),
         max_matches=_whole("max_matches", item.get("max_matches"), None, low=0),
@@ -203,11 +220,7 @@ class RuleBook:
         shadows: list[str] = []
         for rule_id in self._index.matching(document):
             rule = self.rules[rule_id]
-            if rule.expires_at is not None and rule.expires_at <= now:
-                continue
-            if rule.max_matches is not None and matches.get(rule_id, 0) >= rule.max_matches:
-                continue
-            if diverted and rule.action is Action.DEDICATED_DLQ:
+            if _barred(rule, now, matches, diverted) is not None:
                 continue
             if rule.mode is RuleMode.SHADOW:
                 shadows.append(rule_id)
@@ -227,32 +240,15 @@ class RuleBook:
         spoke = self.first(document, now, matches, diverted=diverted).rule
         trials = [Trial(one.rule_id, f"INVALID: {one.why}") for one in self.refused]
         for rule in self.rules.values():
-            missed = [
-                one for one in compile_pattern(rule.pattern).explain(document) if not one.matched
-            ]
-            trials.append(
-                Trial(
-                    rule.rule_id,
-                    self._outcome(rule, spoke, not missed, now, matches),
-                    tuple(missed),
-                )
+            pattern = compile_pattern(rule.pattern)
+            # A branch of `$or` may be missed by a letter that the pattern matches.
+            met = pattern.matches(document)
+            missed = (
+                () if met else tuple(one for one in pattern.explain(document) if not one.matched)
             )
+            barred = _barred(rule, now, matches, diverted)
+            trials.append(Trial(rule.rule_id, barred or _outcome(rule, spoke, met), missed))
         return trials
-
-    def _outcome(
-        self, rule: Rule, spoke: Rule | None, met: bool, now: float, matches: Mapping[str, int]
-    ) -> str:
-        if not rule.enabled:
-            return "disabled"
-        if rule.expires_at is not None and rule.expires_at <= now:
-            return "expired"
-        if rule.max_matches is not None and matches.get(rule.rule_id, 0) >= rule.max_matches:
-            return "has reached its max_matches"
-        if not met:
-            return "does not match"
-        if rule.mode is RuleMode.SHADOW:
-            return "would match, and only counts (shadow)"
-        return "matches and speaks" if rule is spoke else "matches, but an earlier rule speaks"
 
     def holding(self, now: float) -> tuple[str, ...]:
         """The HOLD rules that keep letters waiting at `now`."""
@@ -265,10 +261,44 @@ class RuleBook:
             and (rule.expires_at is None or rule.expires_at > now)
         )
 
+    def at_limit(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
+        """The rules that do nothing at `now` only because their matches are used up."""
+        return tuple(
+            rule.rule_id
+            for rule in self.rules.values()
+            if rule.enabled
+            and (rule.expires_at is None or rule.expires_at > now)
+            and rule.max_matches is not None
+            and matches.get(rule.rule_id, 0) >= rule.max_matches
+        )
+
     @property
     def limited(self) -> tuple[str, ...]:
         """The rules whose matches are counted against a limit."""
         return tuple(r.rule_id for r in self.rules.values() if r.max_matches is not None)
+
+
+def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
+    """Why a rule is not tried at all."""
+    if not rule.enabled:
+        return "disabled"
+    if rule.expires_at is not None and rule.expires_at <= now:
+        return "expired"
+    if rule.max_matches is not None and matches.get(rule.rule_id, 0) >= rule.max_matches:
+        return "has reached its max_matches"
+    if diverted and rule.action is Action.DEDICATED_DLQ:
+        return "does not apply in a dedicated DLQ"
+    return None
+
+
+def _outcome(rule: Rule, spoke: Rule | None, met: bool) -> str:
+    if not met:
+        return "does not match"
+    if rule is spoke:
+        return "matches and speaks"
+    if spoke is not None and spoke.order < rule.order:
+        return "matches, but an earlier rule speaks"
+    return "would match, and only counts (shadow)"
 
 
 def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBook:
@@ -296,10 +326,25 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     return RuleBook(by_id, tuple(refused), RuleIndex(live))
 
 
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _check_length(item: Mapping[str, Any]) -> None:
+    try:
+        length = sum(
+            len(key) + len(str(value)) for key, value in item.items() if key not in VERDICT
+        )
+    except RecursionError:
+        raise RuleRefused("the rule is nested too deep") from None
+    if length > _MAX_RULE:
+        raise RuleRefused(f"the rule is longer than {_MAX_RULE} characters")
+
+
 def _action(value: object) -> Action:
     text = value.strip().upper() if isinstance(value, str) else ""
     if text not in set(Action):
-        raise RuleRefused(f"action {value!r} is unknown; allowed are {', '.join(Action)}")
+        raise _unknown("action", value, Action)
     return Action(text)
 
 
@@ -308,7 +353,7 @@ def _mode(value: object) -> RuleMode:
         return RuleMode.ENFORCE
     text = value.strip().lower() if isinstance(value, str) else ""
     if text not in set(RuleMode):
-        raise RuleRefused(f"mode {value!r} is unknown; allowed are {', '.join(RuleMode)}")
+        raise _unknown("mode", value, RuleMode)
     return RuleMode(text)
 
 
@@ -331,7 +376,7 @@ def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         compile_pattern(pattern)
     except PatternRefused as error:
-        raise RuleRefused(f"pattern refused: {error}") from error
+        raise RuleRefused(f"pattern refused: {error}", "pattern refused") from error
     return pattern
 
 
@@ -419,9 +464,8 @@ def _delay(value: object, pipeline: Pipeline) -> float | None:
         return None
     delay = _number("delay_seconds", value)
     if not 0 <= delay <= pipeline.max_delay:
-        raise RuleRefused(
-            f"delay_seconds {delay:g} is out of range; allowed are 0 to {pipeline.max_delay:g}"
-        )
+        bounds = f"is out of range; allowed are 0 to {pipeline.max_delay:g}"
+        raise RuleRefused(f"delay_seconds {delay:g} {bounds}", f"delay_seconds {bounds}")
     return delay
 
 
@@ -430,8 +474,18 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str | None:
         return None
     if isinstance(value, str) and value in allowed:
         return value
-    choices = ", ".join(sorted(allowed)) or "none in this pipeline"
-    raise RuleRefused(f"{name} {value!r} is unknown; allowed are {choices}")
+    raise _unknown(name, value, sorted(allowed))
+
+
+def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
+    if value == MAIN_DLQ:
+        raise RuleRefused(f"queue {MAIN_DLQ!r} is where the letter is already")
+    return _one_of("queue", value, allowed)
+
+
+def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
+    choices = f"is unknown; allowed are {', '.join(allowed) or 'none in this pipeline'}"
+    return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
 
 
 def _moment(name: str, value: object) -> float | None:

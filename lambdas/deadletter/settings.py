@@ -88,8 +88,10 @@ class Wiring:
 
     `parking` maps a parking queue's id to its URL and always holds "default";
     `dedicated` maps a dedicated DLQ's id to its URL. `trusted_senders` are the
-    unique ids of the roles whose `Redrive` attribute is believed. A field that a
-    function has no business with is empty in its environment.
+    unique ids of the roles whose `Redrive` attribute is believed. `registrations` is
+    the folder of parameters with one a pipeline, and `audit_days` how long a change of
+    a rule is kept. A field that a function has no business with is empty in its
+    environment.
     """
 
     main_url: str = ""
@@ -104,6 +106,9 @@ class Wiring:
     endpoints_table: str = ""
     router_function: str = ""
     trusted_senders: tuple[str, ...] = ()
+    audit_table: str = ""
+    audit_days: int = 0
+    registrations: str = ""
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -148,9 +153,17 @@ def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
             found[one.name] = _object(variable, text)
         elif one.name == "trusted_senders":
             found[one.name] = _texts(variable, _json(variable, text))
+        elif one.name == "audit_days":
+            found[one.name] = _days(variable, text)
         else:
             found[one.name] = text
     return Wiring(**found)
+
+
+def _days(where: str, text: str) -> int:
+    if not text.isdecimal():
+        raise BadSettings(f"{where} must be a number of days")
+    return int(text)
 
 
 def _json(where: str, text: str) -> Any:

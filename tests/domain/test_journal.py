@@ -168,6 +168,9 @@ def test_the_next_intent_overwrites_the_finished_one(shelf: Shelf, slot: Slot) -
     assert shelf.read() == [Intent("run.0", "run", 2, NOW, plans("b"))]
     slot.close()
     assert shelf.read() == []
+    slot.close()
+    slot.intend(plans("c"), NOW)
+    assert len(shelf.read()) == 1
 
 
 def test_a_kept_intent_stands_and_the_next_one_goes_elsewhere(shelf: Shelf, slot: Slot) -> None:

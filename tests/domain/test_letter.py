@@ -99,6 +99,14 @@ def test_an_event_with_an_unreadable_attribute_is_refused(attribute: Any) -> Non
         from_event(record)
 
 
+@pytest.mark.parametrize("value", ["not base64", "\u00e9", "QUI", 5, None])
+def test_json_with_unreadable_bytes_is_no_letter(value: Any) -> None:
+    whole = to_json(letter(attributes={"a": Attribute("Binary", b"x")}))
+    whole["attributes"]["a"]["binary"] = value
+    with pytest.raises(NotALetter):
+        from_json(whole)
+
+
 @given(json_values)
 def test_no_data_breaks_the_reading_of_a_letter(data: Any) -> None:
     whole = {"id": "m1", "body": "x", "attributes": {}, "system": {}}
@@ -147,6 +155,7 @@ def test_size_is_what_sqs_counts() -> None:
         ("1_0", None),
         ("\uff11", None),  # a full-width digit
         ("\u00b2", None),  # a superscript
+        ("9" * 18, 10**18 - 1),
         ("9" * 19, None),
         (1, None),
         (None, None),

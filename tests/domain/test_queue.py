@@ -12,6 +12,7 @@ from deadletter.envelope import Envelope
 from deadletter.letter import MAX_BYTES
 from deadletter.queue import MAX_BATCH, Depth, batches, waves
 from deadletter.stamp import Stamp
+from tests.domain.samples import letter, taken
 
 KIB = 1024
 _BODIES = {size: "x" * size for size in (0, 1, 100 * KIB, 300 * KIB, 1024 * KIB - 1, 1024 * KIB)}
@@ -72,6 +73,10 @@ def test_there_are_as_many_waves_as_letters_in_the_largest_group(envelopes: list
 @given(grouped)
 def test_elsewhere_everything_goes_out_at_once(envelopes: list[Envelope]) -> None:
     assert list(waves(envelopes, fifo=False)) == ([envelopes] if envelopes else [])
+
+
+def test_a_receipt_handle_never_shows_in_print() -> None:
+    assert "handle of m1" not in repr(taken(letter()))
 
 
 def test_a_queues_depth_is_everything_in_it() -> None:

@@ -73,6 +73,7 @@ def test_a_report_counts_what_was_told() -> None:
         "counts": report.metrics(),
         "shadow_matches": {},
         "refused_rules": {},
+        "limited_rules": [],
     }
 
 
@@ -85,6 +86,16 @@ def test_a_rule_refused_in_every_chunk_counts_once() -> None:
     assert report.metrics()["RuleInvalid"] == 2
     assert report.refused_rules == {"typo": "why", "other": "why"}
     assert report.shadow_matches == {"dry": 6}
+
+
+def test_a_rule_whose_limit_every_chunk_reports_counts_once() -> None:
+    tally = Tally()
+    for _ in range(3):
+        tally.noticed({}, {}, ["spent"])
+    tally.noticed({}, {}, ["another"])
+    report = tally.report("orders", "dlq", "done")
+    assert report.metrics()["RuleLimitReached"] == 2
+    assert report.limited_rules == ("another", "spent")
 
 
 def test_a_report_does_not_change_after_it_was_made() -> None:

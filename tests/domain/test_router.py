@@ -238,6 +238,7 @@ def test_a_limit_on_matches_holds_within_a_batch() -> None:
     answer = decide(books, *(letter(message_id=f"m{n}") for n in range(6)))
     said = [type(one.decision) for one in answer.verdicts]
     assert said == [Park] * 3 + [Redrive] * 3
+    assert answer.limited_rules == ("q",)
 
 
 def test_a_match_that_another_judgement_overrode_is_not_counted() -> None:
@@ -261,6 +262,18 @@ def test_a_bad_rule_and_a_shadow_are_reported_and_change_nothing() -> None:
     assert [one.rule_id for one in answer.refused_rules] == ["bad"]
     assert answer.shadow_matches == {"dry": 2}
     assert all(isinstance(one.decision, Redrive) for one in answer.verdicts)
+
+
+def test_an_explanation_is_the_verdict_with_the_rules_that_led_to_it() -> None:
+    books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
+    for question in (Question(letter()), Question(letter(), home="slow", served=True)):
+        found, trials = router(books).explain(question)
+        assert found == verdict(books, question)
+        [spoke] = [one.rule_id for one in trials if one.outcome == "matches and speaks"]
+        assert spoke == found.decision.rule
+    books.down = "ledger"
+    with pytest.raises(RouterUnavailable):
+        router(books).explain(Question(letter()))
 
 
 def test_an_edited_rule_speaks_at_the_next_question() -> None:
@@ -335,6 +348,7 @@ answers = st.builds(
     st.lists(verdicts, max_size=4).map(tuple),
     st.lists(st.builds(Refused, st.text(), st.text()), max_size=2).map(tuple),
     st.dictionaries(st.text(), st.integers(0), max_size=2),
+    st.lists(st.text(), max_size=2).map(tuple),
 )
 
 
@@ -386,7 +400,7 @@ def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
 
 @given(json_values)
 def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
-    whole = {"verdicts": [GOOD], "refused_rules": [], "shadow_matches": {}}
+    whole = {"verdicts": [GOOD], "refused_rules": [], "shadow_matches": {}, "limited_rules": []}
     for candidate in (
         data,
         {"verdicts": [data]},
@@ -407,5 +421,11 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
     said = answer_event(direct, {"letters": [question_to_json(Question(letter()))]})
     assert answer_from_json(said).verdicts[0].message_id == "m1"
     assert answer_event(direct, {"lanes": ["rule:holds", "rule:gone"]}) == {"open": ["rule:gone"]}
+    explained = answer_event(direct, {"explain": question_to_json(Question(letter()))})
+    assert explained["verdict"] == said["verdicts"][0]
+    assert explained["tried"] == [{"rule": "holds", "outcome": "matches and speaks", "missed": []}]
+    other = answer_event(direct, {"explain": question_to_json(Question(letter("{}")))})
+    assert [sorted(one) for one in other["tried"][0]["missed"]] == [["expected", "found", "path"]]
+    assert json.dumps(other)
     with pytest.raises(NotALetter):
         answer_event(direct, {"letters": [{"id": "m1"}]})

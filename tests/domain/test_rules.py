@@ -127,6 +127,12 @@ def test_a_number_may_be_typed_as_text(number: Any) -> None:
     assert type(rule.priority) is int
 
 
+@pytest.mark.parametrize("seconds", [0, 0.5, 604_800])
+def test_a_delay_may_be_nothing_or_as_long_as_the_pipeline_allows(seconds: float) -> None:
+    rule = read_rule(item(action="DELAYED_REDRIVE", delay_seconds=seconds), PIPELINE)
+    assert rule.delay_seconds == seconds
+
+
 @pytest.mark.parametrize(
     ("typed", "enabled"), [(True, True), (False, False), ("TRUE", True), (" false ", False)]
 )
@@ -232,6 +238,14 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
             {"action": "DEDICATED_DLQ", "queue": "https://sqs/x"},
             "queue 'https://sqs/x' is unknown; allowed are bulk, slow",
         ),
+        (
+            {"action": "DEDICATED_DLQ", "queue": "dlq"},
+            "queue 'dlq' is where the letter is already",
+        ),
+        (
+            {"action": "DEDICATED_DLQ", "queue": "s" * 1_000},
+            f"queue '{'s' * 78}… is unknown; allowed are bulk, slow",
+        ),
         ({"policy": "silver"}, "policy 'silver' is unknown; allowed are gold"),
         ({"expires_at": "tomorrow"}, NO_END),
         ({"expires_at": ""}, NO_END),
@@ -268,6 +282,8 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"pattern": '{"a":' * 600 + "[1]" + "}" * 600}, "pattern is nested too deep"),
         ({"reason": "x" * 1_025}, "reason is longer than 1024 characters"),
         ({"ticket": "x" * 1_025}, "ticket is longer than 1024 characters"),
+        ({"tenantId": "x" * 32_769}, "the rule is longer than 32768 characters"),
+        ({"x" * 100: 1}, f"unknown field '{'x' * 78}…; allowed are {FIELDS}"),
     ],
 )
 def test_a_rule_that_is_none_says_why_in_one_sentence(columns: dict[str, Any], why: str) -> None:
@@ -279,6 +295,10 @@ def test_a_rule_that_is_none_says_why_in_one_sentence(columns: dict[str, Any], w
     rules = book(wrong, item("fine"))
     assert rules.refused == (Refused(str(wrong.get("rule_id", "?")), why),)
     assert spoken(rules.first(document(), NOW, {})) == "fine"
+
+
+def test_the_verdict_written_onto_a_rule_does_not_count_against_it() -> None:
+    read_rule(item(tenantId="x" * 32_000, status_reason="y" * 1_025), PIPELINE)
 
 
 def test_a_pipeline_without_dedicated_queues_and_policies_says_so() -> None:
@@ -346,7 +366,21 @@ def test_a_rule_stops_after_its_last_allowed_match() -> None:
     assert first(limited, r=3) is NO_MATCH
     assert first(limited, r=4) is NO_MATCH
     assert first(item(max_matches=0)) is NO_MATCH
+    assert read_rule(item(max_matches=0), PIPELINE).max_matches == 0
     assert book(limited, item("free")).limited == ("r",)
+
+
+def test_a_rule_is_at_its_limit_only_while_nothing_else_silences_it() -> None:
+    rules = book(
+        item("spent", max_matches=1),
+        item("fresh", max_matches=2),
+        item("free"),
+        item("off", max_matches=1, enabled=False),
+        item("ended", max_matches=1, expires_at=NOW),
+    )
+    used = dict.fromkeys(("spent", "fresh", "free", "off", "ended"), 1)
+    assert rules.at_limit(NOW, used) == ("spent",)
+    assert rules.at_limit(NOW, {}) == ()
 
 
 def test_a_shadow_rule_is_named_and_lets_the_next_one_speak() -> None:
@@ -367,6 +401,83 @@ def test_a_letter_that_was_diverted_is_not_diverted_again() -> None:
     rules = book(item("isolate", action="DEDICATED_DLQ", queue="slow", priority=1), item("next"))
     assert spoken(rules.first(document(), NOW, {})) == "isolate"
     assert spoken(rules.first(document(), NOW, {}, diverted=True)) == "next"
+
+
+def tried(
+    *items: Mapping[str, Any], matches: Mapping[str, int] | None = None, diverted: bool = False
+) -> dict[str, str]:
+    trials = book(*items).explain(document(), NOW, matches or {}, diverted=diverted)
+    return {one.rule_id: one.outcome for one in trials}
+
+
+@given(st.lists(st.sampled_from([*PIPELINE.dedicated]), min_size=1, max_size=6))
+def test_no_chain_of_dedicated_queues_can_be_a_loop_because_there_is_none(
+    chain: list[str],
+) -> None:
+    # A letter is diverted once, out of the DLQ: whatever the rules, it goes no further.
+    rules = book(
+        *(item(str(n), action="DEDICATED_DLQ", queue=queue) for n, queue in enumerate(chain))
+    )
+    assert spoken(rules.first(document(), NOW, {})) == "0"
+    assert rules.first(document(), NOW, {}, diverted=True) is NO_MATCH
+
+
+def test_an_explanation_names_what_came_of_every_rule() -> None:
+    isolate = item("isolate", action="DEDICATED_DLQ", queue="slow", priority=8)
+    items = (
+        item("typo", action="HODL"),
+        item("off", enabled=False, priority=1),
+        item("ended", expires_at=NOW, priority=2),
+        item("spent", max_matches=1, priority=3),
+        item("other", tenantId="b", priority=4),
+        item("dry", mode="shadow", priority=5),
+        item("speaks", priority=6),
+        item("late", priority=7),
+        isolate,
+        item("late-dry", mode="shadow", priority=9),
+    )
+    assert tried(*items, matches={"spent": 1}) == {
+        "typo": f"INVALID: action 'HODL' is unknown; allowed are {ACTIONS}",
+        "off": "disabled",
+        "ended": "expired",
+        "spent": "has reached its max_matches",
+        "other": "does not match",
+        "dry": "would match, and only counts (shadow)",
+        "speaks": "matches and speaks",
+        "late": "matches, but an earlier rule speaks",
+        "isolate": "matches, but an earlier rule speaks",
+        "late-dry": "matches, but an earlier rule speaks",
+    }
+    assert tried(isolate) == {"isolate": "matches and speaks"}
+    assert tried(isolate, diverted=True) == {"isolate": "does not apply in a dedicated DLQ"}
+
+
+def test_an_explanation_says_what_a_pattern_missed_and_nothing_of_one_that_matched() -> None:
+    either = {"$or": [{"body": {"x": [1]}}, {"context": {"tenantId": ["a"]}}]}
+    rules = book(item("met", pattern=either, tenantId=GONE), item("missed", tenantId="b"))
+    met, missed = rules.explain(document(), NOW, {})
+    assert (met.outcome, met.missed) == ("matches and speaks", ())
+    assert [one.path for one in missed.missed] == ["context.tenantId"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.booleans()), max_size=6))
+def test_an_explanation_and_the_verdict_name_the_same_rule(
+    drawn: list[tuple[int, str, bool]],
+) -> None:
+    rules = book(
+        *(
+            item(
+                str(number), priority=priority, tenantId=tenant, mode="shadow" if dry else "enforce"
+            )
+            for number, (priority, tenant, dry) in enumerate(drawn)
+        )
+    )
+    match = rules.first(document(), NOW, {})
+    outcomes = {one.rule_id: one.outcome for one in rules.explain(document(), NOW, {})}
+    speaks = [key for key, said in outcomes.items() if said == "matches and speaks"]
+    shadows = [key for key, said in outcomes.items() if "(shadow)" in said]
+    assert speaks == ([match.rule.rule_id] if match.rule else [])
+    assert shadows == list(match.shadows)
 
 
 def test_only_a_hold_that_is_in_force_keeps_letters_waiting() -> None:

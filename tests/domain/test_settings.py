@@ -94,12 +94,14 @@ def test_the_wiring_is_one_variable_a_field() -> None:
         "MAIN_URL": "https://sqs/orders",
         "PARKING": '{"default": "https://sqs/parking"}',
         "TRUSTED_SENDERS": '["AROA1", "AROA2"]',
+        "AUDIT_DAYS": "400",
         "PATH": "/usr/bin",
     }
     assert wiring_from_environment(environment) == Wiring(
         main_url="https://sqs/orders",
         parking={"default": "https://sqs/parking"},
         trusted_senders=("AROA1", "AROA2"),
+        audit_days=400,
     )
     assert wiring_from_environment({}) == Wiring()
 
@@ -112,6 +114,7 @@ def test_the_wiring_is_one_variable_a_field() -> None:
         ("TRUSTED_SENDERS", "AROA1", "TRUSTED_SENDERS is not JSON"),
         # Read as a list of characters, it would make every sender called A one of ours.
         ("TRUSTED_SENDERS", '"AROA1"', "TRUSTED_SENDERS must be a JSON list of texts"),
+        ("AUDIT_DAYS", "-1", "AUDIT_DAYS must be a number of days"),
         ("TRUSTED_SENDERS", "[null]", "TRUSTED_SENDERS must be a JSON list of texts"),
     ],
 )

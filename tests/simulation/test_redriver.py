@@ -576,3 +576,15 @@ def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: St
     report = stage.run()
     assert report.counts["BrokenInWaitingRoom"] == 1
     assert report.counts["RedriveSuccess"] == 20
+
+
+def test_a_hold_rule_that_becomes_a_typo_lets_nothing_go(stage: Stage) -> None:
+    stage.add_rule("wait", tenantId="a", action="HOLD")
+    stage.put()
+    stage.fail()
+    stage.run()
+    stage.add_rule("wait", tenantId="a", action="HODL")
+    stage.clock.pass_by(60)
+    report = stage.run()
+    assert report.moved == 0
+    assert len(stage.waiting()) == 1

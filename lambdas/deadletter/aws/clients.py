@@ -11,9 +11,11 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_ssm import SSMClient
 
 # A call that hangs holds letters under lock: give up early, try a second time, leave
 # the rest to the next run.
@@ -37,6 +39,15 @@ class Clients:
     functions: LambdaClient
 
 
+@dataclass(frozen=True, slots=True)
+class CheckClients:
+    """What the rule checker talks to, and nobody else."""
+
+    dynamodb: DynamoDBClient
+    ssm: SSMClient
+    events: EventBridgeClient
+
+
 @cache
 def clients() -> Clients:
     """The process's clients, with credentials and region as boto3 finds them."""
@@ -45,4 +56,14 @@ def clients() -> Clients:
         dynamodb=boto3.client("dynamodb", config=_CONFIG),
         s3=boto3.client("s3", config=_CONFIG),
         functions=boto3.client("lambda", config=_PATIENT),
+    )
+
+
+@cache
+def check_clients() -> CheckClients:
+    """The rule checker's clients, as `clients`."""
+    return CheckClients(
+        dynamodb=boto3.client("dynamodb", config=_CONFIG),
+        ssm=boto3.client("ssm", config=_CONFIG),
+        events=boto3.client("events", config=_CONFIG),
     )

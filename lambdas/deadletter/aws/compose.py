@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from deadletter.aws.announcer import EventBridgeAnnouncer
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import Clients
+from deadletter.aws.clients import CheckClients, Clients
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
+from deadletter.aws.registrations import SsmTerms
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.http import Poster
@@ -24,6 +27,7 @@ from deadletter.queue import MAIN_DLQ, Sending
 from deadletter.redriver import Abreast, Redriver
 from deadletter.report import Tally
 from deadletter.router import DirectRouter, Router
+from deadletter.rule_check import RuleChecker
 from deadletter.settings import BadSettings, Pipeline, Webhook, Wiring
 from deadletter.webhook import Dispatcher
 
@@ -72,6 +76,18 @@ def router_for(pipeline: Pipeline, wiring: Wiring, clients: Clients, world: Worl
         trusted_senders=frozenset(wiring.trusted_senders),
         clock=world.clock,
         random=world.random,
+    )
+
+
+def rule_checker_for(wiring: Wiring, clients: CheckClients, world: World) -> RuleChecker:
+    """The app's rule checker."""
+    keep_seconds = wiring.audit_days * 86_400.0
+    return RuleChecker(
+        terms=SsmTerms(clients.ssm, wiring.registrations, world.clock),
+        verdicts=DynamoDBVerdicts(clients.dynamodb, wiring.rules_table),
+        history=DynamoDBHistory(clients.dynamodb, wiring.audit_table, world.clock, keep_seconds),
+        announcer=EventBridgeAnnouncer(clients.events),
+        clock=world.clock,
     )
 
 

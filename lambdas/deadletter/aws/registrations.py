@@ -1,0 +1,54 @@
+"""What each pipeline of the app allows in a rule, from its registration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from deadletter.aws.answers import AWS_ERRORS, code
+from deadletter.rule_check import CheckUnavailable, pipeline_from_terms
+from deadletter.settings import BadSettings, Pipeline
+
+if TYPE_CHECKING:
+    from mypy_boto3_ssm import SSMClient
+
+REMEMBERED = 180.0
+"""Seconds that what was read is used: it changes with a deployment only."""
+
+FRESH = 5.0
+"""Seconds that it counts as what holds now: a flood of bad rules must not exhaust SSM."""
+
+
+class SsmTerms:
+    """The `terms` in the parameters under `folder`, one a pipeline."""
+
+    def __init__(self, client: SSMClient, folder: str, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._folder = folder
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._pipelines: Mapping[str, Pipeline] = {}
+
+    def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
+        now = self._clock()
+        if not 0 <= now - self._read_at < (FRESH if fresh else REMEMBERED):
+            self._pipelines = self._read()
+            self._read_at = now
+        return self._pipelines
+
+    def _read(self) -> Mapping[str, Pipeline]:
+        pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self._folder)
+        try:
+            found = {
+                str(one["Name"]).rpartition("/")[2]: json.loads(one["Value"])
+                for page in pages
+                for one in page["Parameters"]
+            }
+            return {
+                name: pipeline_from_terms(name, data.get("terms")) for name, data in found.items()
+            }
+        except AWS_ERRORS as error:
+            raise CheckUnavailable(f"the registrations: {code(error)}") from error
+        except (ValueError, AttributeError, BadSettings) as error:
+            raise CheckUnavailable(f"the registrations: {error}") from error
