@@ -8,9 +8,10 @@ left behind.
 MiniStack is corrected where it would show a wrong picture of this app: alarms
 look at their own dimensions and at missing data, metrics embedded in log lines
 become metrics, an invocation counts in AWS/Lambda however it came about, a batch
-to SQS needs the permission that IAM knows, a message names its sender, and an
-invocation of more than 6 MB is refused. This reaches into MiniStack's private
-names, so read this file again before pinning another version of it.
+to SQS and a folder of parameters need the permission that IAM knows, a message
+names its sender, and an invocation of more than 6 MB is refused. This reaches into
+MiniStack's private names, so read this file again before pinning another version
+of it.
 """
 
 import asyncio
@@ -105,6 +106,22 @@ def permit_batches_as_iam_does() -> None:
     iam_actions.extract_iam_action = rename
 
 
+def permit_a_folder_of_parameters() -> None:
+    """Ask ssm:GetParametersByPath for its folder, as IAM does, and not for everything."""
+    resource_of = iam_actions.extract_resource_arn
+
+    def of_the_folder(
+        service: str, method: str, path: str, headers: Any, body: bytes, *rest: Any
+    ) -> str:
+        folder = json.loads(body or b"{}").get("Path") if service == "ssm" else None
+        if not isinstance(folder, str):
+            return str(resource_of(service, method, path, headers, body, *rest))
+        _query, region, account = rest
+        return f"arn:aws:ssm:{region}:{account}:parameter{folder}"
+
+    iam_actions.extract_resource_arn = of_the_folder
+
+
 def name_the_sender() -> None:
     """Put into SenderId who sent: for a function its role's unique id and the session.
 
@@ -179,6 +196,7 @@ def main(socket: str, *certificate_and_key: str) -> None:
     judge_alarms_by_their_own_metric()
     count_every_invocation()
     permit_batches_as_iam_does()
+    permit_a_folder_of_parameters()
     name_the_sender()
     config = Config()
     config.bind = [f"fd://{socket}"]

@@ -45,8 +45,9 @@ class Look:
 
 
 def look(pipeline: Pipeline, visits: Sequence[Visit], at: float) -> Look:
-    # What comes out of one place goes into another: whoever looks from the end of the
-    # way to its beginning misses a letter that moves on meanwhile, and this does not.
+    """Take a look, *at* being the time by the watch."""
+    # The main queue comes last: a letter that goes back to it meanwhile is then seen
+    # twice rather than never.
     seated = pipeline.seated()
     dlq, main, parked = pipeline.depths()
     return Look(at, dlq, main, parked, seated, visits, pipeline.reports())

@@ -2,12 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deadletter import stamp
-from deadletter.aws.compose import KEEP_SECONDS
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.letter import Letter, from_api, utf8
 from deadletter.webhook import DEFAULT_ENDPOINT
@@ -115,7 +114,12 @@ class Pipeline:
         pages = self._dynamodb.get_paginator("scan").paginate(
             TableName=self._app["letters_table"], FilterExpression="attribute_exists(lane)"
         )
-        return [self._seated(item) for page in pages for item in page["Items"]]
+        items = [item for page in pages for item in page["Items"]]
+        if not items:
+            return []
+        listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix="waiting/")
+        objects = {one["Key"] for one in listed.get("Contents", [])}
+        return [_seated(item, objects) for item in items]
 
     def parked(self) -> list[Parked]:
         """Read the whole parking lot and delete nothing of it."""
@@ -157,18 +161,11 @@ class Pipeline:
         visible, in_flight, delayed = (int(answer["Attributes"][name]) for name in names)
         return visible, in_flight, delayed
 
-    def _seated(self, item: Mapping[str, Any]) -> Seated:
-        mark = stamp.parse(item["stamp"]["S"])
-        assert mark is not None
-        if "object" in item:
-            self._s3.head_object(Bucket=self._app["letters_bucket"], Key=item["object"]["S"])
-        return Seated(mark.origin, in_bucket="object" in item)
-
-    def _with_reasons(self, letters: Iterable[Letter]) -> list[Parked]:
+    def _with_reasons(self, letters: Sequence[Letter]) -> list[Parked]:
         """Read why each letter was parked: off the letter, else out of the ledger."""
-        letters = list(letters)
+        # It is only read, so nothing is kept.
         ledger = DynamoDBLedger(
-            self._dynamodb, self._app["letters_table"], self._name, time.time, KEEP_SECONDS
+            self._dynamodb, self._app["letters_table"], self._name, time.time, keep_seconds=0
         )
         rows = ledger.rows([one.message_id for one in letters if stamp.NAME not in one.attributes])
         parked = []
@@ -180,6 +177,12 @@ class Pipeline:
             reason = (mark and mark.reason) or "unknown"
             parked.append(Parked(digest(utf8(letter.body)), reason, attributes))
         return parked
+
+
+def _seated(item: Mapping[str, Any], objects: Collection[str]) -> Seated:
+    mark = stamp.parse(item["stamp"]["S"])
+    assert mark is not None
+    return Seated(mark.origin, in_bucket="object" in item and item["object"]["S"] in objects)
 
 
 def _entry(place: int, event: Event) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from typing import Self
 
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, TENANTS, digest
 
+# How long its end may take.
+POLL_SECONDS = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -50,7 +53,7 @@ class Receiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="receiver", daemon=True
+            target=self._server.serve_forever, args=(POLL_SECONDS,), name="receiver", daemon=True
         )
 
     def __enter__(self) -> Self:

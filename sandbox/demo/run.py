@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,7 +53,9 @@ def main(folder: Path, report: Path) -> int:
     Logs and outputs go to *folder*, the figures to *report*. Nothing of it is left
     running, whatever ends it.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A demo that is broken off leaves no figures, least of all yesterday's.
+    report.unlink(missing_ok=True)
     try:
         return _demo(folder, report)
     except KeyboardInterrupt:
@@ -74,13 +75,13 @@ def _demo(folder: Path, report: Path) -> int:
             pipeline = _deployed(sandbox, display)
             found, last = _play(pipeline, receiver, events, display)
         outcome = reconcile(events, found)
-        seconds = clock()
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(json.dumps(figures(outcome, last, clock()), indent=2) + "\n")
         console.print(account(outcome))
-    for what, ids in outcome.wrong.items():
-        console.print(f"{what}: {', '.join(ids)}")
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(json.dumps(figures(outcome, last, seconds), indent=2) + "\n")
-    return 0 if outcome.passed else 1
+        for what, ids in outcome.wrong.items():
+            console.print(f"{what}: {', '.join(ids)}")
+        console.print(f"The figures are in {report}, the logs in {folder}.", soft_wrap=True)
+        return 0 if outcome.passed else 1
 
 
 def _deployed(sandbox: Sandbox, display: Screen) -> Pipeline:

@@ -48,6 +48,13 @@ def handler(event, context):
         )
 """
 
+READING = """
+import boto3
+def handler(event, context):
+    found = boto3.client("ssm").get_parameters_by_path(Path=event)["Parameters"]
+    return [one["Name"] for one in found]
+"""
+
 PATIENCE_SECONDS = 30
 
 
@@ -208,6 +215,26 @@ def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbo
         with delivered, delivered.makefile() as told:
             sender = told.read()
     assert sender == f"{roles.get_role(RoleName='echo')['Role']['RoleId']}:echo"
+
+
+def test_a_function_reads_the_folder_of_parameters_that_its_role_names(sandbox: Sandbox):
+    functions = make_function(sandbox, "reading", READING)
+    for name in ("/open/one", "/closed/one"):
+        sandbox.client("ssm").put_parameter(Name=name, Value="x", Type="String")
+    read = {
+        "Effect": "Allow",
+        "Action": "ssm:GetParametersByPath",
+        "Resource": f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/open",
+    }
+    sandbox.client("iam").put_role_policy(
+        RoleName="reading",
+        PolicyName="read",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [read]}),
+    )
+    found = functions.invoke(FunctionName="reading", Payload=json.dumps("/open"))
+    assert json.load(found["Payload"]) == ["/open/one"]
+    denied = functions.invoke(FunctionName="reading", Payload=json.dumps("/closed"))
+    assert "AccessDenied" in json.load(denied["Payload"])["errorMessage"]
 
 
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):

@@ -1,0 +1,118 @@
+"""What is shown is what was seen, on a terminal and in a log."""
+
+import io
+import json
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from sandbox.demo.events import HEALTHY, RECOVERING, plan
+from sandbox.demo.live import LINE_EVERY, account, figures, screen
+from sandbox.demo.look import Look
+from sandbox.demo.pipeline import Seated
+from sandbox.demo.receiver import Visit
+from sandbox.demo.reconcile import Delivery, Found, reconcile
+from sandbox.demo.run import deliveries
+from sandbox.demo.run import figures as report_figures
+
+EVENTS = plan(seed=1)
+LOOK = Look(
+    at=1.0,
+    dlq=31,
+    main=47,
+    parked=12,
+    seated=[Seated("id", in_bucket=True)] * 3,
+    visits=[Visit(HEALTHY, "a", "id", 1, 200), Visit(RECOVERING, "b", "id", 1, 503)],
+    reports=[{"decisions": {"PARK:MALFORMED": 12, "REDRIVE": 64}}],
+)
+
+
+def console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=80)
+
+
+def printed(where: Console) -> str:
+    assert isinstance(where.file, io.StringIO)
+    return where.file.getvalue()
+
+
+def test_the_figures_show_every_place_every_decision_and_every_answer():
+    where = console(terminal=False)
+    where.print(figures(LOOK))
+    words = printed(where).split()
+    for name, number in (
+        ("queue", "47"),
+        ("DLQ", "31"),
+        ("room", "3"),
+        ("lot", "12"),
+        ("PARK:MALFORMED", "12"),
+        ("REDRIVE", "64"),
+        ("200", "1"),
+        ("503", "1"),
+    ):
+        assert (name, number) in pairwise(words)
+
+
+def test_a_log_gets_plain_lines_and_figures_only_now_and_then():
+    where, now = console(terminal=False), [0.0]
+    with screen(where, lambda: now[0], total=331) as display:
+        display.note("a passing note")
+        display.tell("rule typed")
+        for now[0] in (0.0, LINE_EVERY - 1, LINE_EVERY, LINE_EVERY + 1):
+            display.show(LOOK)
+    lines = printed(where).splitlines()
+    assert lines[0] == "   0.0 s  rule typed"
+    assert len(lines) == 3
+    assert "13 of 331 settled; main queue 47, DLQ 31, waiting room 3, parking lot 12" in lines[1]
+    assert "\x1b" not in printed(where)
+
+
+def test_a_terminal_gets_the_story_the_figures_and_the_progress():
+    where = console(terminal=True)
+    with screen(where, lambda: 7.0, total=331) as display:
+        display.note("[not markup]")
+        display.tell("rule typed")
+        display.show(LOOK)
+    for text in ("rule typed", "PARK:MALFORMED", "13/331"):
+        assert text in printed(where)
+
+
+def test_more_sightings_than_events_do_not_overfill_the_bar():
+    where = console(terminal=False)
+    with screen(where, lambda: 0.0, total=10) as display:
+        display.show(LOOK)
+    assert "10 of 10 settled" in printed(where)
+
+
+def test_the_account_shows_what_is_wrong():
+    where = console(terminal=False)
+    where.print(account(reconcile(EVENTS, Found(waiting=[EVENTS[0].digest]))))
+    rows = [line.strip("│\n ") for line in printed(where).splitlines()]
+    assert [" ".join(row.replace("│", " ").split()) for row in rows if "lost" in row] == [
+        "lost 330"
+    ]
+    assert any("waiting" in row and row.endswith("1") for row in rows)
+
+
+def test_the_report_has_the_figures_that_were_promised():
+    outcome = reconcile(EVENTS, Found(delivered=[Delivery(EVENTS[0].digest)]))
+    figures = report_figures(outcome, LOOK, seconds=80.04)
+    promised = "sent delivered parked_by_reason waiting lost duplicates seconds"
+    assert set(promised.split()) <= figures.keys()
+    assert (figures["sent"], figures["lost"], figures["seconds"]) == (331, 330, 80.0)
+    assert json.loads(json.dumps(figures)) == figures
+
+
+@pytest.mark.parametrize(
+    ("webhook_id", "attempt", "redriven"),
+    [("known", 1, False), ("known", 2, True), ("another", 1, True)],
+    ids=["first life", "re-driven", "re-driven without a stamp"],
+)
+def test_a_delivery_knows_whether_it_was_redriven(webhook_id, attempt, redriven):
+    visits = [Visit(HEALTHY, "a", webhook_id, attempt, 200)]
+    assert deliveries(visits, {"known": EVENTS[0]}) == [Delivery("a", redriven=redriven)]
+
+
+def test_what_an_endpoint_refused_is_no_delivery():
+    assert deliveries([Visit(HEALTHY, "a", "known", 1, 503)], {"known": EVENTS[0]}) == []

@@ -1,0 +1,41 @@
+"""The three endpoints answer as they are told to, and remember who came."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deadletter.http import Poster
+from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, digest
+from sandbox.demo.receiver import Receiver, Visit
+
+HEADERS = {"webhook-id": "first-life", "webhook-attempt": "2"}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as one:
+        yield one
+
+
+def post(receiver: Receiver, tenant: str, body: bytes = b"{}") -> int:
+    return Poster(timeout=5)(receiver.url(tenant), body, HEADERS)
+
+
+def test_each_endpoint_has_its_own_answer(receiver):
+    answers = [post(receiver, tenant) for tenant in (HEALTHY, RECOVERING, REFUSING, "nobody")]
+    assert answers == [200, 503, 422, 404]
+
+
+def test_a_mended_endpoint_takes_events_and_the_refusing_one_goes_on_refusing(receiver):
+    receiver.mend()
+    assert [post(receiver, tenant) for tenant in (RECOVERING, REFUSING)] == [200, 422]
+
+
+def test_every_visit_is_remembered_whatever_the_answer_was(receiver):
+    large = b"x" * 900_000
+    post(receiver, RECOVERING, large)
+    receiver.mend()
+    post(receiver, RECOVERING, large)
+    visits = [Visit(RECOVERING, digest(large), "first-life", 2, status) for status in (503, 200)]
+    assert list(receiver.visits) == visits
+    assert [one.accepted for one in receiver.visits] == [False, True]

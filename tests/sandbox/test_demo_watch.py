@@ -1,0 +1,160 @@
+"""The demo acts at the right moment, and ends neither too early nor never."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
+from sandbox.demo.look import Look
+from sandbox.demo.pipeline import Seated
+from sandbox.demo.receiver import Visit
+from sandbox.demo.script import (
+    OUTAGE_SECONDS,
+    Step,
+    outage_is_over,
+    recovered,
+    refused_again,
+)
+from sandbox.demo.watch import (
+    PATIENCE_SECONDS,
+    RUN_EVERY_SECONDS,
+    RUN_LASTS_SECONDS,
+    watch,
+)
+
+REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
+
+
+class Watched:
+    """Plays looks to a watch, the last of them for ever, and records what it does."""
+
+    def __init__(self, looks: Sequence[Look], steps: Sequence[Step] = ()) -> None:
+        self.runs: list[float] = []
+        self.told: list[str] = []
+        self.seen: list[Look] = []
+        self._looks = list(looks)
+        for one in watch(
+            self._look,
+            steps,
+            start_run=lambda: self.runs.append(self.seen[-1].at),
+            tell=self.told.append,
+        ):
+            assert one is self.seen[-1]
+
+    def _look(self) -> Look:
+        assert len(self.seen) < 1000, "it would never end"
+        self.seen.append(self._looks.pop(0))
+        return self.seen[-1]
+
+
+def busy(at: float, runs_ended: int = 0) -> Look:
+    return Look(at, main=1, reports=[REPORT] * runs_ended)
+
+
+def empty(at: float, runs_ended: int = 0) -> Look:
+    return Look(at, reports=[REPORT] * runs_ended)
+
+
+def visit(tenant: str, *, status: int = 200, attempt: int = 1, digest: str = "a") -> Visit:
+    return Visit(tenant, digest, "id", attempt, status)
+
+
+def test_it_ends_when_two_looks_in_a_row_find_nothing_on_its_way():
+    watched = Watched([busy(0), empty(1), busy(2), empty(2.5), empty(2.9), busy(3)])
+    assert len(watched.seen) == 5
+
+
+@pytest.mark.parametrize(
+    "look",
+    [Look(1, main=1), Look(1, dlq=1), Look(1, seated=[Seated("id", in_bucket=False)])],
+    ids=["main queue", "DLQ", "waiting room"],
+)
+def test_nothing_is_forgotten_anywhere(look):
+    assert len(Watched([look, look, look, empty(2), empty(2)]).seen) == 5
+
+
+def test_what_is_parked_is_not_on_its_way():
+    assert len(Watched([Look(1, parked=9), Look(1, parked=9)]).seen) == 2
+
+
+def test_its_patience_ends():
+    watched = Watched([busy(0), busy(PATIENCE_SECONDS - 1), busy(PATIENCE_SECONDS), busy(1e9)])
+    assert len(watched.seen) == 3
+
+
+def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():
+    first = RUN_EVERY_SECONDS
+    late = first + RUN_LASTS_SECONDS
+    watched = Watched(
+        [
+            busy(0),
+            busy(first),
+            busy(first + RUN_EVERY_SECONDS),  # the first is still under way
+            busy(late - 1),
+            busy(late),  # it never said that it ended
+            busy(late + 1, runs_ended=1),
+            busy(late + RUN_EVERY_SECONDS, runs_ended=1),
+            busy(PATIENCE_SECONDS),
+        ]
+    )
+    assert watched.runs == [first, late, late + RUN_EVERY_SECONDS]
+
+
+def test_it_waits_for_the_report_of_the_run_under_way():
+    first = RUN_EVERY_SECONDS
+    looks = [busy(first), empty(first + 1), empty(first + 2), empty(first + 3, 1), empty(9, 1)]
+    assert len(Watched(looks).seen) == 5
+
+
+def test_no_run_is_started_when_nothing_is_left():
+    assert Watched([empty(0), empty(RUN_EVERY_SECONDS + 1)]).runs == []
+
+
+def test_a_step_is_done_once_and_told_when_its_moment_has_come():
+    done: list[str] = []
+
+    def step(name: str, when: Callable[[Look], bool]) -> Step:
+        return Step(when, lambda: done.append(name), name)
+
+    watched = Watched(
+        [busy(0), busy(1), busy(2), busy(PATIENCE_SECONDS)],
+        [step("never", lambda look: look.at > 1e6), step("at 1", lambda look: look.at >= 1)],
+    )
+    assert done == watched.told == ["at 1"]
+
+
+def test_the_bad_tenant_is_quarantined_once_it_refuses_a_redriven_letter():
+    first = visit(REFUSING, status=422)
+    other = visit(RECOVERING, status=503, attempt=2)
+    assert not refused_again(Look(9, visits=[first, other]))
+    assert refused_again(Look(9, visits=[first, other, visit(REFUSING, status=422, attempt=2)]))
+
+
+@pytest.mark.parametrize(
+    ("at", "seated", "over"),
+    [
+        (OUTAGE_SECONDS, [Seated("id", in_bucket=True)], True),
+        (OUTAGE_SECONDS - 1, [Seated("id", in_bucket=True)], False),
+        (OUTAGE_SECONDS, [Seated("id", in_bucket=False)], False),
+        (OUTAGE_SECONDS, [], False),
+    ],
+)
+def test_the_outage_is_not_over_before_the_snapshot_waits_with_its_body_in_s3(at, seated, over):
+    assert outage_is_over(Look(at, seated=seated)) is over
+
+
+def test_the_hold_ends_when_the_endpoint_that_was_down_takes_an_event():
+    down = [visit(RECOVERING, status=503), visit(HEALTHY)]
+    assert not recovered(Look(9, visits=down))
+    assert recovered(Look(9, visits=[*down, visit(RECOVERING)]))
+
+
+def test_a_look_adds_up_the_decisions_of_all_runs():
+    look = Look(1, reports=[REPORT, REPORT, {"decisions": {}}])
+    assert look.decisions == {"HOLD": 2, "REDRIVE": 4}
+
+
+def test_a_delivery_made_twice_settles_one_event():
+    look = Look(1, parked=2, visits=[visit(HEALTHY), visit(HEALTHY), visit(REFUSING, status=422)])
+    assert look.settled == 3
+    assert look.answers(REFUSING) == {422: 1}
