@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from console.aws import Aws
@@ -23,7 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 class Pipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
-    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs.
+    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
+    `terms` is what the pipeline allows in a rule.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Pipeline:
     dedicated: Mapping[str, str]
     router_function: str = ""
     fifo: bool = False
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
             known[one.name] = data[one.name]
             if not _fits(one.type, data[one.name]):
                 raise _not_understood(path, f"{one.name} should be {one.type}")
-        elif one.default is MISSING:
+        elif one.default is MISSING and one.default_factory is MISSING:
             raise _not_understood(path, f"{one.name} is missing")
     return kind(**known)
 
@@ -134,6 +136,8 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, str)
         case "bool":
             return isinstance(value, bool)
+        case "Mapping[str, Any]":
+            return isinstance(value, dict)
         case _:
             return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
 

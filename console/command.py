@@ -118,7 +118,7 @@ class Session:
             raise Problem("Nobody to ask here, so nothing was done: add --yes.", Exit.USAGE)
         where = f"App {self.app_name} in account {self.aws.account}, {self.aws.region}."
         output.show([line(where), *(line(one) for one in question)], sys.stderr)
-        if ask("Go on? [y/N]").lower() not in ("y", "yes"):
+        if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):
             raise Problem("Nothing was done.", Exit.ATTENTION)
 
 
@@ -127,8 +127,10 @@ def interactive() -> bool:
     return sys.stdin.isatty()
 
 
-def ask(question: str) -> str:
-    """What the person answers, "" if nothing."""
+def ask(question: str) -> str | None:
+    """What the person answers; None if nobody is there."""
+    if not interactive():
+        return None
     sys.stderr.write(f"{printable(question)} ")
     sys.stderr.flush()
     return sys.stdin.readline().strip()
@@ -143,6 +145,9 @@ class _Command(TyperCommand):
         for one in self.get_params(ctx):
             if (record := one.get_help_record(ctx)) is not None:
                 title = "Options of every command" if one.name in shared else "Options"
+                if one.param_type_name == "argument":
+                    # Without the type that Typer writes behind the name.
+                    title, record = "Arguments", (record[0].partition(" ")[0], record[1])
                 sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):

@@ -1,19 +1,14 @@
-"""A pipeline's settings as they are deployed: what its router was told, and nothing else counts.
-
-They stand in the environment of the router's function, so that a rule can be judged here
-exactly as it will be judged there.
-"""
+"""A pipeline's settings as they are deployed, so that a rule is judged here as it is there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NoReturn
 
 from console import app as apps
-from console.aws import Aws, error_code, side_by_side
+from console.aws import Aws, error_code
 from console.problem import Exit, Problem
+from deadletter.rule_check import pipeline_from_terms
 from deadletter.rules import EVERY_PIPELINE
 from deadletter.settings import (
     BadSettings,
@@ -21,27 +16,6 @@ from deadletter.settings import (
     pipeline_from_json,
     wiring_from_environment,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Deployed:
-    """One pipeline: where it is, how it judges, and whose `Redrive` attribute it believes."""
-
-    place: apps.Pipeline
-    settings: Pipeline
-    trusted_senders: frozenset[str]
-
-    @property
-    def name(self) -> str:
-        return self.place.name
-
-
-def read(aws: Aws, pipelines: Sequence[apps.Pipeline]) -> tuple[Deployed, ...]:
-    """The settings of these pipelines; raises Problem if those of one can't be read."""
-    _ = aws.lambda_  # made before there are threads
-    with side_by_side() as start:
-        begun = [start(partial(_read, aws, one)) for one in pipelines]
-        return tuple(one for read in begun if (one := read.result(_raise)) is not None)
 
 
 def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.Pipeline, ...]]:
@@ -52,44 +26,56 @@ def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.Pipeline, ..
     return one.name, (one,)
 
 
-def _raise(problem: Problem) -> NoReturn:
-    raise problem
+def terms(pipeline: apps.Pipeline) -> Pipeline:
+    """What the pipeline allows in a rule, by which the rule checker judges too."""
+    try:
+        return pipeline_from_terms(pipeline.name, pipeline.terms)
+    except BadSettings as error:
+        _refuse(pipeline, error)
 
 
-def _read(aws: Aws, pipeline: apps.Pipeline) -> Deployed:
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How a pipeline's router judges: its settings, and whose `Redrive` attribute it believes."""
+
+    settings: Pipeline
+    trusted_senders: frozenset[str]
+
+
+def judge(aws: Aws, pipeline: apps.Pipeline) -> Judge:
+    """What the router's function was told by its environment; Problem if that can't be seen."""
     from botocore.exceptions import ClientError
 
     function = pipeline.router_function
-    if not function:
-        raise _not_understood(pipeline, "its parameter names no router function")
     try:
         found = aws.lambda_.get_function_configuration(FunctionName=function).get("Environment", {})
     except ClientError as error:
-        if error_code(error) == "AccessDeniedException":
-            raise Problem(
-                f"The settings of {pipeline.name} stand in the environment of {function}, and AWS "
-                "refuses to show it: pass a --profile that has lambda:GetFunctionConfiguration.",
-                Exit.UNREACHABLE,
-            ) from error
-        raise
+        if error_code(error) != "AccessDeniedException":
+            raise
+        raise _hidden(pipeline, "lambda:GetFunctionConfiguration") from error
     environment = found.get("Variables", {})
     if "Error" in found or "PIPELINE" not in environment:
-        raise Problem(
-            f"The settings of {pipeline.name} stand in the environment of {function}, which "
-            "can't be read: pass a --profile that may use its key (kms:Decrypt).",
-            Exit.UNREACHABLE,
-        )
+        raise _hidden(pipeline, "kms:Decrypt, for the function's key")
     try:
         settings = pipeline_from_json(environment["PIPELINE"])
         trusted = wiring_from_environment(environment).trusted_senders
     except BadSettings as error:
-        raise _not_understood(pipeline, str(error)) from error
-    return Deployed(pipeline, settings, frozenset(trusted))
+        _refuse(pipeline, error)
+    return Judge(settings, frozenset(trusted))
 
 
-def _not_understood(pipeline: apps.Pipeline, why: str) -> Problem:
+def _hidden(pipeline: apps.Pipeline, permission: str) -> Problem:
     return Problem(
-        f"The settings of {pipeline.name} are not what this dlq expects ({why}): "
+        f"How {pipeline.name} reads a letter stands in the environment of "
+        f"{pipeline.router_function}, and AWS does not show it: pass a --profile that has "
+        f"{permission}.",
+        Exit.UNREACHABLE,
+    )
+
+
+def _refuse(pipeline: apps.Pipeline, error: BadSettings) -> NoReturn:
+    raise Problem(
+        f"The settings of {pipeline.name} are not what this dlq expects ({error}): "
         "use the dlq of the version that is deployed, or deploy again.",
         Exit.ABSENT,
-    )
+    ) from error

@@ -16,19 +16,17 @@ def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     Numbers are int or float; a set is a sorted list and a binary value base64 text, so
     that even a column nobody should have typed can be shown.
     """
-    from boto3.dynamodb.types import TypeDeserializer
+    from deadletter.aws import table
 
-    read = TypeDeserializer().deserialize
-    return {key: _jsonable(read(value)) for key, value in item.items()}
+    return {key: _jsonable(value) for key, value in table.plain(item).items()}
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
     """JSON-ready data with DynamoDB's type tags; Problem for a number that it can't hold."""
-    from boto3.dynamodb.types import TypeSerializer
+    from deadletter.aws import table
 
-    write = TypeSerializer().serialize
     try:
-        return {key: write(_exact(value)) for key, value in data.items()}
+        return table.stored({key: _exact(value) for key, value in data.items()})
     except ArithmeticError as error:
         raise Problem(
             "DynamoDB holds numbers of up to 38 digits, below 10^126: shorten the number.",
@@ -37,8 +35,6 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    from boto3.dynamodb.types import Binary
-
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
@@ -48,8 +44,8 @@ def _jsonable(value: Any) -> Any:
             return [_jsonable(one) for one in value]
         case set():
             return sorted((_jsonable(one) for one in value), key=str)
-        case Binary():
-            return base64.b64encode(bytes(value)).decode()
+        case bytes():
+            return base64.b64encode(value).decode()
         case _:
             return value
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "status": ("console.status", "What needs attention, and how full each queue is."),
     "redrive": ("console.redrive", "Start a re-drive run now, without waiting for the schedule."),
     "parked": ("console.parked", "Letters that automation gave up and a person has to judge."),
+    "rules": ("console.rules", "Routing rules: which letters to stop, slow down or set apart."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from console import deployed, item, rule_table, rule_text
-from console.app import App
-from console.command import OnePipeline, Session
+from console.app import App, Pipeline
+from console.command import Session, SomePipelines
 from console.output import (
     Answer,
     Block,
@@ -57,41 +57,52 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineRules:
+    """The rules that hold for one pipeline."""
+
+    name: Annotated[str, "name of the pipeline"]
+    rules: Annotated[
+        Sequence[Listed], "its rules and those of `*`: the refused, then in the order of trial"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Rules(Answer):
     """What `dlq rules list` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    rules: Annotated[
-        Sequence[Listed], "its rules and those of `*`: the refused, then in the order of trial"
-    ]
+    pipelines: Annotated[Sequence[PipelineRules], "the pipelines, by name"]
     strays: Annotated[
         Sequence[str], "rules of pipelines that this app does not have, as `pipeline/rule_id`"
     ]
 
 
-def list_(session: Session, pipeline: OnePipeline = None) -> Reply[Rules]:
-    """Which rules there are, in the order they are tried, and what each does now.
+def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Rules]:
+    """The rules in the order they are tried, and what each does.
 
     Each rule is judged as the pipeline's router judges it. INVALID means that it matches
     nothing, and says why. Matches are those that the redriver has counted.
     """
     app = session.app()
-    (chosen,) = deployed.read(session.aws, [app.one(pipeline)])
+    chosen = app.some(pipeline or ())
     stored = rule_table.table(session.aws, app.rules_table).read()
-    book = rule_table.book([one.columns for one in stored], chosen.settings)
-    matches = _matches(session.aws.dynamodb, app.letters_table, chosen.name)
-    rules = listed(stored, chosen.name, book, matches, session.clock())
     found = Rules(
         session.aws.account,
         session.aws.region,
         session.app_name,
         session.now,
-        chosen.name,
-        tuple(rules),
+        tuple(PipelineRules(one.name, tuple(_of(session, app, one, stored))) for one in chosen),
         tuple(f"{one.pipeline}/{one.rule_id}" for one in strays(stored, app)),
     )
     return Reply(found, show)
+
+
+def _of(
+    session: Session, app: App, pipeline: Pipeline, stored: Sequence[Stored]
+) -> Sequence[Listed]:
+    book = rule_table.book([one.columns for one in stored], deployed.terms(pipeline))
+    matches = _matches(session.aws.dynamodb, app.letters_table, pipeline.name)
+    return listed(stored, pipeline.name, book, matches, session.clock())
 
 
 def strays(stored: Sequence[Stored], app: App) -> list[Stored]:
@@ -109,8 +120,8 @@ def listed(
 ) -> list[Listed]:
     """The rules of one pipeline and of `*`: first those it refuses, then in order of trial."""
     whys: dict[str, list[str]] = {}
-    for one in book.refused:
-        whys.setdefault(one.rule_id, []).append(one.why)
+    for each in book.refused:
+        whys.setdefault(each.rule_id, []).append(each.why)
     tried: list[tuple[tuple[int, bool, str], Listed]] = []
     refused: list[Listed] = []
     for one in stored:
@@ -149,10 +160,10 @@ def _valid(stored: Stored, rule: Rule, matches: int, now: float) -> Listed:
 
 def _effect(rule: Rule, matches: int, now: float) -> tuple[str, str | None]:
     """What a rule does now, and why it is INVALID if it is."""
-    if rule.expires_at is not None and rule.expires_at <= now:
-        return "expired", f"expired {duration(now - rule.expires_at)} ago"
     if not rule.enabled:
         return "disabled", None
+    if rule.expires_at is not None and rule.expires_at <= now:
+        return "expired", f"expired {duration(now - rule.expires_at)} ago"
     if rule.max_matches is not None and matches >= rule.max_matches:
         return "used up", None
     return ("shadow" if rule.mode is RuleMode.SHADOW else "enforced"), None
@@ -202,28 +213,34 @@ _STYLES = {"enforced": "good", "refused": "alarm", "expired": "faint", "disabled
 def show(found: Rules) -> Iterator[Block]:
     """The rules as a person reads them: what is broken first."""
     yield line(
-        Styled(f"Rules of {found.pipeline}", "strong"),
-        f" in account {found.account}, {found.region}",
+        Styled(f"Rules of {found.app}", "strong"), f" in account {found.account}, {found.region}"
     )
-    refused = [one for one in found.rules if one.effect == "refused"]
-    if refused or found.strays:
+    if found.strays:
         yield Line()
-        yield line(Styled("INVALID: these match nothing", "alarm"))
-        for one in refused:
-            yield line(Styled(one.rule_id, "strong"), f"{_where(one)}  {one.status_reason}",
-                       indent=2)  # fmt: skip
-            yield from _why(one)
+        yield line(Styled("INVALID: of pipelines that this app does not have", "alarm"))
         for stray in found.strays:
-            yield line(Styled(stray, "strong"), "  this app has no such pipeline", indent=2)
-    tried = [one for one in found.rules if one.effect != "refused"]
-    yield Line()
-    yield line(f"{count(len(tried), 'rule')}, in the order they are tried:" if tried else "No rule.")
-    for one in tried:
+            yield line(Styled(stray, "strong"), indent=2)
+    for pipeline in found.pipelines:
         yield Line()
+        yield from _pipeline(pipeline, found.at)
+
+
+def _pipeline(found: PipelineRules, now: datetime) -> Iterator[Block]:
+    refused = [one for one in found.rules if one.effect == "refused"]
+    tried = [one for one in found.rules if one.effect != "refused"]
+    said = f"{count(len(tried), 'rule')}, in the order they are tried" if tried else "no rule"
+    yield line(Styled(found.name, "strong"), f": {said}")
+    for one in refused:
         yield line(
-            Styled(one.rule_id, "strong"), f"{_where(one)}  {_deed(one)}  ",
-            f"{one.about}  ", *_state(one, found.at),
+            Styled(one.rule_id, "strong"), f"{_where(one)}  ",
+            Styled(f"INVALID: {one.status_reason}", "alarm"), indent=2,
         )  # fmt: skip
+        yield from _why(one)
+    for one in tried:
+        yield line(
+            Styled(one.rule_id, "strong"), f"{_where(one)}  {_deed(one)}  {one.about}", indent=2,
+        )  # fmt: skip
+        yield line(*_state(one, now), indent=4)
         yield from _why(one)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +12,22 @@ from console import item
 from console.aws import Aws, error_code
 from console.problem import Exit, Problem
 from deadletter.readable import Unreadable, read_json
-from deadletter.rules import EVERY_PIPELINE, Refused, Rule, RuleBook, read_rules
+from deadletter.rules import (
+    COLUMNS,
+    EVERY_PIPELINE,
+    VERDICT,
+    Refused,
+    Rule,
+    RuleBook,
+    read_rules,
+)
 from deadletter.settings import Pipeline
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-VERDICT = ("status", "status_reason", "checked_at")
-"""Columns that the validator writes back onto a rule: no part of what the rule says."""
-
 NOTES = ("reason", "ticket", "created_by")
-"""Columns for people: who wants the rule, and why."""
-
-COLUMNS = tuple(one.name for one in fields(Rule))
-"""Every other column that is not the name of a context."""
+"""Columns for people: why there is a rule, and who wants it."""
 
 
 class Changed(Exception):
@@ -109,9 +113,8 @@ def book(rules: Sequence[Mapping[str, Any]], settings: Pipeline) -> RuleBook:
 def spoilt(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Pipeline
 ) -> Iterator[Refused]:
-    """The rules that a pipeline would refuse after a change, and did not refuse before."""
-    known = set(book(before, settings).refused)
-    yield from (one for one in book(after, settings).refused if one not in known)
+    """What a pipeline would refuse with all of `after`, and does not with the `before` alone."""
+    yield from (Counter(book(after, settings).refused) - Counter(book(before, settings).refused))
 
 
 def told(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,15 +122,13 @@ def told(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     The verdict is left out, and a pattern that was typed as text is the object it stands for.
     """
-    order = ("pipeline", "rule_id", "action")
-    last = tuple(one for one in COLUMNS if one not in order) + NOTES
-    context = sorted(one for one in columns if one not in (*order, *last, *VERDICT))
-    said = {one: columns[one] for one in (*order, *context, *last) if one in columns}
+    first = ("pipeline", "rule_id", "action")
+    context = sorted(columns.keys() - COLUMNS - VERDICT)
+    rest = (one.name for one in fields(Rule) if one.name not in first)
+    said = {one: columns[one] for one in (*first, *context, *rest, *NOTES) if one in columns}
     if isinstance(pattern := said.get("pattern"), str):
-        try:
+        with suppress(Unreadable):
             said["pattern"] = read_json(pattern)
-        except Unreadable:
-            pass
     return said
 
 
@@ -142,7 +143,7 @@ def _unchanged(rule: Stored, new: Mapping[str, Any]) -> dict[str, Any]:
     """The condition that a rule still says what it said, its verdict aside."""
     said = {name: value for name, value in rule.raw.items() if name not in VERDICT}
     # A column that was added since counts as a change too, if it is one we know of.
-    names = sorted({*said, *new, *COLUMNS, *NOTES})
+    names = sorted({*said, *new, *COLUMNS})
     halves = [
         f"#c{number} = :c{number}" if name in said else f"attribute_not_exists(#c{number})"
         for number, name in enumerate(names)

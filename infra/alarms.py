@@ -1,4 +1,4 @@
-"""What calls a person: six alarms a pipeline, on plain metrics."""
+"""What calls a person: eight alarms a pipeline, on plain metrics."""
 
 from __future__ import annotations
 
@@ -33,14 +33,23 @@ class Page:
     likely_cause: str
     command: str = "dlq status"
 
-    def text(self, pipeline: str, runbook: str) -> str:
+    def text(self, pipeline: str | None, runbook: str) -> str:
         """The description of the alarm: four lines, with and without Markdown."""
+        about = f" --pipeline {pipeline}" if pipeline else ""
         return (
             f"Symptom: {self.symptom}\n"
             f"Likely cause: {self.likely_cause}\n"
-            f"First command: `{self.command} --pipeline {pipeline}`\n"
+            f"First command: `{self.command}{about}`\n"
             f"Runbook: {runbook}#{self.name.lower()}"
         )
+
+
+RULE_INVALID = Page(
+    "RuleInvalid",
+    "a rule cannot be understood and matches nothing.",
+    "a typing mistake: the item in the rules table says why, in status_reason.",
+    command="dlq rules list",
+)
 
 
 class Alarms(Construct):
@@ -72,6 +81,7 @@ class Alarms(Construct):
         self._on_letters(queues.dlq)
         self._on_parking(queues.parking)
         self._on_functions()
+        self._on_rules()
 
     def _on_letters(self, dlq: Queue) -> None:
         wanted = self._settings.alarms
@@ -156,6 +166,22 @@ class Alarms(Construct):
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
+    def _on_rules(self) -> None:
+        self._alarm(
+            RULE_INVALID,
+            metric=of_rules(RULE_INVALID.name, self._settings.name),
+            threshold=1,
+            periods=1,
+        )
+        limit = Page(
+            "RuleLimitReached",
+            "a rule has matched as many letters as its max_matches allows; it does nothing now.",
+            "the rule matches more than was meant, or the trouble it was written for is larger:"
+            " raise max_matches, or disable the rule.",
+            command="dlq rules list",
+        )
+        self._alarm(limit, metric=of_rules(limit.name, self._settings.name), threshold=1, periods=1)
+
     def _alarm(
         self,
         page: Page,
@@ -191,6 +217,17 @@ class Alarms(Construct):
             statistic="Sum",
             period=cdk.Duration.seconds(period),
         )
+
+
+def of_rules(name: str, pipeline: str) -> cloudwatch.Metric:
+    """What redriver and rule checker count of a pipeline's rules, by the minute."""
+    return cloudwatch.Metric(
+        namespace="Deadletter",
+        metric_name=name,
+        dimensions_map={"pipeline": pipeline},
+        statistic="Sum",
+        period=cdk.Duration.minutes(1),
+    )
 
 
 def _of_queue(queue: Queue, name: str, period: int) -> cloudwatch.Metric:

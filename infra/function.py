@@ -34,6 +34,7 @@ class Function(Construct):
 
     The role is closed: no grant of the CDK's adds to what `statements` say. `sender`
     is the role's unique id, which SQS shows in the SenderId of what the function sends.
+    Without `settings` the function belongs to the whole app.
     """
 
     function: lambda_.Function
@@ -51,7 +52,7 @@ class Function(Construct):
         description: str,
         timeout: int,
         memory: int,
-        settings: PipelineSettings,
+        settings: PipelineSettings | None,
         app: AppSettings,
         statements: Sequence[iam.PolicyStatement],
     ) -> None:
@@ -79,7 +80,7 @@ class Function(Construct):
             role,
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
             "Serverless::Serverless-LambdaStarPermissions",
-            because="X-Ray's two actions know no resources",
+            because="X-Ray's actions, and listing streams, know no resources",
         )
         self.sender = role.role_id
         self.role = role.without_policy_updates()
@@ -113,9 +114,11 @@ class Function(Construct):
 
     def tell(self, variables: Mapping[str, str]) -> None:
         """Give the function its environment; raises Refused if Lambda would not take it."""
-        everything = {"PIPELINE": environment.pipeline(self._settings), **variables}
-        resolved = cdk.Stack.of(self).resolve(everything)
-        environment.check(self._name, self._settings, resolved)
+        everything = dict(variables)
+        if self._settings:
+            everything["PIPELINE"] = environment.pipeline(self._settings)
+            resolved = cdk.Stack.of(self).resolve(everything)
+            environment.check(self._name, self._settings, resolved)
         for name, value in everything.items():
             self.function.add_environment(name, value)
 

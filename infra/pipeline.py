@@ -11,6 +11,7 @@ from infra.queues import Queues
 from infra.redriver import Redriver
 from infra.registration import AppRegistration, PipelineRegistration
 from infra.router import Router
+from infra.rule_check import RuleCheck
 from infra.settings import AppSettings, PipelineSettings, Webhook
 from infra.storage import Storage
 
@@ -56,6 +57,7 @@ class RedrivePipeline(Construct):
             AppRegistration(
                 self, "AppRegistration", app=app, storage=self.storage, pager=self.pager
             )
+            RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
         self.redriver = Redriver(
             self, "Redriver", settings=settings, app=app, storage=self.storage, queues=self.queues

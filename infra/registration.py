@@ -13,6 +13,11 @@ from infra.settings import AppSettings, Function, PipelineSettings
 from infra.storage import Storage
 
 
+def pipelines_folder(app: AppSettings) -> str:
+    """Where the parameters of the pipelines are."""
+    return f"/{app.app}/pipelines"
+
+
 class AppRegistration(Construct):
     """`/<app>/app`: what the pipelines share, as JSON."""
 
@@ -35,6 +40,7 @@ class AppRegistration(Construct):
                 {
                     "letters_table": storage.letters.table_name,
                     "rules_table": storage.rules.table_name,
+                    "audit_table": storage.audit.table_name,
                     "circuits_table": storage.circuits.table_name,
                     "endpoints_table": storage.endpoints.table_name,
                     "letters_bucket": storage.bucket_name,
@@ -62,8 +68,10 @@ class PipelineRegistration(Construct):
         ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=f"/{app.app}/pipelines/{settings.name}",
+            parameter_name=f"{pipelines_folder(app)}/{settings.name}",
             description=f"Where the pipeline {settings.name} is",
+            # A standard parameter holds 4 KB.
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             string_value=cdk.Stack.of(self).to_json_string(
                 {
                     "main_url": queues.main.url,
@@ -74,6 +82,14 @@ class PipelineRegistration(Construct):
                     "router_function": names.function("route"),
                     "fifo": settings.fifo,
                     "mode": settings.mode,
+                    # What the rule checker judges by: the environment of one function
+                    # could not hold the terms of all pipelines.
+                    "terms": {
+                        "context": list(settings.context),
+                        "dedicated": list(settings.dedicated),
+                        "policies": list(settings.policies),
+                        "max_delay": settings.max_delay,
+                    },
                     **({"consumer_function": theirs.function_arn} if theirs else {}),
                 }
             ),

@@ -483,6 +483,8 @@ class PipelineSettings(Settings):
     def _check_names(self) -> None:
         if self.name == "shared":
             raise refuse("name", self.name, "any other name; the stack of that name is taken")
+        if "dlq" in self.dedicated:
+            raise refuse("dedicated", "dlq", "ids other than dlq, which is the DLQ itself")
         if DEFAULT_PARKING in self.parking:
             raise refuse("parking", self.parking, "ids other than default, which is always there")
         if len(set(self.parking)) < len(self.parking):
@@ -560,6 +562,9 @@ class AppSettings(Settings):
     )
     log_retention_days: Literal[1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653] = Field(
         default=90, description="days that logs are kept"
+    )
+    audit_days: int = Field(
+        default=400, ge=1, le=3650, description="days that each change of a rule is kept"
     )
     runbook: str = Field(
         default="docs/runbook.md", description="address that alarm descriptions name"

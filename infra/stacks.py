@@ -14,12 +14,13 @@ from infra.pager import Pager
 from infra.pipeline import RedrivePipeline
 from infra.queues import Queues
 from infra.registration import AppRegistration
+from infra.rule_check import RuleCheck
 from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings, pascal_case
 from infra.storage import Storage
 
 
 class SharedStack(cdk.Stack):
-    """Tables, bucket, alarm topic, and the parameter that finds them."""
+    """Tables, bucket, alarm topic, the parameter that finds them, and the rule checker."""
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
         super().__init__(
@@ -31,6 +32,7 @@ class SharedStack(cdk.Stack):
         self.storage = Storage(self, "Storage", app=app)
         self.pager = Pager(self, "Pager", app=app)
         AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
+        RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
         cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
         cdk.CfnOutput(self, "CircuitsTableName", value=self.storage.circuits.table_name)

@@ -1,4 +1,4 @@
-"""Where an app's pipelines keep what they know: four tables and a bucket."""
+"""Where an app's pipelines keep what they know: five tables and a bucket."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ LANES = "lanes"
 
 
 class Storage(Construct):
-    """Ledger, waiting room and journal; rules; circuits; webhook endpoints; large bodies."""
+    """Ledger, waiting room and journal; rules and their history; circuits; webhook endpoints;
+    large bodies.
+    """
 
     letters: dynamodb.Table
     rules: dynamodb.Table
+    audit: dynamodb.Table
     circuits: dynamodb.Table
     endpoints: dynamodb.Table
     bucket: s3.Bucket
@@ -41,7 +44,10 @@ class Storage(Construct):
             sort_key=dynamodb.Attribute(name="due", type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self.rules = self._table("Rules", "pipeline", "rule_id")
+        self.rules = self._table(
+            "Rules", "pipeline", "rule_id", stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+        )
+        self.audit = self._table("Audit", "pk", "sk", time_to_live="ttl")
         self.circuits = self._table("Circuits", "pipeline", "circuit_key")
         self.endpoints = self._table("Endpoints", "tenant", "endpoint")
         # By its name, as the queues: so that a role's permission can be read.
@@ -59,7 +65,13 @@ class Storage(Construct):
         return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/waiting/{pipeline}/*"
 
     def _table(
-        self, construct_id: str, partition_key: str, sort_key: str, time_to_live: str | None = None
+        self,
+        construct_id: str,
+        partition_key: str,
+        sort_key: str,
+        *,
+        time_to_live: str | None = None,
+        stream: dynamodb.StreamViewType | None = None,
     ) -> dynamodb.Table:
         managed = dynamodb.TableEncryption.AWS_MANAGED
         return dynamodb.Table(
@@ -68,6 +80,7 @@ class Storage(Construct):
             partition_key=_text(partition_key),
             sort_key=_text(sort_key),
             time_to_live_attribute=time_to_live,
+            stream=stream,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else managed,
             encryption_key=self._key,

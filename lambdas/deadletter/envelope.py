@@ -50,11 +50,14 @@ class Envelope:
         return size_of(self.body, self.attributes)
 
 
-def seal(letter: Letter, stamp: Stamp, queue: QueueTraits, delay: int = 0) -> Envelope:
+def seal(
+    letter: Letter, stamp: Stamp, queue: QueueTraits, delay: int = 0, *, consumed: bool = True
+) -> Envelope:
     """The letter as it goes to `queue`: body and attributes untouched, our stamp added.
 
     Where the stamp finds no room (ten attributes already, or the queue's size limit)
-    the letter goes without it and has to be recorded in the ledger under its new id.
+    the letter goes without it and has to be recorded in the ledger under its new id;
+    if a consumer takes it from there (`consumed`), it is kept back until it is.
     """
     # An older stamp never goes along: from us it would be believed, whoever wrote it.
     theirs = {name: one for name, one in letter.attributes.items() if name != stamps.NAME}
@@ -64,7 +67,7 @@ def seal(letter: Letter, stamp: Stamp, queue: QueueTraits, delay: int = 0) -> En
     )
     if not marked:
         attributes = theirs
-        delay = max(delay, UNMARKED_DELAY)
+        delay = max(delay, UNMARKED_DELAY) if consumed else delay
     return Envelope(
         copy=letter.message_id,
         body=letter.body,

@@ -207,8 +207,11 @@ class Mover:
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
         for one in orders:
             queue = self._queue_of(one)
-            delay = one.decision.delay if isinstance(one.decision, Redrive) else 0
-            envelope = seal(one.taken.letter, one.verdict.stamp, queue.traits, delay)
+            letter, mark = one.taken.letter, one.verdict.stamp
+            if isinstance(one.decision, Redrive):
+                envelope = seal(letter, mark, queue.traits, one.decision.delay)
+            else:
+                envelope = seal(letter, mark, queue.traits, consumed=False)
             if envelope.size <= queue.traits.max_bytes:
                 progress.envelopes[one.copy] = envelope
             else:

@@ -36,8 +36,9 @@ class CheckUnavailable(Exception):
 class Edit:
     """One change of one rule, as the stream of the rules table tells it.
 
-    `sequence` is its place in the stream, `at` (epoch seconds) about when it happened;
-    `old` and `new` are the item before and after, None where there was or is none.
+    `sequence` is its place in the stream, `at` when it happened (epoch seconds, cut to
+    whole ones, so it says nothing about the order of two edits). `old` and `new` are the
+    item before and after, None where there was or is none.
     """
 
     sequence: str
@@ -86,6 +87,7 @@ class Change:
     pipeline: str
     rule_id: str
     at: str
+    sequence: str
     event_id: str
     old: Mapping[str, Any] | None
     new: Mapping[str, Any] | None
@@ -193,7 +195,15 @@ def check(edit: Edit, pipelines: Mapping[str, Pipeline], now: float) -> Finding:
     change = None
     if old != new:
         moment = _iso(edit.at)
-        change = Change(edit.pipeline, edit.rule_id, moment, edit.event_id, _kept(old), _kept(new))
+        change = Change(
+            edit.pipeline,
+            edit.rule_id,
+            moment,
+            edit.sequence,
+            edit.event_id,
+            _kept(old),
+            _kept(new),
+        )
     if edit.new is None or new is None:
         return Finding(change)
     why, refusal = _judge(edit, new, pipelines, now)
@@ -283,4 +293,4 @@ def _cut(text: str) -> str:
 
 
 def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

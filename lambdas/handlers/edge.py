@@ -21,6 +21,12 @@ def world() -> World:
 
 
 @cache
+def wiring() -> Wiring:
+    """What this function's environment says it talks to, read at its first event."""
+    return wiring_from_environment(os.environ)
+
+
+@cache
 def settings() -> tuple[Pipeline, Wiring]:
     """What this function's environment says, read at its first event."""
-    return pipeline_from_json(os.environ["PIPELINE"]), wiring_from_environment(os.environ)
+    return pipeline_from_json(os.environ["PIPELINE"]), wiring()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import boto3
@@ -16,19 +18,26 @@ import pytest
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
-from console import aws, peek
+from console import aws, item, peek
 from console.main import app
 from deadletter import stamp
+from deadletter.aws.clients import Clients
+from deadletter.aws.compose import World, router_for
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.decision import Hold
 from deadletter.letter import Letter
 from deadletter.queue import MAIN_DLQ, Taken
 from deadletter.report import Report
+from deadletter.router import answer_event
+from deadletter.settings import pipeline_from_json, wiring_from_environment
 from deadletter.stamp import Stamp
 from deadletter.waiting_room import Admission
 
 REGION = "eu-west-1"
+TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
+"""Whose `Redrive` attribute is believed: to moto, everybody has this SenderId."""
+
 ACCOUNT = "123456789012"  # moto's
 
 
@@ -90,6 +99,8 @@ class Cloud:
         parking: Sequence[str] = ("default",),
         dedicated: Sequence[str] = (),
         mode: str = "enforce",
+        context: Sequence[str] = (),
+        policies: Sequence[str] = (),
     ) -> None:
         described = {
             "main_url": self.queue(f"{name}-main"),
@@ -100,6 +111,12 @@ class Cloud:
             "router_function": f"{name}-router",
             "fifo": False,
             "mode": mode,
+            "terms": {
+                "context": list(context),
+                "dedicated": list(dedicated),
+                "policies": list(policies),
+                "max_delay": 7 * 86_400,
+            },
             "from_a_later_version": True,
         }
         self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))
@@ -127,6 +144,32 @@ class Cloud:
         ]
         admitted = [Admission(one, Stamp("first-life"), Hold(lane, 1.0, "test")) for one in taken]
         assert len(room.admit(admitted)) == letters
+
+    def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
+        """A rule as somebody types it into the table."""
+        self.put("rules", item.stored({"pipeline": pipeline, "rule_id": rule_id, **columns}))
+
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """What stands in the rules table, by rule id."""
+        found = map(item.plain, self.dynamodb.scan(TableName="rules")["Items"])
+        return {one["rule_id"]: one for one in found}
+
+    def letter(self, body: str, queue: str = "orders-dlq", **attributes: str) -> str:
+        """A letter in a queue, as its producer sent it; its MessageId."""
+        sent = self.sqs.send_message(
+            QueueUrl=self.urls[queue],
+            MessageBody=body,
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value}
+                for name, value in attributes.items()
+            },
+        )
+        return str(sent["MessageId"])
+
+    def visible(self, queue: str) -> int:
+        name = "ApproximateNumberOfMessages"
+        found = self.sqs.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=[name])
+        return int(found["Attributes"][name])
 
     def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
         """A run of the redriver that ended at `at`, epoch seconds."""
@@ -178,12 +221,13 @@ class Cloud:
                 }
             ],
         )  # fmt: skip
-        self.dynamodb.create_table(
-            TableName="circuits",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[text("pipeline"), text("circuit_key")],
-            KeySchema=key("pipeline", "circuit_key"),
-        )
+        for name, sort in (("circuits", "circuit_key"), ("rules", "rule_id")):
+            self.dynamodb.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[text("pipeline"), text(sort)],
+                KeySchema=key("pipeline", sort),
+            )
 
 
 @pytest.fixture
@@ -213,18 +257,52 @@ def dlq() -> Dlq:
 
 
 class FakeLambda:
-    """The redrive functions, as far as somebody who invokes them can see."""
+    """The functions, as far as somebody who invokes or looks at them can see.
+
+    Each router is the real one; the others answer with `report`.
+    """
 
     def __init__(self, report: Any = None, *, function_error: str | None = None) -> None:
         self.report = report
+        self.environments: dict[str, dict[str, Any]] = {}
+        self.routes = False
         self.function_error = function_error
         self.invoked: list[tuple[str, Any]] = []
         self.raises: BaseException | None = None
+
+    def told(self, pipeline: str, **settings: Any) -> None:
+        """What the stacks write into the environment of a pipeline's router."""
+        self.environments[f"{pipeline}-router"] = {
+            "Variables": {
+                "PIPELINE": json.dumps({"name": pipeline, **settings}),
+                "LETTERS_TABLE": "letters",
+                "RULES_TABLE": "rules",
+                "CIRCUITS_TABLE": "circuits",
+                "TRUSTED_SENDERS": json.dumps([TRUSTED]),
+            }
+        }
+
+    def get_function_configuration(self, **request: Any) -> dict[str, Any]:
+        if self.raises is not None:
+            raise self.raises
+        return {"Environment": self.environments[request["FunctionName"]]}
+
+    def _route(self, request: Mapping[str, Any]) -> Any:
+        variables = self.environments[request["FunctionName"]]["Variables"]
+        router = router_for(
+            pipeline_from_json(variables["PIPELINE"]),
+            wiring_from_environment(variables),
+            Clients(None, boto3.client("dynamodb", REGION), None, None),  # type: ignore[arg-type]
+            World(time.time, time.sleep, str, Random(1)),
+        )
+        return answer_event(router, json.loads(request["Payload"]))
 
     def invoke(self, **request: Any) -> dict[str, Any]:
         self.invoked.append((request["FunctionName"], json.loads(request["Payload"])))
         if self.raises is not None:
             raise self.raises
+        if self.routes and request["FunctionName"].endswith("-router"):
+            return {"Payload": io.BytesIO(json.dumps(self._route(request)).encode())}
         report = self.report if isinstance(self.report, bytes) else json.dumps(self.report).encode()
         error = {"FunctionError": self.function_error} if self.function_error else {}
         return {"StatusCode": 200, "Payload": io.BytesIO(report), **error}

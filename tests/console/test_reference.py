@@ -15,6 +15,7 @@ import typer
 
 from console import main, reference
 from console.problem import Exit
+from tests.domain import cookbook
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,10 +53,11 @@ def _examples() -> list[str]:
     return [line for line in lines if line.startswith("dlq ")]
 
 
-@pytest.mark.parametrize("example", _examples())
+@pytest.mark.parametrize("example", [*_examples(), *cookbook.commands()])
 def test_an_example_is_a_command_line_that_dlq_takes(example: str) -> None:
     command: Any = typer.main.get_command(main.app)
-    arguments = shlex.split(example)[1:]
+    # What a shell would make of it, as far as examples go.
+    arguments = shlex.split(example.partition(" > ")[0], comments=True)[1:]
     context = None
     while True:
         context = command.make_context("dlq", arguments, parent=context)
@@ -106,7 +108,7 @@ def test_help_loads_nothing_that_is_slow(path: str) -> None:
 def test_only_the_command_that_is_asked_for_is_loaded() -> None:
     loaded = loaded_by("redrive", "now", "--help")
     assert "console.redrive" in loaded
-    assert not loaded & {"console.status", "console.parked"}
+    assert not loaded & {"console.status", "console.parked", "console.rules"}
 
 
 def paths(value: Any, prefix: str = "") -> set[str]:
@@ -127,7 +129,8 @@ def test_every_key_of_a_real_answer_is_documented(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
     cloud.park("orders", "POISON")
     cloud.waiting("orders", "due", 1)
-    for path in ("dlq status", "dlq parked list"):
+    cloud.rule("r", action="HOLD", tenantId="a")
+    for path in ("dlq status", "dlq parked list", "dlq rules list"):
         answer = json.loads(dlq(*shlex.split(path)[1:], "--json").stdout)
         documented = {key for key, _, _ in reference.keys(reference.answer_of(COMMANDS[path]))}
         real = {

@@ -101,6 +101,9 @@ def through_every_shape(message: dict[str, Any]) -> Iterator[Letter]:
     yield one
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def messages() -> list[dict[str, Any]]:
     random = Random(20261120)

@@ -215,6 +215,7 @@ def test_fields_of_one_array_element_belong_together(
     assert matches(pattern, ORDER) is expected
 
 
+@pytest.mark.long
 @given(pairs())
 def test_every_pattern_agrees_with_trying_every_choice(
     pair: tuple[dict[str, Any], dict[str, Any]],
@@ -226,6 +227,7 @@ def test_every_pattern_agrees_with_trying_every_choice(
 _PIECES = st.lists(st.sampled_from(["a", "b", "*", "*", r"\*", r"\\"]), max_size=7)
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(_PIECES, st.text("aab*\\", max_size=7))
 def test_a_wildcard_agrees_with_trying_every_choice(pieces: list[str], text: str) -> None:
@@ -237,6 +239,7 @@ def test_a_wildcard_agrees_with_trying_every_choice(pieces: list[str], text: str
     assert matches({"f": [{"wildcard": wildcard}]}, {"f": text}) is slowly_like(wildcard, text)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(pairs())
 def test_text_and_object_are_the_same_pattern(
@@ -376,6 +379,7 @@ def test_explain_says_when_the_fields_are_met_in_different_elements() -> None:
     assert all(one.matched for one in pattern.explain(ORDER)[:-1])
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(pairs())
 def test_explain_agrees_with_matching(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -441,6 +445,7 @@ def test_hostile_patterns_come_to_an_end_on_a_body_of_one_mebibyte(
     assert pattern.matches({"body": "a" * MEBIBYTE}) is expected
 
 
+@pytest.mark.long
 def test_arrays_in_arrays_are_walked_however_deep_they_are() -> None:
     deep: Any = ["here"]
     for _ in range(200_000):
@@ -451,6 +456,7 @@ def test_arrays_in_arrays_are_walked_however_deep_they_are() -> None:
         deep = deep[0] if isinstance(deep[0], list) else None
 
 
+@pytest.mark.long
 def test_the_elements_of_long_arrays_are_each_tried_once() -> None:
     calls: list[str] = []
     both = {"a": [1], "b": [1]}

@@ -19,6 +19,7 @@ def index(*rules: dict[str, Any]) -> RuleIndex[int]:
     return RuleIndex([(number, compile_pattern(one)) for number, one in enumerate(rules)])
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(patterns(), max_size=8), st.lists(pairs(), min_size=1, max_size=4))
 def test_the_index_agrees_with_trying_the_rules_one_by_one(
@@ -38,6 +39,7 @@ _EXACT = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(_EXACT, min_size=20, max_size=60), documents() | _EXACT)
 def test_many_rules_that_share_values_agree_too(

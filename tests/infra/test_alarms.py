@@ -24,6 +24,10 @@ ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
     ),
     "RedriveErrors": ("Lambda Errors", REDRIVE, "Sum", ">= 1", "3 x 60", "notBreaching"),
     "RouterErrors": ("Lambda Errors", ROUTE, "Sum", ">= 1", "3 x 60", "notBreaching"),
+    "RuleInvalid": ("Deadletter RuleInvalid", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
+    "RuleLimitReached": (
+        *("Deadletter RuleLimitReached", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
+    ),
     "RedriveHeartbeat": ("Lambda Invocations", REDRIVE, "Sum", "< 1", "1 x 300", "breaching"),
 }
 
@@ -53,6 +57,33 @@ def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) ->
     } == ALARMS
 
 
+def test_the_app_has_two_alarms_of_its_own(app: Synthesis) -> None:
+    alarms = app["Deadletter-Shared"].of("AWS::CloudWatch::Alarm").values()
+    assert {
+        one["Properties"]["AlarmName"]: (
+            one["Properties"]["MetricName"],
+            one["Properties"]["Dimensions"],
+            one["Properties"]["TreatMissingData"],
+        )
+        for one in alarms
+    } == {
+        "deadletter-RuleCheckFailed": (
+            VISIBLE,
+            [{"Name": "QueueName", "Value": "deadletter-check-rules-failures"}],
+            "ignore",
+        ),
+        # Of rules whose pipeline does not exist, so that no pipeline's alarm can ring.
+        "deadletter-RuleInvalid": (
+            "RuleInvalid",
+            [{"Name": "pipeline", "Value": "*"}],
+            "notBreaching",
+        ),
+    }
+    for one in alarms:
+        look = ("Threshold", "Period", "EvaluationPeriods")
+        assert [one["Properties"][key] for key in look] == [1, 60, 1]
+
+
 def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Synthesis) -> None:
     topic = "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
     for key, one in app.of("AWS::CloudWatch::Alarm"):
@@ -70,7 +101,7 @@ def test_alarms_are_on_plain_metrics_of_one_resource(app: Synthesis) -> None:
 
 def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthesis) -> None:
     shape = re.compile(
-        r"Symptom: .+\.\nLikely cause: .+\.\nFirst command: `(dlq [a-z ]+) --pipeline ([a-z-]+)`\n"
+        r"Symptom: .+\.\nLikely cause: .+\.\nFirst command: `(dlq [a-z ]+)( --pipeline [a-z-]+)?`\n"
         r"Runbook: docs/runbook\.md#(\w+)"
     )
     commands = (ROOT / "docs" / "cli.md").read_text()
@@ -78,7 +109,10 @@ def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthes
         description = one["Properties"]["AlarmDescription"]
         said = shape.fullmatch(description)
         assert said, key
-        name = one["Properties"]["AlarmName"].removeprefix(f"deadletter-{said[2]}-")
+        pipeline = (said[2] or "").removeprefix(" --pipeline ")
+        assert bool(pipeline) is ("Shared" not in key)
+        owner = f"deadletter-{pipeline}-" if pipeline else "deadletter-"
+        name = one["Properties"]["AlarmName"].removeprefix(owner)
         # A state, its alarm and its section of the runbook use one name.
         assert said[3] == name.partition("_")[0].lower()
         assert f"# `{said[1]}`\n" in commands

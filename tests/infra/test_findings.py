@@ -16,6 +16,8 @@ ACKNOWLEDGED = {
         f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
+    ":parameter/deadletter/pipelines/*]",
     "Serverless-LambdaAsyncFailureDestination",
     "Serverless-LambdaDLQ",
     "Serverless-LambdaEventSourceMappingDestination",

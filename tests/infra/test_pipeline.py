@@ -40,10 +40,10 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
 
 
 def test_what_is_not_given_is_made_once(theirs: Stack) -> None:
-    assert len(theirs.of("AWS::DynamoDB::Table")) == 4
+    assert len(theirs.of("AWS::DynamoDB::Table")) == 5
     assert len(theirs.of("AWS::S3::Bucket")) == 1
     assert len(theirs.of("AWS::SNS::Topic")) == 1
-    assert len(theirs.of("AWS::SQS::Queue")) == 6
+    assert len(theirs.of("AWS::SQS::Queue")) == 7
     assert {one["Properties"]["Name"] for one in theirs.of("AWS::SSM::Parameter").values()} == {
         *("/deadletter/app", "/deadletter/pipelines/orders", "/deadletter/pipelines/refunds")
     }
@@ -63,7 +63,11 @@ def test_no_resource_waits_for_itself(theirs: Stack) -> None:
 
 
 def test_the_mapping_waits_for_its_queue_which_it_knows_by_name_only(theirs: Stack) -> None:
-    [mapping] = theirs.of("AWS::Lambda::EventSourceMapping").values()
+    [mapping] = [
+        one
+        for one in theirs.of("AWS::Lambda::EventSourceMapping").values()
+        if filled(one["Properties"]["EventSourceArn"]).endswith("-main")
+    ]
     [main] = [
         key
         for key, one in theirs.of("AWS::SQS::Queue").items()

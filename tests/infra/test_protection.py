@@ -30,9 +30,9 @@ def refuses_plain_http(policy: dict[str, Any], action: str) -> bool:
 def test_there_is_something_to_protect(app: Synthesis) -> None:
     counts = {kind: len(list(app.of(kind))) for kind in HOLDS_DATA}
     assert counts == {
-        "AWS::DynamoDB::Table": 4,
-        # orders 2 + 2 + 2, order-events 2 + 1 + 1, theirs 1, watched 3
-        "AWS::SQS::Queue": 14,
+        "AWS::DynamoDB::Table": 5,
+        # orders 2 + 2 + 2, order-events 2 + 1 + 1, theirs 1, watched 3, the rule checker 1
+        "AWS::SQS::Queue": 15,
         "AWS::S3::Bucket": 1,
     }
 

@@ -145,6 +145,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         " written like 90s, 15m, 4d",
     ),
     (
+        {"dedicated": {"dlq": {}}},
+        'dedicated is {"dlq": {}}; allowed: ids other than dlq, which is the DLQ itself',
+    ),
+    (
         {"redrive": {"every": "10m", "timeout": "5m"}, "dedicated": {"vip": {"every": "5m"}}},
         'dedicated.vip.every is "5m"; allowed: more than redrive.timeout, 5m',
     ),
@@ -283,7 +287,7 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
     (
         {"pipelines": [{"name": "orders"}], "alarm_topic": "x"},
         'App deadletter: alarm_topic is "x", but there is no such key; allowed: alarm_topic_arn,'
-        " app, ephemeral, kms_key_arn, log_retention_days, pipelines, runbook, tags.",
+        " app, audit_days, ephemeral, kms_key_arn, log_retention_days, pipelines, runbook, tags.",
     ),
 ]
 

@@ -80,6 +80,7 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
     assert {key[len("Storage") : -8]: [name for name, _ in one] for key, one in keys.items()} == {
         "Letters": ["pk", "sk"],
         "Rules": ["pipeline", "rule_id"],
+        "Audit": ["pk", "sk"],
         "Circuits": ["pipeline", "circuit_key"],
         "Endpoints": ["tenant", "endpoint"],
     }
@@ -199,7 +200,9 @@ def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthes
 
 def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
     handlers = {one["Properties"]["Handler"] for _, one in app.of("AWS::Lambda::Function")}
-    assert handlers == {f"handlers.{one}.handler" for one in ("redrive", "route", "dispatch")}
+    assert handlers == {
+        f"handlers.{one}.handler" for one in ("redrive", "route", "dispatch", "check_rules")
+    }
     for handler in handlers:
         _, module, name = handler.split(".")
         source = (ROOT / "lambdas" / "handlers" / f"{module}.py").read_text()
@@ -215,7 +218,7 @@ def test_all_functions_share_one_asset(app: Synthesis) -> None:
 def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> None:
     shared = parameter(app, "/deadletter/app")
     assert set(shared) == {
-        *("letters_table", "rules_table", "circuits_table", "endpoints_table"),
+        *("letters_table", "rules_table", "audit_table", "circuits_table", "endpoints_table"),
         *("letters_bucket", "alarm_topic"),
     }
     assert shared["alarm_topic"] == "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
@@ -234,6 +237,12 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
         "router_function": "deadletter-orders-route",
         "fifo": False,
         "mode": "enforce",
+        "terms": {
+            "context": ["tenantId"],
+            "dedicated": ["vip", "slow"],
+            "policies": [],
+            "max_delay": 604_800,
+        },
     }
     theirs = parameter(app, "/deadletter/pipelines/theirs")
     assert theirs["consumer_function"].endswith(":function:their-consumer")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,13 +16,18 @@ import boto3
 import moto.sqs.models as moto_sqs
 import pytest
 from botocore import xform_name
+from botocore.config import Config
 from botocore.model import ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
 from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
+from sandbox.server import ROOT_KEY, Sandbox
 
 REGION = "eu-central-1"
+
+# What one advance may cost where time is real.
+PATIENCE_SECONDS = 2
 
 
 @dataclass
@@ -36,6 +44,28 @@ class Clock:
 
 
 @dataclass(frozen=True)
+class WallClock:
+    """Epoch seconds that pass by themselves; a test that needs many to pass is skipped.
+
+    wait  takes that many whole seconds, at least
+    """
+
+    wait: Callable[[int], None]
+
+    @property
+    def now(self) -> float:
+        return time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: int) -> None:
+        if seconds > PATIENCE_SECONDS:
+            pytest.skip(f"time is real here, and {seconds} s are too many")
+        self.wait(seconds)
+
+
+@dataclass(frozen=True)
 class Aws:
     """The clients of one backend, and the clock that it lives by."""
 
@@ -43,7 +73,7 @@ class Aws:
     sqs: Any
     dynamodb: Any
     s3: Any
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock | WallClock = field(default_factory=Clock)
 
     def queue(self, name: str = "orders", **attributes: str) -> str:
         """A new queue's URL; a name with .fifo makes it FIFO."""
@@ -151,3 +181,45 @@ def moto(request: pytest.FixtureRequest) -> Iterator[Aws]:
 def _client(service: Any) -> Any:
     # Making a client takes longer than most tests. moto hooks into all that exist.
     return boto3.client(service, region_name=REGION)
+
+
+class Emptied:
+    """The session's embedded AWS: one process, one client a service, emptied for each test."""
+
+    def __init__(self, server: Sandbox) -> None:
+        self._server = server
+        trust = server.environment["AWS_CA_BUNDLE"]
+        # Loopback only, so no proxy from the environment.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=trust)),
+        )
+        self.client = cache(self._make_client)
+
+    def _make_client(self, service: Any) -> Any:
+        return boto3.client(
+            service,
+            region_name=REGION,
+            endpoint_url=self._server.endpoint,
+            verify=self._server.environment["AWS_CA_BUNDLE"],
+            aws_access_key_id=ROOT_KEY,
+            aws_secret_access_key=ROOT_KEY,
+            # Where the emulator fails in itself, trying again takes seconds and fails again.
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+
+    def empty(self) -> None:
+        self._opener.open(f"{self._server.endpoint}/_ministack/reset", data=b"").close()
+
+
+@contextmanager
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    emptied: Emptied = request.getfixturevalue("emptied")
+    emptied.empty()
+    sqs = emptied.client("sqs")
+
+    def wait(seconds: int) -> None:
+        url = sqs.create_queue(QueueName="nothing-ever-comes")["QueueUrl"]
+        sqs.receive_message(QueueUrl=url, WaitTimeSeconds=seconds)
+
+    yield Aws("sandbox", sqs, emptied.client("dynamodb"), emptied.client("s3"), WallClock(wait))

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from tests.ports.backends import Aws, memory, moto
+from sandbox.server import ROOT, Sandbox
+from tests.ports.backends import Aws, Emptied, memory, moto, sandbox
 from tests.ports.differences import DIFFERENCES
 
-# A backend is a context manager that yields its clients. The sandbox goes here, as
-# `pytest.param(sandbox, marks=pytest.mark.sandbox, id="sandbox")`.
-BACKENDS: list[Any] = [pytest.param(memory, id="memory"), pytest.param(moto, id="moto")]
+# A backend is a context manager that yields its clients.
+BACKENDS: list[Any] = [
+    pytest.param(memory, id="memory"),
+    pytest.param(moto, id="moto"),
+    pytest.param(sandbox, id="sandbox", marks=pytest.mark.sandbox),
+]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -28,6 +32,13 @@ def mocked() -> Iterator[Any]:
     """Starting moto takes longer than a test; emptying it doesn't."""
     with mock_aws() as mock:
         yield mock
+
+
+@pytest.fixture(scope="session")
+def emptied() -> Iterator[Emptied]:
+    """One embedded AWS for the suite, without the app."""
+    with Sandbox(ROOT / "build" / "ports") as server:
+        yield Emptied(server)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,50 +14,89 @@ class Difference:
     aws: str
     memory: str = ""
     moto: str = ""
+    sandbox: str = ""
 
 
 DIFFERENCES: dict[str, Difference] = {
     "sqs-body": Difference(
-        aws="refuses an empty body and characters outside the XML set",
-        moto="accepts both",
+        aws="refuses an empty body and characters outside the XML set", moto="accepts both"
     ),
-    "sqs-negative-delay": Difference(aws="refuses a DelaySeconds of -1", moto="accepts it"),
+    "sqs-negative-delay": Difference(
+        aws="refuses a DelaySeconds of -1", moto="accepts it", sandbox="accepts it"
+    ),
+    "sqs-long-delay": Difference(aws="refuses a DelaySeconds of 901", sandbox="accepts it"),
     "sqs-deduplication-id-on-standard": Difference(
-        aws="refuses a MessageDeduplicationId on a standard queue", moto="accepts it"
+        aws="refuses a MessageDeduplicationId on a standard queue",
+        moto="accepts it",
+        sandbox="accepts it",
     ),
     "sqs-group-id": Difference(
-        aws="takes up to 128 printable characters as a MessageGroupId", moto="takes anything"
+        aws="takes up to 128 printable characters as a MessageGroupId",
+        moto="takes anything",
+        sandbox="takes anything",
     ),
     "sqs-trace-header": Difference(
-        aws="checks AWSTraceHeader and answers with its MD5", moto="does neither"
+        aws="checks AWSTraceHeader and answers with its MD5",
+        moto="does neither",
+        sandbox="does neither",
     ),
-    "sqs-ten-attributes": Difference(aws="allows ten message attributes", moto="allows any number"),
+    "sqs-trace-header-in-a-batch": Difference(
+        aws="takes an AWSTraceHeader with each entry of a batch",
+        moto="drops it",
+        sandbox="drops it",
+    ),
+    "sqs-ten-attributes": Difference(
+        aws="allows ten message attributes", moto="allows any number", sandbox="allows any number"
+    ),
     "sqs-attribute-value": Difference(
-        aws="refuses an attribute value that is empty, or not of its type", moto="accepts it"
+        aws="refuses an attribute value that is empty, or not of its type",
+        moto="accepts it",
+        sandbox="accepts it",
+    ),
+    "sqs-attribute-type": Difference(
+        aws="knows String, Number and Binary, with suffixes", sandbox="takes any data type"
     ),
     "sqs-attribute-name": Difference(
-        aws="has rules for periods, length and reserved prefixes", moto="knows only the alphabet"
+        aws="has rules for periods, length and reserved prefixes",
+        moto="knows only the alphabet",
+        sandbox="takes any name",
+    ),
+    "sqs-attribute-alphabet": Difference(
+        aws="has an alphabet for attribute names", sandbox="takes any name"
     ),
     "sqs-size-with-attributes": Difference(
-        aws="counts attributes into the size of a message and a batch", moto="counts bodies only"
+        aws="counts attributes into the size of a message and a batch",
+        moto="counts bodies only",
+        sandbox="counts bodies only",
     ),
     "sqs-size-in-bytes": Difference(aws="measures bytes of UTF-8", moto="measures characters"),
     "sqs-entry-too-long": Difference(
         aws="fails the entry that is longer than the queue allows", moto="fails the whole batch"
     ),
     "sqs-unknown-system-attribute": Difference(
-        aws="refuses a receive that asks for an unknown system attribute", moto="ignores the name"
+        aws="refuses a receive that asks for an unknown system attribute",
+        moto="ignores the name",
+        sandbox="ignores the name",
+    ),
+    "sqs-longest-times": Difference(
+        aws="waits for 20 s and hides for 12 h at most", sandbox="has no limit"
     ),
     "sqs-retention": Difference(
         aws="forgets a message when its retention is over; on FIFO the DLQ starts it anew",
         moto="still counts it; on FIFO it runs on from the first send",
     ),
     "sqs-stale-handle": Difference(
-        aws="may ignore a handle from an earlier receive", moto="always honours it"
+        aws="may ignore a handle from an earlier receive",
+        moto="always honours it",
+        sandbox="answers ReceiptHandleIsInvalid",
     ),
     "sqs-handle-expiry": Difference(
         aws="lets handles expire: after 12 h, on FIFO with the visibility timeout",
         moto="honours them for ever",
+        sandbox="honours them until the next receive",
+    ),
+    "sqs-repeated-delete": Difference(
+        aws="lets a deleted message be deleted again", sandbox="answers ReceiptHandleIsInvalid"
     ),
     "sqs-delete-batch": Difference(
         aws="checks the number and the ids of a batch of deletes", moto="checks neither"
@@ -65,17 +104,32 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-twelve-hours": Difference(
         aws="counts 12 h of visibility from the receive", moto="counts them from the send"
     ),
-    "sqs-negative-timeout": Difference(aws="refuses a VisibilityTimeout of -1", moto="accepts it"),
+    "sqs-negative-timeout": Difference(
+        aws="refuses a VisibilityTimeout of -1", moto="accepts it", sandbox="accepts it"
+    ),
     "sqs-visibility-of-deleted": Difference(
         aws="answers InvalidParameterValue for a message that is gone",
         moto="answers ReceiptHandleIsInvalid",
+        sandbox="answers ReceiptHandleIsInvalid",
     ),
     "sqs-dead-letter-source": Difference(
         aws="shows DeadLetterQueueSourceArn", moto="never shows it"
     ),
     "sqs-redrive-policy": Difference(
-        aws="checks the target's existence and type, and 1 to 1000 receives",
+        aws="checks the target's existence, and 1 to 1000 receives",
         moto="checks that both members are there",
+    ),
+    "sqs-redrive-policy-code": Difference(
+        aws="answers InvalidParameterValue for a redrive policy",
+        sandbox="answers InvalidAttributeValue",
+    ),
+    "sqs-redrive-type": Difference(
+        aws="wants a dead-letter queue of its source's type",
+        moto="accepts any",
+        sandbox="accepts any",
+    ),
+    "sqs-sources": Difference(
+        aws="lists the sources of a dead-letter queue", sandbox="does not know the operation"
     ),
     "sqs-sequence-numbers": Difference(
         aws="numbers the messages of a FIFO queue upwards", moto="draws random numbers"
@@ -90,13 +144,27 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-fifo-batch": Difference(
         aws="answers InvalidParameterValue for a batch whose entry has no group",
         moto="answers MissingParameter",
+        sandbox="fails the entry only, with MissingParameter",
     ),
     "sqs-fifo-name": Difference(
-        aws="keeps .fifo to FIFO queues", moto="lets a standard queue end in it"
+        aws="keeps .fifo to FIFO queues",
+        moto="lets a standard queue end in it",
+        sandbox="lets a standard queue end in it",
+    ),
+    "sqs-queue-name": Difference(
+        aws="has an alphabet for queue names, and 80 characters at most", sandbox="takes any name"
     ),
     "sqs-queue-attributes": Difference(
-        aws="has limits for queue attributes, and keeps some to FIFO",
-        moto="accepts any value in SetQueueAttributes",
+        aws="has limits for queue attributes", moto="accepts any value in SetQueueAttributes"
+    ),
+    "sqs-fifo-attributes": Difference(
+        aws="keeps ContentBasedDeduplication to FIFO queues",
+        moto="accepts it",
+        sandbox="accepts it",
+    ),
+    "sqs-queue-attribute-names": Difference(
+        aws="shows the queue attributes that are asked for, and refuses unknown names",
+        sandbox="shows all if none is asked for, and ignores unknown names",
     ),
     "dynamodb-number-spelling": Difference(
         aws="trims zeros and writes exponents out", moto="gives a number back as it came"
@@ -105,8 +173,12 @@ DIFFERENCES: dict[str, Difference] = {
         aws="has 38 digits and a largest number, and compares numbers by value in a set",
         moto="takes any digits, and compares them as text",
     ),
+    "dynamodb-number-key": Difference(
+        aws="finds a key by its number, however it is spelled",
+        sandbox="wants the spelling that it keeps",
+    ),
     "dynamodb-digits": Difference(
-        aws="refuses a sum of more than 38 digits", moto="rounds or keeps it"
+        aws="refuses a sum of more than 38 digits", moto="rounds or keeps it", sandbox="keeps it"
     ),
     "dynamodb-set-members": Difference(
         aws="refuses a set that names a member twice", moto="drops the second"
@@ -114,7 +186,11 @@ DIFFERENCES: dict[str, Difference] = {
     "dynamodb-one-type": Difference(
         aws="wants exactly one type in a value", moto="fails in itself, or takes the first"
     ),
-    "dynamodb-nesting": Difference(aws="nests 32 levels deep", moto="nests without a limit"),
+    "dynamodb-nesting": Difference(
+        aws="nests 32 levels deep, the innermost value being one",
+        memory="does not count the innermost value",
+        moto="nests without a limit",
+    ),
     "dynamodb-item-size": Difference(
         aws="takes items of 400 KB, a KB being 1,024 bytes", moto="takes 405,000 bytes"
     ),
@@ -128,12 +204,38 @@ DIFFERENCES: dict[str, Difference] = {
         aws="refuses a condition that it can't read, and placeholders not given or not used",
         moto="fails in itself, or ignores them",
     ),
+    "dynamodb-condition-words": Difference(
+        aws="refuses quotations and functions that it doesn't know, by case too",
+        moto="fails in itself",
+        sandbox="accepts them",
+    ),
     "dynamodb-operands": Difference(
         aws="checks the operands of comparisons; what is not there equals nothing",
         moto="compares anything; two absent attributes are equal",
+        sandbox="compares anything; two absent attributes are equal",
+    ),
+    "dynamodb-bounds": Difference(
+        aws="refuses the beginning of a number, and reversed bounds", moto="accepts them"
     ),
     "dynamodb-document-path": Difference(
         aws="refuses to set a member of a text", moto="accepts it"
+    ),
+    "dynamodb-path-to-nothing": Difference(
+        aws="refuses to set an element of a text, and to remove below what is not there",
+        sandbox="accepts both",
+    ),
+    "dynamodb-update-syntax": Difference(
+        aws="refuses half an assignment, and a section or a path twice", sandbox="accepts them"
+    ),
+    "dynamodb-update-operands": Difference(
+        aws="adds numbers only, and appends lists only", sandbox="accepts anything"
+    ),
+    "dynamodb-reserved-word": Difference(
+        aws="reserves the word size in updates too", sandbox="takes it for a name"
+    ),
+    "dynamodb-removed-elements": Difference(
+        aws="counts the elements to remove in the list as it was",
+        sandbox="counts them in what is left of it",
     ),
     "dynamodb-updated-old": Difference(
         aws="shows the updated members of a map in UPDATED_OLD", moto="shows the whole map"
@@ -142,31 +244,46 @@ DIFFERENCES: dict[str, Difference] = {
         aws="gives a LastEvaluatedKey with every full page", moto="knows that nothing follows"
     ),
     "dynamodb-key-condition": Difference(
-        aws="refuses <>, OR and reversed bounds in a key condition, and unused values",
+        aws="refuses reversed bounds in a key condition, and unused values", moto="accepts them"
+    ),
+    "dynamodb-key-operators": Difference(
+        aws="refuses <> and OR in a key condition",
         moto="fails in itself, or accepts them",
+        sandbox="accepts them",
     ),
     "dynamodb-query": Difference(
-        aws="refuses an unknown index, a filter on a key and a start key that doesn't fit",
-        moto="has another code for the first and accepts the others",
+        aws="refuses an unknown index, and a start key that doesn't fit",
+        moto="has another code for the first and accepts the second",
+    ),
+    "dynamodb-filter-on-key": Difference(
+        aws="refuses a filter on a key", moto="accepts it", sandbox="accepts it"
     ),
     "dynamodb-batch": Difference(
         aws="writes 25 items a batch, each once",
         moto="takes more, and an item both put and deleted",
     ),
+    "dynamodb-batch-read-size": Difference(
+        aws="reads 16 MB a batch, and names the rest", sandbox="reads everything"
+    ),
     "dynamodb-transaction-update": Difference(
         aws="cancels a transaction whose update doesn't fit its item, with a reason",
         moto="answers ValidationException",
+        sandbox="accepts it",
     ),
     "dynamodb-token": Difference(
         aws="remembers a ClientRequestToken for ten minutes", moto="ignores it"
     ),
     "s3-delete-objects": Difference(
-        aws="deletes at most 1,000 objects at once", moto="deletes any number"
+        aws="deletes at most 1,000 objects at once",
+        moto="deletes any number",
+        sandbox="deletes any number",
     ),
     "s3-quiet-delete": Difference(
         aws="names no deleted objects in a quiet answer", moto="names them"
     ),
     "s3-key-length": Difference(
-        aws="measures a key in bytes, at most 1,024", moto="measures characters"
+        aws="measures a key in bytes, at most 1,024",
+        moto="measures characters",
+        sandbox="takes any length",
     ),
 }

@@ -300,8 +300,8 @@ def _() -> Iterator[None]:
 @bug("the deduplication id is the origin's")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def seal(letter: Any, stamp: Any, queue: Any, delay: int = 0) -> Any:
-            found = original(letter, stamp, queue, delay)
+        def seal(letter: Any, stamp: Any, queue: Any, *rest: Any, **named: Any) -> Any:
+            found = original(letter, stamp, queue, *rest, **named)
             token = envelope.deduplication_id(stamp.origin)
             return replace(found, deduplication_id=token) if queue.fifo else found
 

@@ -129,6 +129,23 @@ def test_a_rule_that_cannot_be_understood_matches_nothing_and_says_so(stage: Sta
     assert "DELETE" in report.refused_rules["typo"]
 
 
+def test_a_rule_that_has_used_up_its_matches_stops_and_rings(stage: Stage) -> None:
+    stage.add_rule("bounded", tenantId="a", action="QUARANTINE", max_matches="1")
+    for _ in range(2):
+        stage.put('{"tenantId": "a"}')
+    stage.fail()
+    report = stage.run()
+    assert report.decisions == {"PARK:QUARANTINED": 1, "REDRIVE": 1}
+    assert report.metrics()["RuleLimitReached"] == 1
+    assert report.limited_rules == ("bounded",)
+    stage.put('{"tenantId": "a"}')
+    stage.fail()
+    # Counted in the ledger too: it holds, and rings, from one run to the next.
+    later = stage.run()
+    assert "PARK:QUARANTINED" not in later.decisions
+    assert later.limited_rules == ("bounded",)
+
+
 def test_a_diverted_letter_goes_to_its_dedicated_queue_and_back_from_there(stage: Stage) -> None:
     stage.add_rule("isolate", tenantId="a", action="DEDICATED_DLQ", queue="slow")
     stage.put()

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
+# Digits of a sequence number, says the API's model.
+_LONGEST_SEQUENCE = 40
+
+
 def edits(records: Sequence[Mapping[str, Any]]) -> list[Edit]:
     """The edits in an event of the stream, in their order."""
     return [_edit(one) for one in records]
@@ -118,8 +122,10 @@ class DynamoDBHistory:
         images = {"old": change.old, "new": change.new}
         item = {
             "pk": f"{change.pipeline}#{change.rule_id}",
-            "sk": f"{change.at}#{change.event_id}",
+            # Numbers of the stream are not all of one length.
+            "sk": f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
             "at": change.at,
+            "event_id": change.event_id,
             "ttl": int(self._clock() + self._keep_seconds),
             **{name: image for name, image in images.items() if image is not None},
         }

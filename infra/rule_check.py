@@ -1,0 +1,219 @@
+"""The rule checker: the app's own answer to whoever types into the rules table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import Aws
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.alarms import AT_LEAST, RULE_INVALID, Page, of_rules
+from infra.encryption import customer_key, use_of_key
+from infra.findings import acknowledge
+from infra.function import Function
+from infra.pager import Pager
+from infra.registration import pipelines_folder
+from infra.settings import LONGEST_RETENTION, AppSettings
+from infra.storage import Storage
+
+# A few edits at a time; each is a handful of calls.
+TIMEOUT = 30
+MEMORY = 256
+BATCH = 10
+
+# Under which rules are counted whose pipeline does not exist.
+NO_PIPELINE = "*"
+
+FAILED = Page(
+    "RuleCheckFailed",
+    "edits of rules were not checked; routing goes on, and judges each rule at every read.",
+    "a missing permission, a throttled table, or registrations that cannot be read: the"
+    " function's log says which.",
+    command="dlq rules list",
+)
+
+
+class RuleCheck(Construct):
+    """The function behind the stream of the rules table, and the queue of what it failed at."""
+
+    function: lambda_.Function
+    role: iam.IRole
+    mapping: lambda_.CfnEventSourceMapping
+    failures: sqs.Queue
+    alarms: Mapping[str, cloudwatch.Alarm]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        storage: Storage,
+        pager: Pager,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._app = app
+        name = f"{app.app}-check-rules"
+        self.failures = self._queue(f"{name}-failures")
+        stream = storage.rules.table_stream_arn
+        one = Function(
+            self,
+            "Check",
+            name=name,
+            handler="handlers.check_rules.handler",
+            description=f"Judges each edit of a rule of {app.app}",
+            timeout=TIMEOUT,
+            memory=MEMORY,
+            settings=None,
+            app=app,
+            statements=[
+                iam.PolicyStatement(
+                    sid="Edits",
+                    actions=[
+                        "dynamodb:DescribeStream",
+                        "dynamodb:GetRecords",
+                        "dynamodb:GetShardIterator",
+                    ],
+                    resources=[str(stream)],
+                ),
+                # Knows no resources.
+                iam.PolicyStatement(
+                    sid="Streams", actions=["dynamodb:ListStreams"], resources=["*"]
+                ),
+                iam.PolicyStatement(
+                    sid="Rules",
+                    actions=["dynamodb:UpdateItem"],
+                    resources=[storage.rules.table_arn],
+                ),
+                iam.PolicyStatement(
+                    sid="Audit",
+                    actions=["dynamodb:PutItem"],
+                    resources=[storage.audit.table_arn],
+                ),
+                iam.PolicyStatement(
+                    sid="Registrations",
+                    actions=["ssm:GetParametersByPath"],
+                    resources=[_parameter(app), f"{_parameter(app)}/*"],
+                ),
+                iam.PolicyStatement(
+                    sid="Events",
+                    actions=["events:PutEvents"],
+                    resources=[
+                        f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
+                    ],
+                ),
+                iam.PolicyStatement(
+                    sid="Failures",
+                    actions=["sqs:SendMessage"],
+                    resources=[self.failures.queue_arn],
+                ),
+                *use_of_key(app, services=("dynamodb", "sqs"), writes=True),
+            ],
+        )
+        one.tell(
+            {
+                "RULES_TABLE": storage.rules.table_name,
+                "AUDIT_TABLE": storage.audit.table_name,
+                "AUDIT_DAYS": str(app.audit_days),
+                "REGISTRATIONS": pipelines_folder(app),
+            }
+        )
+        acknowledge(
+            one,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_parameter(app, shown=True)}/*]",
+            because="one parameter a pipeline, and pipelines come later than the checker",
+        )
+        self.mapping = lambda_.CfnEventSourceMapping(
+            self,
+            "Mapping",
+            function_name=one.function.function_name,
+            event_source_arn=stream,
+            # What is typed between the table and the mapping is judged too.
+            starting_position="TRIM_HORIZON",
+            batch_size=BATCH,
+            bisect_batch_on_function_error=True,
+            maximum_retry_attempts=2,
+            function_response_types=["ReportBatchItemFailures"],
+            destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
+                on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(
+                    destination=self.failures.queue_arn
+                )
+            ),
+        )
+        # Lambda looks at the stream with the role's eyes when the mapping is made.
+        self.mapping.node.add_dependency(one.role)
+        self.function, self.role = one.function, one.role
+        self.alarms = self._alarms(pager)
+
+    def _queue(self, name: str) -> sqs.Queue:
+        key = customer_key(self, self._app)
+        kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        queue = sqs.Queue(
+            self,
+            "Failures",
+            queue_name=name,
+            retention_period=cdk.Duration.seconds(LONGEST_RETENTION),
+            redrive_allow_policy=sqs.RedriveAllowPolicy(
+                redrive_permission=sqs.RedrivePermission.DENY_ALL
+            ),
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
+            enforce_ssl=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
+        )
+        acknowledge(
+            queue,
+            "AwsSolutions::AwsSolutions-SQS3",
+            "Serverless::Serverless-SQSRedrivePolicy",
+            because="no consumer reads here, so nothing can fail here too often",
+        )
+        return queue
+
+    def _alarms(self, pager: Pager) -> Mapping[str, cloudwatch.Alarm]:
+        action = actions.SnsAction(sns.Topic.from_topic_arn(self, "Pager", pager.topic_arn))
+        waiting = cloudwatch.Metric(
+            namespace="AWS/SQS",
+            metric_name="ApproximateNumberOfMessagesVisible",
+            dimensions_map={"QueueName": f"{self._app.app}-check-rules-failures"},
+            statistic="Maximum",
+            period=cdk.Duration.minutes(1),
+        )
+        ignore = cloudwatch.TreatMissingData.IGNORE
+        quiet = cloudwatch.TreatMissingData.NOT_BREACHING
+        made = {}
+        for page, metric, missing in (
+            (FAILED, waiting, ignore),
+            (RULE_INVALID, of_rules(RULE_INVALID.name, NO_PIPELINE), quiet),
+        ):
+            alarm = cloudwatch.Alarm(
+                self,
+                page.name,
+                alarm_name=f"{self._app.app}-{page.name}",
+                alarm_description=page.text(None, self._app.runbook),
+                metric=metric,
+                threshold=1,
+                evaluation_periods=1,
+                comparison_operator=AT_LEAST,
+                treat_missing_data=missing,
+            )
+            alarm.add_alarm_action(action)
+            alarm.add_ok_action(action)
+            made[page.name] = alarm
+        return made
+
+
+def _parameter(app: AppSettings, *, shown: bool = False) -> str:
+    """The ARN of the folder of registrations; `shown` as the scanner writes it."""
+    home = (
+        "arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
+        if shown
+        else f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+    )
+    return f"{home}:parameter{pipelines_folder(app)}"

@@ -1,0 +1,31 @@
+"""The rule checker: judges what people type into the rules table, as they type it."""
+
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from deadletter.aws.clients import check_clients
+from deadletter.aws.compose import rule_checker_for
+from deadletter.aws.rule_edits import edits, response
+from handlers.edge import wiring, world
+
+logger = Logger(service="check-rules")
+checker = cache(lambda: rule_checker_for(wiring(), check_clients(), world()))
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Judge a batch of edits; the one that could not be judged is named, and comes again."""
+    checked = checker().check(edits(event["Records"]))
+    for one in checked.refusals:
+        logger.warning("rule refused", extra={"rule": asdict(one)})
+        for name in one.refused_by:
+            with single_metric("RuleInvalid", MetricUnit.Count, 1, namespace="Deadletter") as found:
+                found.add_dimension("pipeline", name)
+    if checked.failed:
+        logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
+    return response(checked)

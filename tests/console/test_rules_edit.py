@@ -1,0 +1,362 @@
+"""`dlq rules add` and `disable`: what is written, what is refused, and what is asked first."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from console import rule_edit
+from console.problem import Exit
+
+CALLER = "arn:aws:sts::123456789012:user/moto"
+WRITTEN = ("--yes", "--reason", "half a body", "--expires", "never")
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    """A deployed pipeline `orders` with contexts, a dedicated DLQ and a policy."""
+    cloud.deploy(
+        "orders", dedicated=["bulk"], context=["tenantId", "messageType"], policies=["gold"]
+    )
+    functions.told("orders", context={"tenantId": "body.tenantId", "messageType": "body.type"})
+    return cloud
+
+
+def add(dlq: Any, *arguments: str, answers: str = "") -> Any:
+    return dlq("rules", "add", "r", "--tenant", "a", "--action", "hold", *arguments,
+               answers=answers)  # fmt: skip
+
+
+def test_what_is_typed_is_what_stands_in_the_table(orders: Any, dlq: Any) -> None:
+    done = dlq(
+        "rules", "add", "slow", "--action", "delayed_redrive", "--tenant", "acme",
+        "--where", "messageType=a=b", "--pattern", '{"body": {"n": [1.5]}}', "--delay", "2h",
+        "--policy", "gold", "--priority", "7", "--mode", "shadow", "--max-matches", "50",
+        "--ticket", "INC-7", "--json", *WRITTEN,
+    )  # fmt: skip
+    assert done.exit_code == Exit.DONE, done.output
+    assert orders.rules() == {
+        "slow": {
+            "pipeline": "orders",
+            "rule_id": "slow",
+            "action": "DELAYED_REDRIVE",
+            "tenantId": "acme",
+            "messageType": "a=b",
+            "pattern": '{"body": {"n": [1.5]}}',
+            "delay_seconds": 7_200,
+            "policy": "gold",
+            "priority": 7,
+            "mode": "shadow",
+            "max_matches": 50,
+            "reason": "half a body",
+            "ticket": "INC-7",
+            "created_by": CALLER,
+        }
+    }
+    answer = json.loads(done.stdout)
+    assert answer["before"] is None
+    assert answer["rule"]["pattern"] == {"body": {"n": [1.5]}}
+    (rule,) = json.loads(dlq("rules", "list", "--json").stdout)["pipelines"][0]["rules"]
+    assert (rule["status"], rule["effect"]) == ("VALID", "shadow")
+
+
+def test_a_pattern_may_come_from_a_file(orders: Any, dlq: Any, tmp_path: Any) -> None:
+    (tmp_path / "p.json").write_text('{"body": {"type": ["x"]}}')
+    done = dlq("rules", "add", "r", "--action", "HOLD", "--pattern", f"@{tmp_path}/p.json",
+               *WRITTEN)  # fmt: skip
+    assert done.exit_code == Exit.DONE, done.output
+    assert orders.rules()["r"]["pattern"] == '{"body": {"type": ["x"]}}'
+    done = dlq("rules", "add", "q", "--action", "HOLD", "--pattern", "@nope.json", *WRITTEN)
+    assert done.exit_code == Exit.USAGE
+    assert "Can't read nope.json: No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--action", "qurantine"], "action 'QURANTINE' is unknown; allowed are QUARANTINE"),
+        (["--where", "tenant=a"], "unknown field 'tenant'"),
+        (["--queue", "bulk"], "queue goes with DEDICATED_DLQ only"),
+        (["--action", "dedicated_dlq", "--queue", "nope"], "queue 'nope' is unknown"),
+        (["--action", "delayed_redrive"], "DELAYED_REDRIVE needs delay_seconds"),
+        (["--action", "delayed_redrive", "--delay", "8d"], "out of range"),
+        (["--pattern", '{"body": {"x": 1}}'], "neither a list nor an object"),
+        (["--mode", "dry"], "mode 'dry' is unknown"),
+        (["--policy", "silver"], "policy 'silver' is unknown; allowed are gold"),
+    ],
+)
+def test_a_rule_that_would_be_invalid_is_not_written(
+    orders: Any, dlq: Any, arguments: list[str], why: str
+) -> None:
+    done = add(dlq, *WRITTEN, *arguments)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Nothing was written: rule r would be INVALID in orders: " in done.stderr
+    assert why in done.stderr
+    assert orders.rules() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--delay", "soon"], "is no length of time"),
+        (["--where", "messageType"], "--where takes NAME=TEXT"),
+        (["--where", "tenantId=b"], "tenantId is given twice"),
+        (["--where", "priority=1"], "priority is a column of every rule"),
+        (["--expires", "tomorrow"], "is no length of time"),
+        (["--expires", "2026-01-01"], "would have ended at 2026-01-01 already"),
+        (["--reason", " "], "A rule needs a reason"),
+        (["--reason", "x" * 1_001], "at most 1,000 characters"),
+        (["--priority", "9" * 50], "numbers of up to 38 digits"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(
+    orders: Any, dlq: Any, arguments: list[str], why: str
+) -> None:
+    done = add(dlq, *WRITTEN, *arguments)
+    assert done.exit_code == Exit.USAGE, done.output
+    assert why in done.stderr
+    assert orders.rules() == {}
+
+
+def test_a_rule_that_would_spoil_another_one_is_not_written(orders: Any, dlq: Any) -> None:
+    orders.rule("r", "*", tenantId="b", action="HOLD")
+    done = add(dlq, *WRITTEN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "another rule with the same id" in done.stderr
+    assert list(orders.rules()) == ["r"]
+
+
+def test_an_invalid_rule_of_somebody_else_stops_nobody(orders: Any, dlq: Any) -> None:
+    orders.rule("typo", tenantId="b", action="HALT")
+    assert add(dlq, *WRITTEN).exit_code == Exit.DONE
+
+
+# When it ends, and why.
+
+
+@pytest.mark.parametrize(
+    ("typed", "after"), [("24h", timedelta(hours=24)), ("7d", timedelta(days=7))]
+)
+def test_an_end_may_be_a_length_of_time(
+    orders: Any, dlq: Any, typed: str, after: timedelta
+) -> None:
+    assert add(dlq, "--yes", "--reason", "x", "--expires", typed).exit_code == Exit.DONE
+    ends = datetime.fromisoformat(orders.rules()["r"]["expires_at"])
+    assert timedelta(0) <= datetime.now(UTC) + after - ends < timedelta(minutes=1)
+
+
+def test_an_end_may_be_a_time(orders: Any, dlq: Any) -> None:
+    add(dlq, "--yes", "--reason", "x", "--expires", "2099-01-01T03:00:00+02:00")
+    assert orders.rules()["r"]["expires_at"] == "2099-01-01T01:00:00Z"
+
+
+def test_without_anybody_to_ask_end_and_reason_have_to_be_said(orders: Any, dlq: Any) -> None:
+    done = add(dlq, "--yes", "--expires", "24h")
+    assert done.exit_code == Exit.USAGE
+    assert done.stderr == "Error: A rule needs a reason: add --reason.\n"
+    done = add(dlq, "--yes", "--reason", "x")
+    assert done.exit_code == Exit.USAGE
+    assert "--expires 24h, or --expires never" in done.stderr
+    done = add(dlq, "--reason", "x", "--expires", "never")
+    assert done.exit_code == Exit.USAGE
+    assert "add --yes" in done.stderr
+    assert orders.rules() == {}
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_a_person_is_asked_and_a_day_is_suggested(orders: Any, dlq: Any) -> None:
+    done = add(dlq, answers="half a body\n\ny\n")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "[24h]" in done.stderr
+    assert "Why?" in done.stderr
+    rule = orders.rules()["r"]
+    assert rule["reason"] == "half a body"
+    ends = datetime.fromisoformat(rule["expires_at"])
+    assert timedelta(hours=23) < ends - datetime.now(UTC) <= timedelta(hours=24)
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_a_person_may_refuse_the_end_but_not_the_reason(orders: Any, dlq: Any) -> None:
+    assert add(dlq, answers="\nnever\n").exit_code == Exit.USAGE
+    assert orders.rules() == {}
+    assert add(dlq, answers="x\nnever\ny\n").exit_code == Exit.DONE
+    assert "expires_at" not in orders.rules()["r"]
+
+
+# The question.
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_the_question_says_where_and_what_and_how_many_letters(orders: Any, dlq: Any) -> None:
+    for tenant in ("a", "a", "b"):
+        orders.letter(json.dumps({"tenantId": tenant}))
+    done = add(dlq, "--reason", "x", "--expires", "never", "--max-matches", "9", answers="y\n")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "App deadletter in account 123456789012, eu-west-1." in done.stderr
+    assert (
+        'Add rule r of orders: HOLD for letters with tenantId "a", enforced, '
+        "for at most 9 letters, without an end." in done.stderr
+    )
+    assert "Would match 2 of 3 letters from the DLQ of orders." in done.stderr
+    assert orders.visible("orders-dlq") == 3
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_no_is_no(orders: Any, dlq: Any) -> None:
+    done = add(dlq, "--reason", "x", "--expires", "never", answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    assert orders.rules() == {}
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_a_dlq_that_can_not_be_sampled_stops_nobody(orders: Any, dlq: Any) -> None:
+    orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
+    done = add(dlq, "--reason", "x", "--expires", "never", answers="y\n")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Can't sample the DLQ of orders: " in done.stderr
+
+
+def test_with_yes_no_letter_is_looked_at(orders: Any, dlq: Any) -> None:
+    orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
+    assert add(dlq, *WRITTEN).exit_code == Exit.DONE
+
+
+# Rules of all pipelines.
+
+
+def test_a_rule_of_every_pipeline_has_to_be_valid_in_every_one(orders: Any, dlq: Any) -> None:
+    orders.deploy("invoices")
+    done = add(dlq, *WRITTEN, "--pipeline", "*")
+    assert done.exit_code == Exit.ATTENTION
+    assert "would be INVALID in invoices: unknown field 'tenantId'" in done.stderr
+    orders.deploy("invoices", context=["tenantId"])
+    assert add(dlq, *WRITTEN, "--pipeline", "*").exit_code == Exit.DONE
+    assert orders.rules()["r"]["pipeline"] == "*"
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_a_rule_of_every_pipeline_is_tried_on_every_dlq(
+    orders: Any, dlq: Any, functions: Any
+) -> None:
+    orders.deploy("invoices", context=["tenantId"])
+    functions.told("invoices", context={"tenantId": "body.customer"})
+    orders.letter('{"customer": "a"}', "invoices-dlq")
+    done = add(dlq, "--reason", "x", "--expires", "never", "--pipeline", "*", answers="y\n")
+    assert "Would match 0 of 0 letters from the DLQ of orders." in done.stderr
+    assert "Would match 1 of 1 letter from the DLQ of invoices." in done.stderr
+    assert "Rule r of every pipeline added" in done.stdout
+
+
+# A rule that is there already.
+
+
+def test_a_rule_is_not_overwritten_by_accident(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="b", action="QUARANTINE")
+    done = add(dlq, *WRITTEN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "add --replace" in done.stderr
+    assert orders.rules()["r"]["tenantId"] == "b"
+
+
+@pytest.mark.usefixtures("somebody_there")
+def test_replacing_shows_what_changes_and_drops_the_old_verdict(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="b", action="HOLD", status="INVALID", checked_at="then")
+    done = add(dlq, "--replace", "--reason", "x", "--expires", "never", answers="y\n")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Replace rule r of orders" in done.stderr
+    assert "tenantId: b -> a" in done.stderr
+    assert set(orders.rules()["r"]) == {
+        "pipeline", "rule_id", "tenantId", "action", "reason", "created_by",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_rule_that_somebody_else_writes_meanwhile_is_left_as_they_wrote_it(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    if there:
+        orders.rule("r", tenantId="b", action="HOLD")
+
+    def checked(*arguments: Any) -> Any:
+        orders.rule("r", tenantId="b", action="HOLD", max_matches=1)
+        return real(*arguments)
+
+    real = rule_edit._checked
+    monkeypatch.setattr(rule_edit, "_checked", checked)
+    done = add(dlq, *WRITTEN, *(["--replace"] if there else []))
+    assert done.exit_code == Exit.ATTENTION
+    assert "Somebody else has just changed rule r" in done.stderr
+    assert orders.rules()["r"]["tenantId"] == "b"
+
+
+def test_a_verdict_that_is_written_back_meanwhile_is_no_change(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.rule("r", tenantId="b", action="HOLD")
+
+    def checked(*arguments: Any) -> Any:
+        orders.rule("r", tenantId="b", action="HOLD", status="VALID")
+        return real(*arguments)
+
+    real = rule_edit._checked
+    monkeypatch.setattr(rule_edit, "_checked", checked)
+    assert add(dlq, *WRITTEN, "--replace").exit_code == Exit.DONE
+
+
+# Disabling.
+
+
+def test_a_disabled_rule_says_who_why_and_what_it_was_for(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", action="HALT", reason="half a body", max_matches=3)
+    done = dlq("rules", "disable", "r", "--reason", "mended", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Rule r of orders disabled in account 123456789012" in done.stdout
+    rule = orders.rules()["r"]
+    assert rule["enabled"] is False
+    assert rule["reason"] == f"mended (disabled by {CALLER}; before: half a body)"
+    assert (rule["action"], rule["max_matches"]) == ("HALT", 3)
+
+
+def test_a_long_reason_is_cut_rather_than_made_invalid(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", action="HOLD", reason="x" * 1_020)
+    dlq("rules", "disable", "r", "--reason", "mended", "--yes")
+    (rule,) = json.loads(dlq("rules", "list", "--json").stdout)["pipelines"][0]["rules"]
+    assert (rule["status"], rule["effect"]) == ("VALID", "disabled")
+
+
+def test_disabling_needs_a_reason_and_a_yes(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", action="HOLD")
+    assert dlq("rules", "disable", "r", "--yes").exit_code == Exit.USAGE
+    assert dlq("rules", "disable", "r", "--reason", "x").exit_code == Exit.USAGE
+    assert "enabled" not in orders.rules()["r"]
+
+
+def test_a_rule_that_is_not_there_is_looked_for_elsewhere(orders: Any, dlq: Any) -> None:
+    orders.rule("r", "*", tenantId="a", action="HOLD")
+    done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
+    assert done.exit_code == Exit.ABSENT
+    assert "but one of every pipeline: add --pipeline '*'" in done.stderr
+    done = dlq("rules", "disable", "r", "--pipeline", "*", "--reason", "x", "--yes")
+    assert done.exit_code == Exit.DONE
+    assert dlq("rules", "disable", "q", "--reason", "x", "--yes").exit_code == Exit.ABSENT
+
+
+def test_a_rule_that_is_deleted_meanwhile_does_not_come_back(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.rule("r", tenantId="a", action="HOLD")
+
+    def off(*arguments: Any) -> Any:
+        orders.dynamodb.delete_item(
+            TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "r"}}
+        )
+        return real(*arguments)
+
+    real = rule_edit._off
+    monkeypatch.setattr(rule_edit, "_off", off)
+    done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert orders.rules() == {}

@@ -1,0 +1,166 @@
+"""`dlq rules explain`: what the deployed router says about one letter, rule by rule."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from console.problem import Exit
+from tests.console.conftest import TRUSTED
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    """A deployed pipeline `orders` whose router really decides."""
+    cloud.deploy("orders", dedicated=["bulk"], context=["tenantId"])
+    functions.told("orders", context={"tenantId": "body.tenantId"}, dedicated=["bulk"])
+    functions.routes = True
+    return cloud
+
+
+def explained(dlq: Any, *arguments: str, answers: str = "") -> Any:
+    done = dlq("rules", "explain", "--json", *arguments, answers=answers)
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)
+
+
+def test_every_rule_says_why_it_did_or_did_not_match(orders: Any, dlq: Any) -> None:
+    orders.rule("typo", tenantId="a", action="HALT")
+    orders.rule("other", tenantId="b", action="HOLD", priority=1)
+    orders.rule("off", tenantId="a", action="HOLD", priority=2, enabled=False)
+    orders.rule("stop", "*", tenantId="a", action="QUARANTINE")
+    orders.rule("late", tenantId="a", action="HOLD", priority=200)
+    sent = orders.letter('{"tenantId": "a", "secret": 4111}')
+    orders.letter('{"tenantId": "b"}')
+    found = explained(dlq, sent)
+    assert [(one["rule_id"], one["outcome"].split(":")[0]) for one in found["tried"]] == [
+        ("typo", "INVALID"),
+        ("other", "does not match"),
+        ("off", "disabled"),
+        ("stop", "matches and speaks"),
+        ("late", "matches, but an earlier rule speaks"),
+    ]
+    assert found["decision"] == {
+        "action": "PARK",
+        "reason": "QUARANTINED",
+        "because": "rule stop says QUARANTINE",
+        "rule": "stop",
+    }
+    assert orders.visible("orders-dlq") == 2
+    page = dlq("rules", "explain", sent).stdout
+    assert f"Letter {sent} of orders, from dlq, in account 123456789012" in page
+    assert '\n      context.tenantId: expected "b"; found string\n' in page
+    assert "Decision: PARK as QUARANTINED\n  because: rule stop says QUARANTINE" in page
+    assert "4111" not in page
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (None, "Decision: REDRIVE to the main queue after "),
+        ({"action": "HOLD"}, "Decision: HOLD in lane rule:r, at the latest until "),
+        ({"action": "DEDICATED_DLQ", "queue": "bulk"}, "Decision: DIVERT to dedicated DLQ bulk"),
+        ({"action": "DELAYED_REDRIVE", "delay_seconds": 600}, "after 10 min\n"),
+        ({"action": "DELAYED_REDRIVE", "delay_seconds": 9_000}, "Decision: HOLD in lane due"),
+    ],
+)
+def test_each_decision_has_words(orders: Any, dlq: Any, rule: Any, says: str) -> None:
+    if rule:
+        orders.rule("r", tenantId="a", **rule)
+    done = dlq("rules", "explain", "--body", "-", answers='{"tenantId": "a"}')
+    assert done.exit_code == Exit.DONE, done.output
+    assert says in done.stdout
+
+
+def test_a_body_is_shown_only_if_asked_for(orders: Any, dlq: Any) -> None:
+    sent = orders.letter('{"card": "4111"}\x1b[2J', card="4222")
+    for arguments in ([sent], [sent, "--json"]):
+        said = dlq("rules", "explain", *arguments).output
+        assert "4111" not in said
+        assert "4222" not in said
+    page = dlq("rules", "explain", sent, "--show-body").stdout
+    assert "4111" in page
+    assert "card = 4222" in page
+    assert "\x1b" not in page
+    assert explained(dlq, sent, "--show-body")["attributes"] == {"card": "4222"}
+
+
+def test_a_letter_is_found_by_its_origin_too(orders: Any, dlq: Any) -> None:
+    sent = orders.park("orders", "POISON", origin="first", attempt=2)
+    orders.park("orders", "POISON", origin="another")
+    found = explained(dlq, "first", "--source", "parking")
+    assert (found["message_id"], found["attempts"]) == (sent, 2)
+
+
+def test_attempts_are_those_so_far_whatever_comes_next(orders: Any, dlq: Any) -> None:
+    message = {
+        "MessageId": "m1",
+        "Body": '{"tenantId": "a"}',
+        "Attributes": {"SenderId": TRUSTED},
+        "MessageAttributes": {
+            "Redrive": {"DataType": "String", "StringValue": '{"origin": "o", "attempt": 3}'}
+        },
+    }
+    pasted = json.dumps(message)
+    assert explained(dlq, "--body", "-", answers=pasted)["decision"]["action"] != "PARK"
+    assert explained(dlq, "--body", "-", answers=pasted)["attempts"] == 3
+    orders.rule("stop", tenantId="a", action="QUARANTINE")
+    assert explained(dlq, "--body", "-", answers=pasted)["attempts"] == 3
+
+
+def test_a_forged_attribute_is_called_that(orders: Any, dlq: Any) -> None:
+    found = explained(dlq, "--body", "-", "--attribute", "Redrive={}", answers="{}")
+    assert found["forged"] is True
+
+
+def test_a_letter_of_a_dedicated_dlq_is_judged_as_one(
+    orders: Any, dlq: Any, functions: Any
+) -> None:
+    orders.rule("r", tenantId="a", action="DEDICATED_DLQ", queue="bulk")
+    sent = orders.letter('{"tenantId": "a"}', "orders-dlq-bulk")
+    assert explained(dlq, sent, "--source", "bulk")["decision"]["action"] != "DIVERT"
+    assert functions.invoked[-1][1]["explain"]["home"] == "bulk"
+
+
+def test_a_letter_that_is_not_among_the_sampled_is_called_that(orders: Any, dlq: Any) -> None:
+    orders.letter("{}")
+    done = dlq("rules", "explain", "8f14e45f")
+    assert done.exit_code == Exit.ABSENT
+    assert "8f14e45f is not among the 1 letter that dlq of orders showed" in done.stderr
+    assert orders.visible("orders-dlq") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["m1", "--body", "-"]])
+def test_one_letter_has_to_be_named_or_made_up(orders: Any, dlq: Any, arguments: list[str]) -> None:
+    assert dlq("rules", "explain", *arguments).exit_code == Exit.USAGE
+
+
+def test_several_letters_are_too_many(orders: Any, dlq: Any) -> None:
+    pasted = {"Messages": [{"MessageId": "m", "Body": "b"}] * 2}
+    done = dlq("rules", "explain", "--body", "-", answers=json.dumps(pasted))
+    assert done.exit_code == Exit.USAGE
+    assert "One letter at a time: - holds 2." in done.stderr
+
+
+def test_a_router_that_fails_is_quoted_in_short(orders: Any, dlq: Any, functions: Any) -> None:
+    functions.routes = False
+    functions.function_error = "Unhandled"
+    functions.report = {"errorType": "RouterUnavailable", "errorMessage": "x\x1b" * 999}
+    done = dlq("rules", "explain", "--body", "-", answers="{}")
+    assert done.exit_code == Exit.ATTENTION
+    assert "The router function orders-router failed (RouterUnavailable: x" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr) < 1_500
+
+
+@pytest.mark.parametrize("answer", [b"", b"null", b"{}", b'{"verdict": {"decision": {}}}'])
+def test_an_answer_that_explains_nothing_is_called_that(
+    orders: Any, dlq: Any, functions: Any, answer: bytes
+) -> None:
+    functions.routes = False
+    functions.report = answer
+    done = dlq("rules", "explain", "--body", "-", answers="{}")
+    assert done.exit_code == Exit.ATTENTION
+    assert "answered no explanation" in done.stderr

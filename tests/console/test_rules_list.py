@@ -1,0 +1,191 @@
+"""`dlq rules list`: every rule there is, in the order of its trial, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from console.problem import Exit
+
+
+@pytest.fixture
+def orders(cloud: Any) -> Any:
+    """A deployed pipeline `orders` with a context, a dedicated DLQ and a policy."""
+    cloud.deploy("orders", dedicated=["bulk"], context=["tenantId"], policies=["gold"])
+    return cloud
+
+
+def listed(dlq: Any, *arguments: str) -> Any:
+    done = dlq("rules", "list", "--json", *arguments)
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)
+
+
+def rules_of(dlq: Any, pipeline: str = "orders") -> Any:
+    (found,) = listed(dlq, "--pipeline", pipeline)["pipelines"]
+    return found["rules"]
+
+
+def test_rules_are_listed_in_the_order_they_are_tried(orders: Any, dlq: Any) -> None:
+    orders.rule("late", tenantId="a", action="HOLD", priority=200)
+    orders.rule("b", tenantId="a", action="HOLD")
+    orders.rule("a", "*", tenantId="a", action="HOLD")
+    orders.rule("first", "*", tenantId="a", action="HOLD", priority="1")
+    rules = rules_of(dlq)
+    assert [one["rule_id"] for one in rules] == ["first", "b", "a", "late"]
+    assert [one["pipeline"] for one in rules] == ["*", "orders", "*", "orders"]
+    assert {one["status"] for one in rules} == {"VALID"}
+
+
+def test_a_rule_is_shown_with_everything_that_is_known_of_it(orders: Any, dlq: Any) -> None:
+    ends = int(time.time()) + 7_200
+    orders.rule(
+        "isolate", tenantId="acme", action="dedicated_dlq", queue="bulk", max_matches=50,
+        expires_at=ends, reason="half a body", ticket="INC-7", created_by="arn:aws:iam::1:user/a",
+        pattern='{"body": {"amount": [{"numeric": [">", 100]}]}}',
+    )  # fmt: skip
+    orders.put("letters", {"pk": {"S": "orders#matches"}, "sk": {"S": "isolate"},
+                           "matches": {"N": "37"}})  # fmt: skip
+    (rule,) = rules_of(dlq)
+    assert rule | {"expires_at": ""} == {
+        "rule_id": "isolate",
+        "pipeline": "orders",
+        "status": "VALID",
+        "status_reason": None,
+        "effect": "enforced",
+        "action": "DEDICATED_DLQ",
+        "about": 'body.amount > 100 and tenantId "acme"',
+        "pattern": {
+            "body": {"amount": [{"numeric": [">", 100]}]},
+            "context": {"tenantId": ["acme"]},
+        },
+        "priority": 100,
+        "delay_seconds": None,
+        "queue": "bulk",
+        "policy": None,
+        "matches": 37,
+        "max_matches": 50,
+        "expires_at": "",
+        "reason": "half a body",
+        "ticket": "INC-7",
+        "created_by": "arn:aws:iam::1:user/a",
+    }
+    page = dlq("rules", "list").stdout
+    assert "isolate  DEDICATED_DLQ to bulk  " in page
+    assert "\n    enforced, matched 37 letters of at most 50, priority 100, expires" in page
+    assert "half a body, INC-7, by arn:aws:iam::1:user/a" in page
+
+
+def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None:
+    orders.rule("good", tenantId="a", action="HOLD", priority=1)
+    orders.rule("typo", tenantId="a", action="QURANTINE", reason="a night of it")
+    orders.rule("lost", tenant="a", action="HOLD")
+    rules = rules_of(dlq)
+    assert [(one["rule_id"], one["status"]) for one in rules] == [
+        ("lost", "INVALID"),
+        ("typo", "INVALID"),
+        ("good", "VALID"),
+    ]
+    assert rules[0]["status_reason"].startswith("unknown field 'tenant'; allowed are")
+    assert "action 'QURANTINE' is unknown" in rules[1]["status_reason"]
+    page = dlq("rules", "list").stdout
+    assert page.index("typo  INVALID: action 'QURANTINE' is unknown") < page.index("good")
+    assert "a night of it" in page
+
+
+@pytest.mark.parametrize(
+    ("columns", "effect", "status"),
+    [
+        ({}, "enforced", "VALID"),
+        ({"mode": "shadow"}, "shadow", "VALID"),
+        ({"enabled": False}, "disabled", "VALID"),
+        ({"max_matches": 0}, "used up", "VALID"),
+        ({"expires_at": "2026-01-01T00:00:00Z"}, "expired", "INVALID"),
+        ({"expires_at": "2026-01-01", "enabled": "false"}, "disabled", "VALID"),
+    ],
+)
+def test_what_a_rule_does_now_is_said(
+    orders: Any, dlq: Any, columns: Any, effect: str, status: str
+) -> None:
+    orders.rule("r", tenantId="a", action="HOLD", **columns)
+    (rule,) = rules_of(dlq)
+    assert (rule["effect"], rule["status"]) == (effect, status)
+    page = dlq("rules", "list").stdout
+    assert ("INVALID: expired " if effect == "expired" else effect) in page
+
+
+def test_of_two_rules_with_one_id_the_one_that_counts_is_told_from_the_other(
+    orders: Any, dlq: Any
+) -> None:
+    orders.rule("twin", tenantId="a", action="HOLD")
+    orders.rule("twin", "*", tenantId="a", action="HOLD")
+    rules = {one["pipeline"]: one["status"] for one in rules_of(dlq)}
+    assert rules == {"orders": "VALID", "*": "INVALID"}
+
+
+def test_a_rule_of_a_pipeline_that_does_not_exist_does_not_hide(orders: Any, dlq: Any) -> None:
+    orders.rule("stop-acme", "order", tenantId="a", action="HOLD")
+    found = listed(dlq)
+    assert found["strays"] == ["order/stop-acme"]
+    assert found["pipelines"] == [{"name": "orders", "rules": []}]
+    assert "INVALID: of pipelines that this app does not have\n  order/stop-acme" in (
+        dlq("rules", "list").stdout
+    )
+
+
+def test_each_pipeline_has_its_own_rules_and_everybodys(orders: Any, dlq: Any) -> None:
+    orders.deploy("invoices")
+    orders.rule("theirs", "invoices", action="HOLD", pattern='{"body": {"x": [1]}}')
+    orders.rule("everybodys", "*", tenantId="a", action="HOLD")
+    found = listed(dlq)
+    assert found["strays"] == []
+    assert {
+        one["name"]: [(rule["rule_id"], rule["status"]) for rule in one["rules"]]
+        for one in found["pipelines"]
+    } == {
+        "invoices": [("everybodys", "INVALID"), ("theirs", "VALID")],
+        "orders": [("everybodys", "VALID")],
+    }
+    assert [one["rule_id"] for one in rules_of(dlq, "orders")] == ["everybodys"]
+
+
+def test_columns_of_odd_types_are_listed_not_fatal(orders: Any, dlq: Any) -> None:
+    orders.put(
+        "rules",
+        {
+            "pipeline": {"S": "orders"},
+            "rule_id": {"S": "odd\x1b[2J"},
+            "action": {"S": "HOLD"},
+            "tenantId": {"SS": ["b", "a"]},
+            "pattern": {"B": b"\xff"},
+            "reason": {"L": [{"N": "1"}]},
+        },
+    )
+    (rule,) = rules_of(dlq)
+    assert rule["status"] == "INVALID"
+    assert rule["reason"] == "[1]"
+    assert "\x1b" not in dlq("rules", "list").output
+
+
+def test_no_rule_is_no_error(orders: Any, dlq: Any) -> None:
+    assert "orders: no rule\n" in dlq("rules", "list").stdout
+
+
+def test_an_app_without_rules_table_says_so(orders: Any, dlq: Any) -> None:
+    orders.parameter("/deadletter/app", json.dumps({"letters_table": "l", "circuits_table": "c"}))
+    done = dlq("rules", "list")
+    assert done.exit_code == Exit.ABSENT
+    assert "no rules table" in done.stderr
+
+
+def test_a_pipeline_of_another_version_is_not_guessed_at(orders: Any, dlq: Any) -> None:
+    parameter = "/deadletter/pipelines/orders"
+    described = json.loads(orders.ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
+    del described["terms"]
+    orders.parameter(parameter, json.dumps(described))
+    done = dlq("rules", "list")
+    assert done.exit_code == Exit.ABSENT
+    assert "use the dlq of the version that is deployed" in done.stderr

@@ -1,0 +1,223 @@
+"""`dlq rules test`: a rule tried on letters, without effect and without showing them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from console.problem import Exit
+from deadletter.letter import Letter, to_event
+from deadletter.stamp import Stamp, attribute
+from tests.console.conftest import TRUSTED
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    """A deployed pipeline `orders`, and three letters of two tenants in its DLQ."""
+    cloud.deploy("orders", dedicated=["bulk"], context=["tenantId", "region"])
+    functions.told(
+        "orders",
+        context={"tenantId": "body.tenantId", "region": "attributes.region"},
+        dedicated=["bulk"],
+    )
+    return cloud
+
+
+@pytest.fixture
+def three(orders: Any) -> list[str]:
+    """Three letters in the DLQ, two of tenant `a`."""
+    return [orders.letter(json.dumps({"tenantId": one, "secret": 42})) for one in "aab"]
+
+
+def trial(dlq: Any, *arguments: str, answers: str = "") -> Any:
+    done = dlq("rules", "test", "--json", *arguments, answers=answers)
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)
+
+
+def test_letters_of_the_dlq_are_counted_and_given_back(
+    orders: Any, dlq: Any, three: list[str]
+) -> None:
+    found = trial(dlq, "--tenant", "a")
+    assert (found["matched"], found["looked_at"]) == (2, 3)
+    assert set(found["matching"]) == set(three[:2])
+    assert orders.visible("orders-dlq") == 3
+    page = dlq("rules", "test", "--tenant", "a").stdout
+    assert "Would match 2 of 3 letters from dlq in account 123456789012" in page
+    assert 'About: tenantId "a"' in page
+
+
+def test_what_the_others_lack_is_counted_and_never_quoted(
+    orders: Any, dlq: Any, three: list[str]
+) -> None:
+    orders.letter("not JSON, and a secret")
+    arguments = ("--pattern", '{"body": {"secret": ["4111"], "n": [{"exists": true}]}}')
+    missed = trial(dlq, *arguments)["missed"]
+    assert sorted((one["path"], one["found"], one["letters"]) for one in missed) == [
+        ("body.n", "absent", 4),
+        ("body.secret", "absent", 1),
+        ("body.secret", "number", 3),
+    ]
+    page = dlq("rules", "test", *arguments).stdout
+    assert "body.secret" in page
+    assert "42" not in page
+    assert "not JSON" not in page
+
+
+def test_a_rule_of_the_table_is_tried_also_if_it_is_off(
+    orders: Any, dlq: Any, three: list[str]
+) -> None:
+    orders.rule(
+        "r", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", enabled=False,
+        max_matches=0, expires_at="2026-01-01",
+    )  # fmt: skip
+    orders.rule("before", tenantId="a", action="DEFAULT", priority=1)
+    found = trial(dlq, "r")
+    assert (found["rule_id"], found["matched"]) == ("r", 2)
+
+
+def test_either_branch_of_an_or_is_a_match(orders: Any, dlq: Any, three: list[str]) -> None:
+    pattern = '{"$or": [{"body": {"tenantId": ["a"]}}, {"body": {"tenantId": ["b"]}}]}'
+    assert trial(dlq, "--pattern", pattern)["matched"] == 3
+
+
+def test_what_the_ledger_knows_counts(orders: Any, dlq: Any, three: list[str]) -> None:
+    orders.put(
+        "letters",
+        {
+            "pk": {"S": f"orders#ledger#{three[0]}"},
+            "sk": {"S": "ledger"},
+            "failures": {
+                "L": [
+                    {
+                        "M": {
+                            "at": {"N": "1"},
+                            "attempt": {"N": "0"},
+                            "category": {"S": "transient"},
+                            "http_status": {"N": "503"},
+                        }
+                    }
+                ]
+            },
+        },
+    )
+    pattern = '{"failure": {"http_status": [{"numeric": [">=", 500]}]}}'
+    assert trial(dlq, "--pattern", pattern)["matching"] == [three[0]]
+
+
+def test_the_sample_is_as_large_as_asked_for(orders: Any, dlq: Any) -> None:
+    for _ in range(25):
+        orders.letter('{"tenantId": "a"}')
+    assert trial(dlq, "--tenant", "a", "--limit", "12")["matched"] == 12
+    assert orders.visible("orders-dlq") == 25
+
+
+def test_other_sources_may_be_sampled(orders: Any, dlq: Any) -> None:
+    orders.park("orders", "POISON", body='{"tenantId": "a"}')
+    orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")
+    assert trial(dlq, "--tenant", "a", "--source", "parking")["matched"] == 1
+    assert trial(dlq, "--tenant", "b", "--source", "bulk")["matched"] == 1
+    done = dlq("rules", "test", "--tenant", "a", "--source", "nope")
+    assert done.exit_code == Exit.ABSENT
+    assert "it has dlq, parking, bulk" in done.stderr
+
+
+def test_a_pasted_body_is_a_letter(orders: Any, dlq: Any, tmp_path: Any) -> None:
+    body = '{"tenantId": "a", "Records": [{"s3": {}}]}'
+    found = trial(dlq, "--tenant", "a", "--body", "-", answers=body)
+    assert (found["matched"], found["looked_at"], found["source"]) == (1, 1, "-")
+    (tmp_path / "letter.json").write_text(body)
+    assert trial(dlq, "--tenant", "a", "--body", str(tmp_path / "letter.json"))["matched"] == 1
+    assert trial(dlq, "--tenant", "a", "--body", "-", answers="not JSON")["matched"] == 0
+
+
+def test_a_pasted_body_may_have_attributes(orders: Any, dlq: Any) -> None:
+    arguments = ("--where", "region=eu", "--body", "-", "--attribute", "region=eu")
+    assert trial(dlq, *arguments, answers="{}")["matched"] == 1
+    done = dlq("rules", "test", "--tenant", "a", "--body", "-", "--attribute", "region")
+    assert done.exit_code == Exit.USAGE
+
+
+def test_a_duplicate_key_makes_a_body_unreadable_for_rules(orders: Any, dlq: Any) -> None:
+    body = '{"tenantId": "a", "tenantId": "b"}'
+    assert trial(dlq, "--tenant", "a", "--body", "-", answers=body)["matched"] == 0
+    assert trial(dlq, "--tenant", "b", "--body", "-", answers=body)["matched"] == 0
+
+
+def test_what_the_aws_cli_printed_may_be_pasted(orders: Any, dlq: Any) -> None:
+    message = {
+        "MessageId": "m1",
+        "Body": '{"tenantId": "a"}',
+        "Attributes": {"SenderId": TRUSTED, "SentTimestamp": "1"},
+        "MessageAttributes": {
+            "region": {"DataType": "String", "StringValue": "eu"},
+            "zipped": {"DataType": "Binary", "BinaryValue": "AAE="},
+            "Redrive": {
+                "DataType": "String",
+                "StringValue": attribute(Stamp("o", 4)).value,
+            },
+        },
+    }
+    pattern = '{"redrive": {"attempt": [4]}, "attributes": {"region": ["eu"]}}'
+    for pasted in ({"Messages": [message, message]}, message):
+        found = trial(dlq, "--pattern", pattern, "--body", "-", answers=json.dumps(pasted))
+        assert found["matched"] == found["looked_at"] == len(pasted.get("Messages", [1]))
+
+
+def test_a_lambda_event_may_be_pasted(orders: Any, dlq: Any) -> None:
+    record = to_event(Letter("m1", '{"tenantId": "a"}'), receipt_handle="r", source_arn="arn")
+    pasted = json.dumps({"Records": [record]})
+    assert trial(dlq, "--tenant", "a", "--body", "-", answers=pasted)["matching"] == ["m1"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["r", "--tenant", "a"]])
+def test_a_rule_has_to_be_named_or_said(orders: Any, dlq: Any, arguments: list[str]) -> None:
+    assert dlq("rules", "test", *arguments).exit_code == Exit.USAGE
+
+
+def test_an_invalid_rule_is_called_that(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", action="HALT")
+    done = dlq("rules", "test", "r")
+    assert done.exit_code == Exit.ATTENTION
+    assert "INVALID in orders: action 'HALT' is unknown" in done.stderr
+    assert dlq("rules", "test", "q").exit_code == Exit.ABSENT
+
+
+def test_a_ledger_that_may_not_be_read_is_a_sentence_of_aws(
+    orders: Any, dlq: Any, three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchGetItem")
+
+    monkeypatch.setattr("deadletter.aws.table.Table.get_many", refused)
+    done = dlq("rules", "test", "--tenant", "a")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "AWS refuses BatchGetItem" in done.stderr
+
+
+def test_a_function_that_may_not_be_looked_at_is_named_with_the_permission(
+    orders: Any, dlq: Any, functions: Any
+) -> None:
+    functions.raises = ClientError(
+        {"Error": {"Code": "AccessDeniedException"}}, "GetFunctionConfiguration"
+    )
+    done = dlq("rules", "test", "--tenant", "a")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "lambda:GetFunctionConfiguration" in done.stderr
+    functions.raises = None
+    functions.environments["orders-router"] = {"Error": {"ErrorCode": "AccessDeniedException"}}
+    done = dlq("rules", "test", "--tenant", "a")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "kms:Decrypt" in done.stderr
+
+
+def test_a_function_of_another_version_is_not_guessed_at(
+    orders: Any, dlq: Any, functions: Any
+) -> None:
+    functions.told("orders", from_a_later_version=1)
+    done = dlq("rules", "test", "--tenant", "a")
+    assert done.exit_code == Exit.ABSENT
+    assert "use the dlq of the version that is deployed" in done.stderr

@@ -1,0 +1,179 @@
+"""Rules typed into the table of the deployed app learn within seconds what they are."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sandbox.server import Sandbox
+from tests.e2e.deployed import Deployed, eventually
+
+Columns = dict[str, Any]
+
+
+@pytest.fixture
+def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
+    return Deployed(sandbox, aws, outputs)
+
+
+@pytest.fixture
+def rule_id(orders: Deployed) -> Iterator[str]:
+    """A rule of this test alone, gone when it is over."""
+    name = f"rule-{uuid.uuid4().hex[:8]}"
+    yield name
+    orders.remove_rule(name)
+
+
+@pytest.fixture(scope="session")
+def heard(aws: Callable[[str], Any]) -> Callable[[str], list[dict[str, Any]]]:
+    """The events about a rule that somebody who subscribed to them has got so far."""
+    sqs, events = aws("sqs"), aws("events")
+    url = sqs.create_queue(QueueName="refused-rules")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    events.put_rule(Name="refused-rules", EventPattern=json.dumps({"source": ["deadletter"]}))
+    events.put_targets(Rule="refused-rules", Targets=[{"Id": "queue", "Arn": arn["QueueArn"]}])
+    got: list[dict[str, Any]] = []
+
+    def look(rule_id: str) -> list[dict[str, Any]]:
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        for one in answer.get("Messages", []):
+            got.append(json.loads(one["Body"]))
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        return [one for one in got if one["detail"]["rule_id"] == rule_id]
+
+    return look
+
+
+def item(orders: Deployed, rule_id: str, pipeline: str = "orders") -> Columns:
+    """The rule's columns as they stand in the table, as text."""
+    answer = orders.aws("dynamodb").get_item(
+        TableName=orders.outputs["RulesTableName"],
+        Key={"pipeline": {"S": pipeline}, "rule_id": {"S": rule_id}},
+        ConsistentRead=True,
+    )
+    return {name: next(iter(value.values())) for name, value in answer.get("Item", {}).items()}
+
+
+def until(orders: Deployed, rule_id: str, status: str, pipeline: str = "orders") -> Columns:
+    """The rule's columns as soon as they carry this verdict."""
+
+    def look() -> Columns | None:
+        columns = item(orders, rule_id, pipeline)
+        return columns if columns.get("status") == status else None
+
+    return eventually(look, f"{rule_id} is {status}")
+
+
+def history(orders: Deployed, rule_id: str) -> list[Columns]:
+    answer = orders.aws("dynamodb").query(
+        TableName=orders.app["audit_table"],
+        KeyConditionExpression="pk = :rule",
+        ExpressionAttributeValues={":rule": {"S": f"orders#{rule_id}"}},
+    )
+    return list(answer["Items"])
+
+
+def test_a_rule_typed_as_raw_attributes_is_valid_within_seconds(
+    orders: Deployed, rule_id: str
+) -> None:
+    orders.add_rule(rule_id, tenantId="t-1", action="quarantine", max_matches="5")
+    columns = until(orders, rule_id, "VALID")
+    assert "status_reason" not in columns
+    age = datetime.now(UTC) - datetime.fromisoformat(columns["checked_at"])
+    assert age < timedelta(seconds=30)
+    # What was typed stays as it was typed.
+    assert (columns["action"], columns["max_matches"]) == ("quarantine", "5")
+
+
+def test_a_broken_rule_reports_itself(
+    orders: Deployed, rule_id: str, heard: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    orders.add_rule(rule_id, tenantId="t-secret", action="QUARANTINE", tenant="t-secret")
+    reason = until(orders, rule_id, "INVALID")["status_reason"]
+    assert reason.startswith("unknown field 'tenant'; allowed are action, ")
+    [event] = eventually(lambda: heard(rule_id), "the event arrives")
+    assert (event["source"], event["detail-type"]) == ("deadletter", "RuleRefused")
+    assert event["detail"] == {"pipeline": "orders", "rule_id": rule_id, "reason": reason}
+    assert "t-secret" not in json.dumps(event)
+
+    def counted() -> float:
+        now = datetime.now(UTC)
+        answer = orders.aws("cloudwatch").get_metric_statistics(
+            Namespace="Deadletter",
+            MetricName="RuleInvalid",
+            Dimensions=[{"Name": "pipeline", "Value": "orders"}],
+            StartTime=now - timedelta(minutes=10),
+            EndTime=now + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Sum"],
+        )
+        return float(sum(one["Sum"] for one in answer["Datapoints"]))
+
+    assert eventually(counted, "the metric is counted")
+
+
+def test_an_edit_that_mends_a_rule_clears_its_verdict_and_the_history_has_both(
+    orders: Deployed, rule_id: str
+) -> None:
+    orders.add_rule(rule_id, tenantId="t-1", action="PURGE")
+    until(orders, rule_id, "INVALID")
+    orders.aws("dynamodb").update_item(
+        TableName=orders.outputs["RulesTableName"],
+        Key={"pipeline": {"S": "orders"}, "rule_id": {"S": rule_id}},
+        UpdateExpression="SET #action = :hold",
+        ExpressionAttributeNames={"#action": "action"},
+        ExpressionAttributeValues={":hold": {"S": "HOLD"}},
+    )
+    assert "status_reason" not in until(orders, rule_id, "VALID")
+    orders.remove_rule(rule_id)
+    rows = eventually(
+        lambda: rows if len(rows := history(orders, rule_id)) >= 3 else None, "three changes"
+    )
+    actions = [
+        tuple(
+            one.get(image, {}).get("M", {}).get("action", {}).get("S") for image in ("old", "new")
+        )
+        for one in rows
+    ]
+    # In their order, and without our own writes.
+    assert actions == [(None, "PURGE"), ("PURGE", "HOLD"), ("HOLD", None)]
+    assert not any("status" in one.get("new", {}).get("M", {}) for one in rows)
+
+
+def test_a_rule_of_a_pipeline_that_does_not_exist_says_so(orders: Deployed, rule_id: str) -> None:
+    key = {"pipeline": {"S": "order"}, "rule_id": {"S": rule_id}}
+    table = orders.outputs["RulesTableName"]
+    orders.aws("dynamodb").put_item(
+        TableName=table, Item={**key, "tenantId": {"S": "t-1"}, "action": {"S": "HOLD"}}
+    )
+    reason = until(orders, rule_id, "INVALID", "order")["status_reason"]
+    assert reason == "no pipeline is named 'order'; there are orders"
+    orders.aws("dynamodb").delete_item(TableName=table, Key=key)
+
+
+def test_a_late_record_does_not_overwrite_the_verdict_on_a_newer_edit(
+    orders: Deployed, rule_id: str
+) -> None:
+    orders.add_rule(rule_id, tenantId="t-1", action="HOLD")
+    verdict = until(orders, rule_id, "VALID")
+    key = {"pipeline": {"S": "orders"}, "rule_id": {"S": rule_id}}
+    late = {
+        "eventID": uuid.uuid4().hex,
+        "eventName": "INSERT",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_795_000_000,
+            "SequenceNumber": "1",
+            "Keys": key,
+            "NewImage": {**key, "tenantId": {"S": "t-1"}, "action": {"S": "PURGE"}},
+        },
+    }
+    answer = orders.aws("lambda").invoke(
+        FunctionName="deadletter-check-rules", Payload=json.dumps({"Records": [late]})
+    )
+    assert json.loads(answer["Payload"].read()) == {"batchItemFailures": []}
+    assert item(orders, rule_id) == verdict
