@@ -79,12 +79,16 @@ class Alarms(Construct):
         self._made: dict[str, cloudwatch.Alarm] = {}
         self.alarms = self._made
         self._on_letters(queues.dlq)
+        for name, dedicated in queues.dedicated.items():
+            self._on_letters(dedicated, name)
         self._on_parking(queues.parking)
         self._on_functions()
         self._on_rules()
 
-    def _on_letters(self, dlq: Queue) -> None:
+    def _on_letters(self, dlq: Queue, dedicated: str | None = None) -> None:
+        """A dedicated DLQ ages unseen as well: nobody drains it by default."""
         wanted = self._settings.alarms
+        suffix = f"_{dedicated}" if dedicated else ""
         self._alarm(
             Page(
                 "DlqAge",
@@ -92,6 +96,7 @@ class Alarms(Construct):
                 "the dependency is still down and its circuit open, the redriver fails or is"
                 " held back by the main queue's backlog, or its rate is too low.",
             ),
+            suffix=suffix,
             metric=_of_queue(dlq, "ApproximateAgeOfOldestMessage", wanted.dlq_age.period),
             threshold=wanted.dlq_age.threshold,
             periods=wanted.dlq_age.periods,
@@ -103,6 +108,7 @@ class Alarms(Construct):
                 "the consumer or what it depends on fails for everybody: a deployment, an"
                 " outage, an expired credential.",
             ),
+            suffix=suffix,
             metric=_of_queue(dlq, "ApproximateNumberOfMessagesVisible", wanted.dlq_depth.period),
             threshold=wanted.dlq_depth.threshold,
             periods=wanted.dlq_depth.periods,

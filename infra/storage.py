@@ -12,10 +12,6 @@ from infra.encryption import customer_key
 from infra.findings import acknowledge
 from infra.settings import AppSettings
 
-# Longer than any letter may live (message_ttl allows 30 days), so that a letter
-# is parked as EXPIRED before its body is gone.
-BODY_EXPIRY = cdk.Duration.days(45)
-
 # An index of the letters by lane and due time.
 LANES = "lanes"
 
@@ -110,7 +106,8 @@ class Storage(Construct):
             lifecycle_rules=[
                 s3.LifecycleRule(
                     prefix="waiting/",
-                    expiration=BODY_EXPIRY,
+                    # No expiration: a letter may be held for longer than anybody thought,
+                    # and the few bodies that nothing names cost cents.
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
                 )
             ],

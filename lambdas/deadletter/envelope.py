@@ -20,10 +20,11 @@ _TRACE_PARTS_KEPT = ("Root", "Parent", "Sampled")
 
 @dataclass(frozen=True, slots=True)
 class QueueTraits:
-    """What a queue demands of everything sent to it."""
+    """What a queue demands of messages, and how many seconds it keeps them (`retention`)."""
 
     fifo: bool = False
     max_bytes: int = MAX_BYTES
+    retention: float = 345_600.0
 
 
 @dataclass(frozen=True, slots=True)

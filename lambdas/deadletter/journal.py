@@ -145,7 +145,10 @@ def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
             elif now < intent.expires + GRACE:
                 busy.add(plan.key)
             else:
-                unknown[plan.key] = plan.target
+                # Of several attempts that ended without a word, one that had to do with
+                # the room counts: there it can be found out what became of the letter.
+                if unknown.get(plan.key) not in (ROOM, OUT_OF_ROOM):
+                    unknown[plan.key] = plan.target
     return OpenIntents(frozenset(sent), frozenset(busy), unknown)
 
 

@@ -16,11 +16,17 @@ from deadletter.proof import Proof
 from deadletter.queue import Queue, QueueUnavailable, Sending, Source, Taken, batches, waves
 from deadletter.report import Count, Tally
 from deadletter.router import Verdict
+from deadletter.run import LOCK_PAST_DEADLINE
 from deadletter.waiting_room import Admission, RoomUnavailable, WaitingRoom
 
 MARGIN = 5.0
-"""Seconds before a lock ends in which nothing is sent any more: a call under way takes time,
-and the queue's clock is not ours."""
+"""Seconds before a lock ends after which an answer to a delete is not believed: a call under
+way takes time, and the queue's clock is not ours."""
+
+LAST_SEND = LOCK_PAST_DEADLINE + 3.0
+"""Seconds before a lock ends in which nothing is sent any more. A lock outlasts the run's
+deadline, at which the function dies: what it sends just before, it can neither mark nor
+delete."""
 
 T = TypeVar("T")
 Together = Callable[[Sequence[Callable[[], T]]], list[T]]
@@ -167,7 +173,7 @@ class Mover:
             return False
 
     def _too_late(self, orders: Sequence[Order]) -> bool:
-        return self._clock() >= _end_of_locks(orders) - MARGIN
+        return self._clock() >= _end_of_locks(orders) - LAST_SEND
 
     def _plan(self, one: Order) -> Plan:
         return Plan(key_of(one.copy), self.target_of(one.decision), one.verdict.stamp.attempt)
@@ -189,8 +195,9 @@ class Mover:
         try:
             found = self._room.admit(admissions)
         except RoomUnavailable:
+            # Nothing was written yet that names a letter: none of them can be in there.
             self._tally.add(Count.ROOM_UNAVAILABLE)
-            found = {}
+            return
         progress.proofs.update(found)
         # A write whose answer was lost may have happened: the intent has to stand,
         # so that whoever sees the letter again looks into the room first.
@@ -244,7 +251,7 @@ class Mover:
     def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> Sending:
         # The last moment to look at the clock: what is sent after the lock has ended,
         # another run may have sent already.
-        if self._clock() >= locks_end - MARGIN:
+        if self._clock() >= locks_end - LAST_SEND:
             self._tally.add(Count.LATE, len(batch))
             return Sending()
         return queue.send(batch)

@@ -84,7 +84,7 @@ class Queue(Source, Protocol):
     def send(self, batch: Sequence[Envelope]) -> Sending:
         """Send one batch of up to ten; never raises for what SQS answers."""
 
-    def release(self, letters: Sequence[Taken]) -> None:
+    def release(self, handles: Sequence[str]) -> None:
         """Give letters back at once; a lock that cannot be lifted ends by itself."""
 
     def depth(self) -> Depth: ...

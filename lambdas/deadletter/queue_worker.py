@@ -79,7 +79,7 @@ class QueueWorker:
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
             self._run.stop("the journal gave no answer")
         finally:
-            self._run.left.extend(hand)
+            self._run.left.extend(one.handle for one in hand)
         try:
             self._slot.close()
         except JournalUnavailable:
@@ -109,7 +109,7 @@ class QueueWorker:
         try:
             judged = self._judge(self._unmoved(chunk))
         except BaseException:
-            self._run.left.extend(chunk)
+            self._run.left.extend(one.handle for one in chunk)
             raise
         left = self._mover.move_from_queue(self._source, judged, self._slot)
         moved = {one.copy for one in judged} - {one.letter.message_id for one in left}
@@ -175,7 +175,7 @@ class QueueWorker:
 
     def _leave(self, letters: Sequence[Taken]) -> None:
         self._tally.add(Count.LEFT, len(letters))
-        self._run.left.extend(letters)
+        self._run.left.extend(one.handle for one in letters)
         # A group that cannot go on with these does not go on with the next in this run.
         self._stopped.update(group for one in letters if (group := self._group_of(one)) is not None)
 

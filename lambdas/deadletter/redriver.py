@@ -16,17 +16,28 @@ from deadletter.queue_worker import QueueWorker
 from deadletter.report import Count, Report, Tally
 from deadletter.room_worker import Opening, RoomWorker
 from deadletter.router import Router, RouterUnavailable
-from deadletter.run import Run, Stop
+from deadletter.run import LOCK_PAST_DEADLINE, Run, Stop
 from deadletter.settings import Mode, Pipeline
-from deadletter.waiting_room import SHARDS, RoomUnavailable, WaitingRoom
+from deadletter.waiting_room import SHARDS, Lane, RoomUnavailable, WaitingRoom
 
 EVER = 2.0**40
 """A due time (epoch seconds) that no letter's is later than."""
 
 
+LANES_A_MINUTE = 100
+"""By how many lanes the beginning moves on: about as many as a run has time for."""
+
+LOOKING = 10.0
+"""Seconds of a run that go into looking at lanes; the next run begins with others."""
+
 QUIET_LANE = 86_400.0
 """Seconds after which an open and empty lane is looked into no more: far longer than an
 index lags behind its table."""
+
+
+HOUR = 3_600.0
+EXPIRY_MARGIN = 2 * 86_400.0
+"""Seconds before SQS drops a letter in which it may not wait for a circuit in its DLQ."""
 
 
 class LeaseUnavailable(Exception):
@@ -125,7 +136,7 @@ class Redriver:
 
     def _run(self, deadline: float, look_only: bool) -> str:
         circuit = self._circuits.read([self._pipeline.name]).get(self._pipeline.name)
-        if circuit is not None and not circuit.lets_through:
+        if circuit is not None and not circuit.lets_through and not self._near_its_end():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)
@@ -144,21 +155,37 @@ class Redriver:
                 return "nothing to do"
             bucket = self._lease.acquire(self._owner, now, run.locked_until)
         except BaseException:
-            self._source.release(first)
+            self._source.release([one.handle for one in first])
             raise
         if bucket is None:
-            self._source.release(first)
+            self._source.release([one.handle for one in first])
             return "another run holds the lease"
         return self._drain(deadline, Pace(bucket, self._clock), openings, first)
+
+    def _near_its_end(self) -> bool:
+        """Whether SQS is about to drop letters of the DLQ, looked at once an hour.
+
+        They cannot wait for the circuit in there; judged, they go into its lane.
+        """
+        now = self._clock()
+        if now % HOUR >= 60:
+            return False
+        sample = self._source.take(MAX_BATCH, LOCK_PAST_DEADLINE, 1)
+        try:
+            dropped_at = self._source.traits.retention - EXPIRY_MARGIN
+            ages = [now - one.letter.sent_ms / 1000 for one in sample if one.letter.sent_ms]
+            return any(age > dropped_at for age in ages)
+        finally:
+            self._source.release([one.handle for one in sample])
 
     def _drain(
         self, deadline: float, pace: Pace, openings: Sequence[Opening], first: Sequence[Taken]
     ) -> str:
         run = self._new_run(deadline, pace)
-        self._drain_room(run, openings)
         workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
         carried = [list(first), *([] for _ in workers[1:])]
         try:
+            self._drain_room(run, openings)
             self._abreast(
                 [
                     lambda worker=worker, hand=hand: worker.work(hand)  # type: ignore[misc]
@@ -204,7 +231,7 @@ class Redriver:
             verdicts = self._asker.verdicts(sample, served=False)
             self._tally.add(Count.LEFT, len(sample))
         finally:
-            self._source.release(hand)
+            self._source.release([one.handle for one in hand])
         return f"looked at {len(verdicts)} letters, moved none"
 
     def _openings(self) -> list[Opening]:
@@ -216,7 +243,9 @@ class Redriver:
         opened = set(self._router.open_lanes(asked)) if asked else set()
         now = self._clock()
         openings: list[Opening] = []
-        for lane in lanes:
+        for lane in _in_turn(lanes, now):
+            if self._clock() - now > LOOKING:
+                break
             until = EVER if lane.name in opened else now
             found = [
                 Opening(lane.name, shard, until)
@@ -255,3 +284,11 @@ class Redriver:
 
     def _report(self, stopped: str) -> Report:
         return self._tally.report(self._pipeline.name, self._source_id, stopped)
+
+
+def _in_turn(lanes: Sequence[Lane], now: float) -> list[Lane]:
+    """The lanes in an order that begins elsewhere each minute, the lane of delays always first."""
+    first = [one for one in lanes if one.name == DUE]
+    others = [one for one in lanes if one.name != DUE]
+    start = int(now // 60) * LANES_A_MINUTE % len(others) if others else 0
+    return [*first, *others[start:], *others[:start]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from deadletter.pace import Pace
-from deadletter.queue import Queue, Taken
+from deadletter.queue import Queue
 
 LOCK_PAST_DEADLINE = 60
 """Seconds a letter stays locked after the run that took it must have ended."""
@@ -26,7 +26,8 @@ class Run:
     """One run, shared by its workers.
 
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner`
-    is a text nobody else has. `left` collects letters that were taken and not moved.
+    is a text nobody else has. `left` collects the handles of letters that were taken and
+    not moved: of a whole DLQ, their bodies would not fit into memory.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Run:
         self.owner = owner
         self.deadline = deadline
         self.clock = clock
-        self.left: list[Taken] = []
+        self.left: list[str] = []
         self.stopped: str | None = None
         self._wait = wait
         self._main = main

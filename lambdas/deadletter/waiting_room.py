@@ -24,7 +24,7 @@ class RoomUnavailable(Exception):
     """The waiting room gave no answer: what was to go in stays where it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Admission:
     """One letter that goes into the room, with the stamp and the wait it was given."""
 
@@ -85,7 +85,9 @@ class WaitingRoom(Protocol):
     def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
         """Put letters in, twice is once; the proof of each copy that is now in the room.
 
-        The letter's own bytes are safe before its item names them.
+        The letter's own bytes are safe before its item names them. Of a FIFO group no
+        letter goes in before an earlier one. Raises RoomUnavailable only while no item
+        is written; a copy without a proof may be in the room or not.
         """
 
     def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:

@@ -295,7 +295,7 @@ def test_a_rule_that_somebody_else_writes_meanwhile_is_left_as_they_wrote_it(
 def test_a_verdict_that_is_written_back_meanwhile_is_no_change(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders.rule("r", tenantId="b", action="HOLD")
+    orders.rule("r", tenantId="b", action="HOLD", status="INVALID")
 
     def checked(*arguments: Any) -> Any:
         orders.rule("r", tenantId="b", action="HOLD", status="VALID")

@@ -131,7 +131,7 @@ def test_a_rule_of_a_pipeline_that_does_not_exist_does_not_hide(orders: Any, dlq
     found = listed(dlq)
     assert found["strays"] == ["order/stop-acme"]
     assert found["pipelines"] == [{"name": "orders", "rules": []}]
-    assert "INVALID: of pipelines that this app does not have\n  order/stop-acme" in (
+    assert "this app does not have; delete them in the table\n  order/stop-acme" in (
         dlq("rules", "list").stdout
     )
 
@@ -168,6 +168,8 @@ def test_columns_of_odd_types_are_listed_not_fatal(orders: Any, dlq: Any) -> Non
     assert rule["status"] == "INVALID"
     assert rule["reason"] == "[1]"
     assert "\x1b" not in dlq("rules", "list").output
+    (exported,) = json.loads(dlq("rules", "export").stdout)
+    assert (exported["tenantId"], exported["pattern"]) == (["a", "b"], "/w==")
 
 
 def test_no_rule_is_no_error(orders: Any, dlq: Any) -> None:

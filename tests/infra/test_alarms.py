@@ -18,6 +18,18 @@ AGE, VISIBLE = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisi
 ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
     "DlqAge": (f"SQS {AGE}", DLQ, "Maximum", ">= 3600", "5 x 60", "notBreaching"),
     "DlqDepth": (f"SQS {VISIBLE}", DLQ, "Maximum", ">= 100", "5 x 60", "notBreaching"),
+    **{
+        f"DlqAge_{one}": (
+            *(f"SQS {AGE}", f"{DLQ}_{one}", "Maximum", ">= 3600", "5 x 60", "notBreaching"),
+        )
+        for one in ("vip", "slow")
+    },
+    **{
+        f"DlqDepth_{one}": (
+            *(f"SQS {VISIBLE}", f"{DLQ}_{one}", "Maximum", ">= 100", "5 x 60", "notBreaching"),
+        )
+        for one in ("vip", "slow")
+    },
     "ParkingLotNotEmpty": (f"SQS {VISIBLE}", PARKING, "Maximum", ">= 1", "1 x 60", "ignore"),
     "ParkingLotNotEmpty_quarantine": (
         *(f"SQS {VISIBLE}", f"{PARKING}_quarantine", "Maximum", ">= 1", "1 x 60", "ignore"),

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from infra.settings import PipelineSettings
-from infra.storage import BODY_EXPIRY
 from tests.infra.templates import Synthesis, filled
 
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
@@ -76,15 +74,9 @@ def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesi
     assert one["DeletionPolicy"] == "RetainExceptOnCreate"
     [policy] = [one["Properties"] for _, one in app.of("AWS::S3::BucketPolicy")]
     assert refuses_plain_http(policy["PolicyDocument"], "s3:*")
-    [expiry] = properties["LifecycleConfiguration"]["Rules"]
-    assert expiry["Prefix"] == "waiting/"
-    longest_life = max(
-        one.le
-        for one in PipelineSettings.model_fields["message_ttl"].metadata
-        if hasattr(one, "le")
-    )
-    assert expiry["ExpirationInDays"] * 86_400 > longest_life
-    assert BODY_EXPIRY.to_days() == expiry["ExpirationInDays"]
+    # A letter may be held for longer than anybody thought: no rule takes its body away.
+    rules = properties["LifecycleConfiguration"]["Rules"]
+    assert not [one for one in rules if "ExpirationInDays" in one or "ExpirationDate" in one]
 
 
 def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(

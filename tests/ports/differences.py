@@ -188,7 +188,6 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "dynamodb-nesting": Difference(
         aws="nests 32 levels deep, the innermost value being one",
-        memory="does not count the innermost value",
         moto="nests without a limit",
     ),
     "dynamodb-item-size": Difference(

@@ -81,7 +81,7 @@ class TestQueue:
         assert len(taken) == 1
         assert before + 60 <= taken[0].locked_until <= aws.clock() + 60
         assert queue.take(10, 60, 0) == []
-        queue.release(taken)
+        queue.release([one.handle for one in taken])
         assert len(queue.take(10, 60, 1)) == 1
 
     def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:

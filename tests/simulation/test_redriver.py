@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.memory import client_error
 from deadletter.backoff import Backoff
 from deadletter.decision import Redrive
 from deadletter.letter import encoded
@@ -605,3 +606,86 @@ def test_a_hold_rule_that_becomes_a_typo_lets_nothing_go(stage: Stage) -> None:
     report = stage.run()
     assert report.moved == 0
     assert len(stage.waiting()) == 1
+
+
+def test_letters_about_to_be_dropped_move_into_the_lane_of_their_open_circuit(
+    stage: Stage,
+) -> None:
+    changed(stage, message_ttl=30 * 86_400)
+    stage.put()
+    stage.fail()
+    stage.set_circuit("OPEN")
+    stage.clock.now = (stage.clock.now // 3_600 + 1) * 3_600
+    assert stage.run().stopped == "circuit orders is OPEN"
+    stage.clock.pass_by(13 * 86_400)
+    assert stage.run().decisions == {"HOLD": 1}
+    [item] = stage.waiting()
+    assert item["lane"]["S"].startswith("orders|circuit:orders|")
+    stage.clock.pass_by(2 * 86_400)
+    stage.set_circuit("CLOSED")
+    assert stage.run().counts["RedriveSuccess"] == 1
+
+
+def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> None:
+    """Lambda ends the function at its deadline, a minute before the locks end."""
+    stage.put()
+    stage.fail()
+    inner = stage.router
+
+    class Slow:
+        def decide(self, questions: Sequence[Question]) -> Answer:
+            stage.clock.pass_by(53)
+            return inner.decide(questions)
+
+        def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+            return inner.open_lanes(lanes)
+
+    report = stage.run(router=Slow())
+    assert report.counts["TooLateToSend"] == 1
+    assert len(stage.bodies(stage.dlq)) == 1
+
+
+def test_a_table_that_stores_part_of_a_batch_breaks_no_fifo_order() -> None:
+    stage = Stage(replace(FIFO, policy=slow_policy(3_600)))
+    for number in range(3):
+        put_fifo(stage, "g", number)
+    fail_fifo(stage)
+    real = stage.dynamodb.batch_write_item
+    refused = []
+
+    def throttled(**options: Any) -> Any:
+        if '"n": 0' in repr(options) and len(refused) < 5:
+            refused.append(1)
+            return {"UnprocessedItems": options["RequestItems"]}
+        return real(**options)
+
+    stage.dynamodb.batch_write_item = throttled  # type: ignore[method-assign]
+    stage.run()
+    for _ in range(4):
+        stage.clock.pass_by(3_601)
+        stage.run()
+    assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(3)]
+
+
+def test_a_room_that_refuses_letters_leaves_no_intents_behind(stage: Stage) -> None:
+    changed(stage, policy=slow_policy(3_600))
+    for _ in range(5):
+        stage.put()
+    stage.fail()
+    stage.s3.put_object = refusing  # type: ignore[method-assign]
+    stage.dynamodb.update_item = refusing_lanes(stage.dynamodb.update_item)  # type: ignore[method-assign]
+    assert stage.run().counts["RoomUnavailable"] == 1
+    assert stage.journal() == []
+
+
+def refusing(**_: Any) -> Any:
+    raise client_error("PutObject", "AccessDenied", "no", status=403)
+
+
+def refusing_lanes(real: Any) -> Any:
+    def update_item(**options: Any) -> Any:
+        if options["Key"]["pk"]["S"].endswith("#lanes"):
+            raise client_error("UpdateItem", "AccessDenied", "no")
+        return real(**options)
+
+    return update_item

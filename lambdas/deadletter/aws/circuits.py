@@ -53,4 +53,6 @@ class DynamoDBCircuits(Circuits):
 def _circuit(item: Mapping[str, Any]) -> Circuit:
     """The circuit in an item; a state that is none means that nobody may send: hold."""
     state = item.get("state")
-    return Circuit(item["circuit_key"], State(state) if state in set(State) else State.OPEN)
+    if not isinstance(state, str) or state not in set(State):
+        state = State.OPEN
+    return Circuit(item["circuit_key"], State(state))

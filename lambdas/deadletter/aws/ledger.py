@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter import stamp as stamps
@@ -40,7 +42,7 @@ class DynamoDBLedger:
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
         found = self._get([self._matches_key(rule) for rule in rules])
-        return {item[SORT]: int(item.get("matches", 0)) for item in found.values()}
+        return {item[SORT]: _count(item.get("matches", 0)) for item in found.values()}
 
     def keep_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = int(self._clock() + self._keep_seconds)
@@ -74,3 +76,8 @@ class DynamoDBLedger:
 
     def _matches_key(self, rule: str) -> Key:
         return (f"{self._pipeline}#matches", rule)
+
+
+def _count(value: Any) -> int:
+    """How often a rule has matched; a count that is none is taken for the limit, whatever it is."""
+    return int(value) if isinstance(value, int | Decimal) else sys.maxsize

@@ -47,9 +47,12 @@ class SqsQueue:
     def traits(self) -> QueueTraits:
         """What the queue demands of messages, looked up once; raises QueueUnavailable."""
         if self._traits is None:
-            found = self._attributes("MaximumMessageSize")
-            limit = int(found.get("MaximumMessageSize", MAX_BYTES))
-            self._traits = QueueTraits(self._url.endswith(".fifo"), limit)
+            found = self._attributes("MaximumMessageSize", "MessageRetentionPeriod")
+            self._traits = QueueTraits(
+                fifo=self._url.endswith(".fifo"),
+                max_bytes=int(found.get("MaximumMessageSize", MAX_BYTES)),
+                retention=float(found.get("MessageRetentionPeriod", 345_600)),
+            )
         return self._traits
 
     def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[Taken]:
@@ -121,12 +124,12 @@ class SqsQueue:
             left.extend(one for position, one in enumerate(part) if position not in gone)
         return left
 
-    def release(self, letters: Sequence[Taken]) -> None:
+    def release(self, handles: Sequence[str]) -> None:
         """Make letters visible at once, as far as SQS does it: their locks end anyway."""
-        for part in _tens(letters):
+        for part in _tens(handles):
             entries: list[Any] = [
-                {"Id": str(position), "ReceiptHandle": one.handle, "VisibilityTimeout": 0}
-                for position, one in enumerate(part)
+                {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": 0}
+                for position, handle in enumerate(part)
             ]
             try:
                 self._client.change_message_visibility_batch(QueueUrl=self._url, Entries=entries)

@@ -42,11 +42,12 @@ class LambdaRouter:
     def _ask(self, question: dict[str, Any]) -> Any:
         try:
             answer = self._client.invoke(FunctionName=self._function, Payload=encoded(question))
+            said = answer["Payload"].read()
         except AWS_ERRORS as error:
             raise RouterUnavailable(code(error)) from error
         if answer.get("FunctionError"):
             raise RouterUnavailable(f"the router's function failed: {answer['FunctionError']}")
         try:
-            return json.loads(answer["Payload"].read())
+            return json.loads(said)
         except ValueError as error:
             raise RouterUnavailable("the router's answer is not JSON") from error

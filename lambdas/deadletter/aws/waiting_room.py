@@ -70,7 +70,7 @@ class DynamoDBWaitingRoom:
             items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
         except _ERRORS as error:
             raise RoomUnavailable from error
-        return [Lane(item[SORT], float(item["touched"])) for item in items]
+        return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
 
     def retire(self, lane: Lane) -> None:
         try:
@@ -89,19 +89,34 @@ class DynamoDBWaitingRoom:
             # A lane that nobody knows of is never looked into: it is named first.
             for lane in sorted({one.hold.lane for one in letters}):
                 self._register(lane)
-            items = [self._item(one) for one in letters]
         except _ERRORS as error:
             raise RoomUnavailable from error
         safe: dict[str, Proof] = {}
-        for part in parts(list(zip(letters, items, strict=True)), 25):
+        stopped: set[str | None] = set()
+        # Of a batch DynamoDB may store any part: a FIFO group goes in one by one.
+        for part in parts(letters, 1 if self._fifo else 25):
+            going = [one for one in part if self._group_of(one) not in stopped]
+            items = {one: item for one in going if (item := self._kept(one)) is not None}
+            stopped |= {self._group_of(one) for one in going if one not in items} - {None}
             try:
-                self._table.write_many(puts=[item for _, item in part])
+                self._table.write_many(puts=list(items.values()))
             except _ERRORS:
+                stopped |= {self._group_of(one) for one in items} - {None}
                 continue
-            for one, _ in part:
+            for one in items:
                 copy = one.taken.letter.message_id
                 safe[copy] = Proof(copy, "waiting room")
         return safe
+
+    def _group_of(self, one: Admission) -> str | None:
+        return one.taken.letter.group if self._fifo else None
+
+    def _kept(self, one: Admission) -> dict[str, Any] | None:
+        """The letter's item, its body safe in S3 if it is large; None if it could not be."""
+        try:
+            return self._item(one)
+        except AWS_ERRORS:
+            return None
 
     def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:
         keys = {one.letter.message_id: self._key(one) for one in letters}

@@ -15,7 +15,7 @@ Value = dict[str, Any]
 Item = dict[str, Value]
 
 # Levels of lists and maps within each other.
-_DEEPEST = 32
+_DEEPEST = 31
 # Significant digits of a number, and the power of ten of its first one.
 _MOST_DIGITS = 38
 _LARGEST_POWER = 125
