@@ -205,6 +205,17 @@ def error_code(error: Exception) -> str:
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
+# Characters of a function's own error that are shown: enough for a sentence.
+_MAX_ERROR = 300
+
+
+def failure(said: Any) -> str:
+    """Why a Lambda function failed, as its decoded answer says."""
+    known = said if isinstance(said, dict) else {}
+    kind, message = str(known.get("errorType", "")), str(known.get("errorMessage", ""))
+    return ": ".join(one for one in (kind, message[:_MAX_ERROR]) if one) or "it did not say why"
+
+
 def explain(error: Exception) -> Problem | None:
     """An error of AWS, or of reaching it, in a sentence; None for any other error."""
     from botocore import exceptions

@@ -25,7 +25,7 @@ from console.output import (
     moment,
     size,
 )
-from console.peek import HIDDEN
+from console.peek import HIDDEN, not_given_back
 from console.problem import Exit, Problem
 from console.queue import depth
 from deadletter import stamp
@@ -235,8 +235,7 @@ def show(found: Sample) -> Iterator[Block]:
     )
     yield line(f"{len(found.letters)} listed, {found.looked_at} looked at, {found.parked:,} there.")
     if found.not_given_back:
-        letters = count(found.not_given_back, "letter")
-        yield line(f"{letters} could not be given back at once: hidden for {HIDDEN} s at most.")
+        yield line(not_given_back(found.not_given_back))
     for letter in found.letters:
         yield Line()
         yield from _letter(letter, found.at)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from console.output import count
+
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
@@ -72,8 +74,15 @@ def peek(
                 if new:
                     see(message)
     finally:
-        not_given_back = _give_back(sqs, url, list(hidden.values()))
-    return Peeked(len(hidden), not_given_back)
+        kept = _give_back(sqs, url, list(hidden.values()))
+    return Peeked(len(hidden), kept)
+
+
+def not_given_back(number: int) -> str:
+    """What to say about messages that are still hidden."""
+    return (
+        f"{count(number, 'letter')} could not be given back at once: hidden for {HIDDEN} s at most."
+    )
 
 
 def _receive(sqs: SQSClient, url: str, most: int) -> Sequence[MessageTypeDef]:

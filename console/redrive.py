@@ -11,15 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from console.app import Pipeline
-from console.aws import Aws, error_code
+from console.aws import Aws, error_code, failure
 from console.command import OnePipeline, Session, command, group
 from console.output import Answer, Block, Line, Reply, Styled, Table, count, line
 from console.problem import Exit, Problem
 from console.queue import depth
 from deadletter.queue import MAIN_DLQ
-
-# Characters of a function's error that are shown: enough for a sentence.
-_MAX_ERROR = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,11 @@ def invoke(aws: Aws, pipeline: Pipeline, *, source: str, dry_run: bool) -> Mappi
         raise
     said = _json(payload)
     if "FunctionError" in answer:
-        raise Problem(_failure(pipeline, said), Exit.ATTENTION)
+        raise Problem(
+            f"The redrive function {pipeline.redrive_function} failed ({failure(said)}): what it "
+            "had not moved is still in its queue, and its log in CloudWatch says more.",
+            Exit.ATTENTION,
+        )
     if not isinstance(said, dict):
         raise Problem(
             f"The redrive function {pipeline.redrive_function} answered no report: "
@@ -154,16 +155,6 @@ def _json(payload: bytes) -> Any:
         return json.loads(payload)
     except (ValueError, RecursionError):
         return None
-
-
-def _failure(pipeline: Pipeline, said: Any) -> str:
-    known = said if isinstance(said, dict) else {}
-    kind, message = str(known.get("errorType", "")), str(known.get("errorMessage", ""))
-    why = ": ".join(one for one in (kind, message[:_MAX_ERROR]) if one) or "it did not say why"
-    return (
-        f"The redrive function {pipeline.redrive_function} failed ({why}): what it had not moved "
-        "is still in its queue, and its log in CloudWatch says more."
-    )
 
 
 _SAID_ABOVE = {"pipeline", "source", "dry_run", "stopped"}

@@ -28,11 +28,12 @@ these permissions: `ssm:GetParametersByPath`; for `status` also `sqs:GetQueueAtt
 `dynamodb:GetItem`, `dynamodb:Query`, `cloudwatch:GetMetricData` and
 `cloudwatch:DescribeAlarms`; for `redrive` also `sqs:GetQueueAttributes` and
 `lambda:InvokeFunction`; for `parked` also `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`
-and `sqs:ChangeMessageVisibility`; for `rules` also `dynamodb:Scan` and
-`lambda:GetFunctionConfiguration`, to list them `dynamodb:Query`, to change them
-`dynamodb:PutItem`, `dynamodb:UpdateItem` and `dynamodb:DeleteItem`, to try them on letters
-`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem` and (`explain`)
-`lambda:InvokeFunction`; `rules lint` needs none. It never moves or deletes a message itself.
+and `sqs:ChangeMessageVisibility`; for `rules` also `dynamodb:Scan`, to list them
+`dynamodb:Query`, to change them `dynamodb:PutItem`, `dynamodb:UpdateItem` and
+`dynamodb:DeleteItem`, to try them on letters `sqs:ReceiveMessage`,
+`sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem` and `lambda:GetFunctionConfiguration`,
+to explain `lambda:InvokeFunction`; `rules lint` needs none. It never moves or deletes a
+message itself.
 
 After each command stand the keys of its JSON. Keys are only ever added. Times are ISO
 8601 in UTC, durations are seconds, sizes are bytes."""

@@ -297,6 +297,8 @@ def _foretold(
 
     def sample(one: Pipeline) -> str:
         found = letters.sampled(aws.sqs, one, MAIN_DLQ, rule_trial.SAMPLE, session.clock)
+        if not found.letters:
+            return f"No letter in the DLQ of {one.name} to try it on."
         outcome = rule_trial.tried(session, app, one, columns, found)
         said = rule_trial.says(len(outcome.matching), len(found.letters), "the DLQ")
         return f"{said} of {one.name}."

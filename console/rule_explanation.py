@@ -12,19 +12,16 @@ import typer
 
 from console import letters
 from console.app import Pipeline
-from console.aws import Aws
+from console.aws import Aws, failure
 from console.command import OnePipeline, Session
 from console.letters import Attributes, Body, Sample, Source
 from console.output import Answer, Block, Line, Reply, Styled, clock, count, duration, line, moment
-from console.peek import HIDDEN
+from console.peek import HIDDEN, not_given_back
 from console.problem import Exit, Problem
 from deadletter import stamp
 from deadletter.decision import Decision, Divert, Hold, NotADecision, Park, Redrive, decode
 from deadletter.letter import Letter, encoded
 from deadletter.queue import MAIN_DLQ
-
-# Characters of the function's error that are shown: enough for a sentence.
-_MAX_ERROR = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,11 @@ def _asked(aws: Aws, pipeline: Pipeline, letter: Letter, home: str) -> _Said:
     except (ValueError, RecursionError):
         said = None
     if "FunctionError" in answer:
-        raise Problem(_failure(pipeline, said), Exit.ATTENTION)
+        raise Problem(
+            f"The router function {pipeline.router_function} failed ({failure(said)}): "
+            "its log in CloudWatch says more.",
+            Exit.ATTENTION,
+        )
     try:
         verdict = said["verdict"]
         decode(verdict["decision"])
@@ -215,16 +216,6 @@ def _tried(data: Mapping[str, Any]) -> Tried:
     return Tried(str(data["rule"]), str(data["outcome"]), tuple(missed))
 
 
-def _failure(pipeline: Pipeline, said: Any) -> str:
-    known = said if isinstance(said, dict) else {}
-    kind, message = str(known.get("errorType", "")), str(known.get("errorMessage", ""))
-    why = ": ".join(one for one in (kind, message[:_MAX_ERROR]) if one) or "it did not say why"
-    return (
-        f"The router function {pipeline.router_function} failed ({why}): "
-        "its log in CloudWatch says more."
-    )
-
-
 _STYLES = {"matches and speaks": "good", "does not match": "faint", "disabled": "faint"}
 
 
@@ -239,8 +230,7 @@ def show(found: Explained) -> Iterator[Block]:
         facts.append("it carries a Redrive attribute that is not ours, and is not believed")
     yield line("; ".join(facts))
     if found.not_given_back:
-        hidden = count(found.not_given_back, "letter")
-        yield line(f"{hidden} could not be given back at once: hidden for {HIDDEN} s at most.")
+        yield line(not_given_back(found.not_given_back))
     yield Line()
     yield line("Rules, in the order they are tried:" if found.tried else "There are no rules.")
     for one in found.tried:

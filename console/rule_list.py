@@ -217,7 +217,12 @@ def show(found: Rules) -> Iterator[Block]:
     )
     if found.strays:
         yield Line()
-        yield line(Styled("INVALID: of pipelines that this app does not have", "alarm"))
+        yield line(
+            Styled(
+                "INVALID: of pipelines that this app does not have; delete them in the table",
+                "alarm",
+            )
+        )
         for stray in found.strays:
             yield line(Styled(stray, "strong"), indent=2)
     for pipeline in found.pipelines:

@@ -16,7 +16,7 @@ from console.aws import Aws
 from console.command import OnePipeline, Session
 from console.letters import Attributes, Body, Sample, Source
 from console.output import Answer, Block, Line, Reply, Styled, Table, count, line
-from console.peek import HIDDEN, MOST
+from console.peek import HIDDEN, MOST, not_given_back
 from console.problem import Exit, Problem
 from console.rule_words import Pattern, Tenant, Where, words
 from deadletter.queue import MAIN_DLQ
@@ -252,8 +252,7 @@ def show(found: Tested) -> Iterator[Block]:
     )
     yield line(f"About: {rule_text.about(found.pattern)}", indent=2)
     if found.not_given_back:
-        hidden = count(found.not_given_back, "letter")
-        yield line(f"{hidden} could not be given back at once: hidden for {HIDDEN} s at most.")
+        yield line(not_given_back(found.not_given_back))
     if found.missed:
         yield Line()
         yield Table(

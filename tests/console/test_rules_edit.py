@@ -245,7 +245,7 @@ def test_a_rule_of_every_pipeline_is_tried_on_every_dlq(
     functions.told("invoices", context={"tenantId": "body.customer"})
     orders.letter('{"customer": "a"}', "invoices-dlq")
     done = add(dlq, "--reason", "x", "--expires", "never", "--pipeline", "*", answers="y\n")
-    assert "Would match 0 of 0 letters from the DLQ of orders." in done.stderr
+    assert "No letter in the DLQ of orders to try it on." in done.stderr
     assert "Would match 1 of 1 letter from the DLQ of invoices." in done.stderr
     assert "Rule r of every pipeline added" in done.stdout
 
