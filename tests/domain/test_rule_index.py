@@ -92,7 +92,7 @@ def test_nothing_is_checked_after_the_first_match_until_it_is_asked_for(tried: l
     assert (next(matching), len(tried)) == (1, 2)
 
 
-@pytest.mark.parametrize("size", [10, 1_000, 10_000])
+@pytest.mark.parametrize("size", [10, 1_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_the_rules_tried_do_not_grow_with_the_rules_there_are(size: int, tried: list[int]) -> None:
     rules = index(*({"context": {"tenantId": [f"t-{one}"]}} for one in range(size)))
     assert list(rules.matching({"context": {"tenantId": "t-7"}})) == [7]
