@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -24,6 +24,7 @@ class Fault(StrEnum):
     LOST = "applied, answer lost"
     THROTTLED = "throttled"
     PAUSE = "pause"
+    PARTLY = "done in part"
 
 
 class Crash(BaseException):
@@ -130,11 +131,25 @@ class Scheduler:
                 raise client_error(name, "InternalError", "not applied", status=500)
             case Fault.THROTTLED:
                 raise client_error(name, "ThrottlingException", "slow down", status=400)
+            case Fault.PARTLY:
+                return self._partly(process, service, name, act, options)
             case Fault.LOST:
                 self._try(process, service, name, act, options)
                 raise client_error(name, "RequestTimeout", "applied, perhaps", status=500)
         self._try(process, service, name, act, options)
         return self._retried(process, service, name, act, options)
+
+    def _partly(
+        self, process: Process, service: str, name: str, act: Callable[..., Any], options: Any
+    ) -> Any:
+        """A batch of which some entries are left undone, as its answer says."""
+        going, undone = divided(options, self.random)
+        answer: dict[str, Any] = {}
+        if going is not None:
+            answer = self._applied(process, service, name, act, going)
+        for key, left in undone.items():
+            answer[key] = [*answer.get(key, ()), *left] if isinstance(left, list) else left
+        return answer
 
     def _kill(self, process: Process) -> None:
         process.dead = True
@@ -164,6 +179,37 @@ class Scheduler:
             if response is not None:
                 response["ResponseMetadata"]["RetryAttempts"] = 1
             raise
+
+
+def divided(
+    options: Mapping[str, Any], random: Random
+) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
+    """The call with the entries that go through (None if none do), and how its answer names
+    the others; a call that is no batch goes through whole."""
+    if options.get("Entries"):
+        going, left = _halves(options["Entries"], random)
+        failed = [{"Id": one["Id"], "Code": "InternalError", "SenderFault": False} for one in left]
+        return {**options, "Entries": going} if going else None, {"Failed": failed}
+    if options.get("RequestItems"):
+        [(table, asked)] = options["RequestItems"].items()
+        reads = isinstance(asked, Mapping)
+        going, left = _halves(asked["Keys"] if reads else asked, random)
+        done, undone = (
+            {table: {**asked, "Keys": part} if reads else part} if part else {}
+            for part in (going, left)
+        )
+        name = "UnprocessedKeys" if reads else "UnprocessedItems"
+        return {**options, "RequestItems": done} if done else None, {name: undone}
+    return options, {}
+
+
+def _halves(entries: Sequence[Any], random: Random) -> tuple[list[Any], list[Any]]:
+    """Each entry on one side or the other, by lot."""
+    chosen = [random.random() < 0.5 for _ in entries]
+    return (
+        [one for one, goes in zip(entries, chosen, strict=True) if goes],
+        [one for one, goes in zip(entries, chosen, strict=True) if not goes],
+    )
 
 
 class Client:
