@@ -53,6 +53,7 @@ class Asker:
             answer.shadow_matches,
             answer.limited_rules,
         )
+        self._tally.failed(answer.failures, of=len(letters))
         for verdict in verdicts.values():
             self._tally.decided(verdict.decision)
         return verdicts

@@ -109,7 +109,8 @@ def poison(case: Case) -> Decision | None:
 
 def silent(case: Case) -> Decision | None:
     """Back again, and the consumer that records every failure never recorded one: it dies of it."""
-    if case.pipeline.consumer_library and case.stamp.attempt >= 1 and not case.row.failures:
+    back_again = case.stamp.attempt >= 1
+    if case.pipeline.consumer_library and back_again and not case.row.since_release:
         return Park(Reason.SILENT, "came back without any recorded failure")
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,27 @@ from typing import Any, Protocol
 from deadletter import failure, stamp
 from deadletter.failure import Failure
 from deadletter.stamp import Stamp
+
+LIVES = 8
+RECEIVES = 2
+"""Of how many lives, and of how many receives of each, a row keeps the failure.
+
+DynamoDB charges a write by the KB of the whole row, and each failure is a write: sixteen
+of at most 0.5 KB, mostly 0.3, stay around 5 KB. Eight lives are one more than the default
+policy allows; of a life the last receives are kept, which mostly fail as the ones before.
+"""
+
+_SLOT = re.compile(r"f\d+_\d+")
+
+
+def slot(failure: Failure, lives: int = LIVES) -> str:
+    """The attribute of the row that the failure lies in.
+
+    The same failure has the same slot however often it is written, and a later one takes
+    the slot of one that is `lives` lives, or RECEIVES receives, older: so the row is
+    capped, and nobody has to read it first.
+    """
+    return f"f{failure.attempt % lives}_{failure.receive % RECEIVES}"
 
 
 class LedgerUnavailable(Exception):
@@ -20,10 +42,12 @@ class LedgerUnavailable(Exception):
 class Row:
     """What the ledger knows of one origin id.
 
-    `failures` are oldest first; `attempt` is the highest that was recorded;
-    `released_at` (epoch seconds) is when a person last released the letter, and
-    only failures after it count; `stamp` is there when a letter could not carry its
-    own, and is then kept under the id it was sent with.
+    `failures` are oldest first, as many as the row has slots for; `attempt` is the
+    highest that was recorded; `released_at` (epoch seconds) is when a person last
+    released the letter, and only failures after it count; `stamp` is there when a
+    letter could not carry its own, and is then kept under the id it was sent with;
+    `recovered_at` (epoch seconds) is when it was processed after all, in the life
+    `recovered_attempt`.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -31,6 +55,8 @@ class Row:
     released_at: float = 0.0
     stamp: Stamp | None = None
     unreadable: bool = False
+    recovered_at: float | None = None
+    recovered_attempt: int | None = None
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
@@ -69,11 +95,17 @@ class Ledger(Protocol):
 def row_from_item(item: Mapping[str, Any]) -> Row:
     """The row in a stored item, as plain Python data; UNREADABLE if it is none."""
     try:
+        kept = [failure.from_data(one) for name, one in item.items() if _SLOT.fullmatch(name)]
+        released_at = float(item.get("released_at", 0))
+        lived = [one.attempt for one in kept if one.at >= released_at]
+        recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
         return Row(
-            failures=tuple(failure.from_data(one) for one in item.get("failures", ())),
-            attempt=int(item.get("attempt", 0)),
-            released_at=float(item.get("released_at", 0)),
+            failures=tuple(sorted(kept, key=lambda one: (one.at, one.attempt, one.receive))),
+            attempt=max(int(item.get("attempt", 0)), *lived, 0),
+            released_at=released_at,
             stamp=_stamp(item.get("stamp")),
+            recovered_at=None if recovered_at is None else float(recovered_at),
+            recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE
@@ -100,3 +132,19 @@ class Records(Protocol):
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
         """Add to how often each rule has matched."""
+
+
+class FailureLog(Protocol):
+    """What the consumer writes into the ledger, at the moment that it happens."""
+
+    def failed(self, origin: str, failure: Failure) -> None:
+        """Keep the failure; the same one again changes nothing. Raises RecordsUnavailable."""
+
+    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+        """Say that the letter was processed in its life `attempt`, at `at` epoch seconds.
+
+        False if its row said so already. Raises RecordsUnavailable.
+        """
+
+    def kept_stamp(self, message_id: str) -> Stamp | None:
+        """The stamp of a letter that could not carry it. Raises LedgerUnavailable."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from deadletter.decision import Decision, Park
+from deadletter.failure import FailureKind
 
 
 class Count(StrEnum):
     """What is counted; the value is the metric's name."""
 
     RECEIVED = "Received"
-    REDRIVEN = "RedriveSuccess"
+    REDRIVEN = "Redriven"
     PARKED = "MessageMovedToParkingLot"
     HELD = "Held"
     DIVERTED = "Diverted"
@@ -39,10 +40,21 @@ class Count(StrEnum):
     QUEUE_UNAVAILABLE = "QueueUnavailable"
     RULE_INVALID = "RuleInvalid"
     RULE_LIMIT_REACHED = "RuleLimitReached"
+    DOMINANT = "DominantFailure"
 
 
-ALWAYS_COUNTED = (Count.REDRIVEN, Count.FAILED, Count.PARKED, Count.HELD, Count.DIVERTED)
+ALWAYS_COUNTED = (
+    Count.REDRIVEN,
+    Count.FAILED,
+    Count.PARKED,
+    Count.HELD,
+    Count.DIVERTED,
+    Count.DOMINANT,
+)
 """Figures whose zero says something too: that the run took place."""
+
+DOMINANT_FROM = 11
+"""Letters: of fewer, half is too soon said."""
 
 
 class Tally:
@@ -55,6 +67,9 @@ class Tally:
         self._shadows: Counter[str] = Counter()
         self._refused_rules: dict[str, str] = {}
         self._limited_rules: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        self._error_types: dict[str, str] = {}
+        self._judged = 0
 
     def add(self, count: Count, number: int = 1) -> None:
         if number:
@@ -79,23 +94,48 @@ class Tally:
             self._counts[Count.RULE_LIMIT_REACHED] = len(self._limited_rules)
             self._shadows.update(shadows)
 
+    def failed(self, kinds: Iterable[FailureKind], *, of: int) -> None:
+        """In which ways letters last failed, of so many that the router was asked about."""
+        with self._lock:
+            self._judged += of
+            for one in kinds:
+                self._failures[one.fingerprint] += one.letters
+                self._error_types[one.fingerprint] = one.error_type
+
     def report(self, pipeline: str, source: str, stopped: str) -> Report:
         with self._lock:
+            dominant = self._dominant()
+            counts = {count: number for count, number in self._counts.items() if number}
+            if dominant is not None:
+                counts[Count.DOMINANT] = dominant.letters
             return Report(
                 pipeline,
                 source,
                 stopped,
-                {count: number for count, number in self._counts.items() if number},
+                counts,
                 dict(self._decisions),
                 dict(self._shadows),
                 dict(self._refused_rules),
                 tuple(sorted(self._limited_rules)),
+                dominant,
             )
+
+    def _dominant(self) -> FailureKind | None:
+        """The way in which more than half of the run's letters failed, if there is one."""
+        for fingerprint, letters in self._failures.most_common(1):
+            enough = letters >= DOMINANT_FROM
+            over_half = 2 * letters > self._judged
+            if enough and over_half:
+                return FailureKind(fingerprint, self._error_types[fingerprint], letters)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run: `stopped` says why it ended, the rest is counts."""
+    """One run: `stopped` says why it ended, the rest is counts.
+
+    `dominant` is the way in which more than half of its letters last failed.
+    """
 
     pipeline: str
     source: str
@@ -105,6 +145,7 @@ class Report:
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
     refused_rules: Mapping[str, str] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
+    dominant: FailureKind | None = None
 
     @property
     def moved(self) -> int:
@@ -113,7 +154,7 @@ class Report:
         return sum(self.counts.get(way, 0) for way in ways)
 
     def metrics(self) -> dict[str, int]:
-        """What goes to CloudWatch: the five main figures always, of the rest what happened."""
+        """What goes to CloudWatch: the main figures always, of the rest what happened."""
         return {**dict.fromkeys(map(str, ALWAYS_COUNTED), 0), **_named(self.counts)}
 
     def to_json(self) -> dict[str, Any]:
@@ -132,6 +173,7 @@ class Report:
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),
+            **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -14,6 +14,7 @@ from deadletter import stamp as stamps
 from deadletter.circuit import Circuit, Circuits, CircuitsUnavailable
 from deadletter.decision import Decision, NotADecision, Park, Redrive
 from deadletter.document import Document, DocumentBuilder
+from deadletter.failure import Failure, FailureKind
 from deadletter.judgement import Case, judge
 from deadletter.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
 from deadletter.letter import Letter, from_json, to_json
@@ -21,6 +22,10 @@ from deadletter.queue import MAIN_DLQ
 from deadletter.rules import Refused, RuleBook, Rules, RulesUnavailable, Trial, read_rules
 from deadletter.settings import Pipeline
 from deadletter.stamp import Reading, Stamp
+
+# Of the failures of one question: one that dominates a run is among the first few of nearly
+# every question, and the answer stays small.
+_MOST_KINDS = 5
 
 
 class RouterUnavailable(Exception):
@@ -52,12 +57,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Verdicts on the letters of one question, with what the router noticed meanwhile."""
+    """Verdicts on the letters of one question, with what the router noticed meanwhile.
+
+    `failures` are the commonest last failures of these letters: beside them there may
+    be rarer ones.
+    """
 
     verdicts: tuple[Verdict, ...]
     refused_rules: tuple[Refused, ...] = ()
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
+    failures: tuple[FailureKind, ...] = ()
 
 
 class Router(Protocol):
@@ -144,7 +154,8 @@ class DirectRouter:
                 desk.matches[decision.rule] += 1
             verdicts.append(_said(exhibit, case, decision))
         limited = desk.book.at_limit(desk.now, desk.matches)
-        return Answer(tuple(verdicts), desk.book.refused, dict(shadows), limited)
+        failures = _commonest(one.row.last for one in desk.exhibits)
+        return Answer(tuple(verdicts), desk.book.refused, dict(shadows), limited, failures)
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
         """The verdict on one letter, with every rule that was tried on the way to it."""
@@ -232,6 +243,13 @@ class DirectRouter:
     ) -> tuple[Circuit, ...]:
         keys = (self._pipeline.name, document.circuit_key)
         return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+
+
+def _commonest(last: Iterable[Failure | None]) -> tuple[FailureKind, ...]:
+    known = [one for one in last if one is not None and one.fingerprint]
+    types = {one.fingerprint: one.error_type for one in known}
+    common = Counter(one.fingerprint for one in known).most_common(_MOST_KINDS)
+    return tuple(FailureKind(one, types[one], letters) for one, letters in common)
 
 
 @contextmanager
@@ -326,6 +344,10 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
         "shadow_matches": dict(answer.shadow_matches),
         "limited_rules": list(answer.limited_rules),
+        "failures": [
+            {"fingerprint": one.fingerprint, "error_type": one.error_type, "letters": one.letters}
+            for one in answer.failures
+        ],
     }
 
 
@@ -339,7 +361,7 @@ def answer_from_json(data: object) -> Answer:
         raise RouterUnavailable("the router's answer has no verdicts")
     verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
     refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
-    limited = data.get("limited_rules")
+    limited, failures = data.get("limited_rules"), data.get("failures")
     return Answer(
         tuple(verdicts),
         tuple(
@@ -353,6 +375,11 @@ def answer_from_json(data: object) -> Answer:
             if isinstance(number, int)
         },
         tuple(map(str, limited if isinstance(limited, list) else ())),
+        tuple(
+            FailureKind(str(one.get("fingerprint")), str(one.get("error_type")), one["letters"])
+            for one in (failures if isinstance(failures, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("letters"), int)
+        ),
     )
 
 

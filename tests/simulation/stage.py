@@ -129,7 +129,7 @@ class Stage:
     def _create_tables(self) -> None:
         create_letters_table(self.dynamodb)
         create_keyed_table(self.dynamodb, RULES, "pipeline", "rule_id")
-        create_keyed_table(self.dynamodb, CIRCUITS, "pipeline", "circuit_key")
+        create_circuits_table(self.dynamodb)
         self.s3.create_bucket(Bucket=BUCKET)
 
     def arn(self, url: str) -> str:
@@ -287,6 +287,29 @@ def create_keyed_table(dynamodb: Any, name: str, partition: str, sort: str) -> N
         AttributeDefinitions=[
             {"AttributeName": partition, "AttributeType": "S"},
             {"AttributeName": sort, "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def create_circuits_table(dynamodb: Any) -> None:
+    dynamodb.create_table(
+        TableName=CIRCUITS,
+        KeySchema=[
+            {"AttributeName": "pipeline", "KeyType": "HASH"},
+            {"AttributeName": "circuit_key", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "pipeline", "AttributeType": "S"},
+            {"AttributeName": "circuit_key", "AttributeType": "S"},
+            {"AttributeName": "troubled", "AttributeType": "S"},
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "troubled",
+                "KeySchema": [{"AttributeName": "troubled", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
         ],
         BillingMode="PAY_PER_REQUEST",
     )

@@ -7,10 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from deadletter import stamp as stamps
-from deadletter.aws.answers import AWS_ERRORS
-from deadletter.aws.table import SORT, Key, StillUnprocessed, Table
-from deadletter.ledger import LedgerUnavailable, RecordsUnavailable, Row, row_from_item
+from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, plain
+from deadletter.failure import Failure
+from deadletter.ledger import (
+    LIVES,
+    LedgerUnavailable,
+    RecordsUnavailable,
+    Row,
+    row_from_item,
+    slot,
+)
 from deadletter.stamp import Stamp
 
 if TYPE_CHECKING:
@@ -21,7 +31,11 @@ _ROW = "ledger"
 
 
 class DynamoDBLedger:
-    """The rows of one pipeline, read consistently; `keep_seconds` is how long a new one stays."""
+    """The rows of one pipeline, read consistently.
+
+    `keep_seconds` is how long a row stays after it was last written; `lives` of how many
+    lives it keeps failures, at least as many as make a letter poison.
+    """
 
     def __init__(
         self,
@@ -30,11 +44,13 @@ class DynamoDBLedger:
         pipeline: str,
         clock: Callable[[], float],
         keep_seconds: float,
+        lives: int = LIVES,
     ) -> None:
         self._table = Table(client, table)
         self._pipeline = pipeline
         self._clock = clock
         self._keep_seconds = keep_seconds
+        self._lives = lives
 
     def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
         keys = {self._key(origin): origin for origin in origins}
@@ -45,7 +61,7 @@ class DynamoDBLedger:
         return {item[SORT]: _count(item.get("matches", 0)) for item in found.values()}
 
     def keep_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
-        expires = int(self._clock() + self._keep_seconds)
+        expires = self._expires()
         for message_id, mark in stamps_by_id.items():
             # The consumer may have written a failure into this row already: add to it.
             self._update(
@@ -54,6 +70,49 @@ class DynamoDBLedger:
                 {":stamp": stamps.attribute(mark).value, ":ttl": expires},
                 ExpressionAttributeNames={"#ttl": "ttl"},
             )
+
+    def failed(self, origin: str, failure: Failure) -> None:
+        # Never conditional: whatever the row says already, this happened too.
+        self._update(
+            self._key(origin),
+            "SET #slot = :failure, #ttl = :ttl",
+            {":failure": _item(failure), ":ttl": self._expires()},
+            ExpressionAttributeNames={"#slot": slot(failure, self._lives), "#ttl": "ttl"},
+        )
+
+    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+        said = {"recovered_at": _number(at), "recovered_attempt": Decimal(attempt)}
+        try:
+            self._table.update(
+                self._key(origin),
+                "SET recovered_at = :at, recovered_attempt = :attempt, #ttl = :ttl",
+                {
+                    ":at": said["recovered_at"],
+                    ":attempt": said["recovered_attempt"],
+                    ":ttl": self._expires(),
+                },
+                ConditionExpression="attribute_not_exists(recovered_at)",
+                ExpressionAttributeNames={"#ttl": "ttl"},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise RecordsUnavailable("the ledger gave no answer") from error
+            # The SDK tries again when an answer is lost: the row may say what we just wrote.
+            item: Any = error.response.get("Item", {})
+            row = plain(item)
+            return all(row.get(name) == value for name, value in said.items())
+        except _ERRORS as error:
+            raise RecordsUnavailable("the ledger gave no answer") from error
+        return True
+
+    def kept_stamp(self, message_id: str) -> Stamp | None:
+        row = self.rows([message_id]).get(message_id)
+        if row is None:
+            return None
+        if row.unreadable:
+            raise LedgerUnavailable("a row of the ledger cannot be understood")
+        return row.stamp
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
         for rule, number in matches.items():
@@ -69,7 +128,10 @@ class DynamoDBLedger:
         try:
             self._table.update(key, expression, values, **options)
         except _ERRORS as error:
-            raise RecordsUnavailable from error
+            raise RecordsUnavailable("the ledger gave no answer") from error
+
+    def _expires(self) -> int:
+        return int(self._clock() + self._keep_seconds)
 
     def _key(self, origin: str) -> Key:
         return (f"{self._pipeline}#ledger#{origin}", _ROW)
@@ -81,3 +143,15 @@ class DynamoDBLedger:
 def _count(value: Any) -> int:
     """How often a rule has matched; a count that is none is taken for the limit, whatever it is."""
     return int(value) if isinstance(value, int | Decimal) else sys.maxsize
+
+
+def _item(failure: Failure) -> dict[str, Any]:
+    """The failure as the table takes it: no floats."""
+    return {
+        name: _number(value) if isinstance(value, float) else value
+        for name, value in failure.to_data().items()
+    }
+
+
+def _number(value: float) -> Decimal:
+    return Decimal(str(round(value, 3)))

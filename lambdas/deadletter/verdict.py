@@ -1,0 +1,42 @@
+"""What a handler itself says of a message: never, not now, or nothing to do."""
+
+from __future__ import annotations
+
+from deadletter.failure import PERMANENT, Category
+
+
+class Permanent(Exception):
+    """The message can never succeed as it is: no further receive is spent on it.
+
+    `category` is BUSINESS (the business refuses it) or SCHEMA (its form is wrong);
+    `status` is the HTTP status that says so, if one did. Raises ValueError for another
+    category: a dependency that refuses us is no fault of the message.
+    """
+
+    def __init__(
+        self, why: str = "", *, category: Category = Category.BUSINESS, status: int | None = None
+    ) -> None:
+        if category not in PERMANENT:
+            allowed = " or ".join(sorted(PERMANENT))
+            raise ValueError(f"a permanent failure is {allowed}, not {category}")
+        super().__init__(why)
+        self.category = Category(category)
+        self.status = status
+
+
+class Transient(Exception):
+    """The message may succeed later, in `retry_after` seconds if somebody said so."""
+
+    def __init__(
+        self, why: str = "", *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Skip(Exception):
+    """There is nothing to do for this message: it is acknowledged as if it had been processed."""
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__(why)
