@@ -24,7 +24,7 @@ class Pipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
-    `terms` is what the pipeline allows in a rule.
+    `terms` is what the pipeline allows in a rule, `pipeline` all its settings.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Pipeline:
     router_function: str = ""
     fifo: bool = False
     terms: Mapping[str, Any] = field(default_factory=dict)
+    pipeline: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

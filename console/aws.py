@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_sts import STSClient
@@ -67,6 +68,10 @@ class Aws:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         return self._session.client("dynamodb", config=_patient())
+
+    @cached_property
+    def secretsmanager(self) -> SecretsManagerClient:
+        return self._session.client("secretsmanager", config=_patient())
 
     @cached_property
     def sqs(self) -> SQSClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -30,6 +31,14 @@ def terms(pipeline: apps.Pipeline) -> Pipeline:
     """What the pipeline allows in a rule, by which the rule checker judges too."""
     try:
         return pipeline_from_terms(pipeline.name, pipeline.terms)
+    except BadSettings as error:
+        _refuse(pipeline, error)
+
+
+def settings(pipeline: apps.Pipeline) -> Pipeline:
+    """The pipeline's settings as its own functions read them."""
+    try:
+        return pipeline_from_json(json.dumps({"name": pipeline.name, **pipeline.pipeline}))
     except BadSettings as error:
         _refuse(pipeline, error)
 

@@ -25,6 +25,14 @@ COMMANDS = {
     "status": ("console.status", "What needs attention, and how full each queue is."),
     "redrive": ("console.redrive", "Start a re-drive run now, without waiting for the schedule."),
     "parked": ("console.parked", "Letters that automation gave up and a person has to judge."),
+    "circuit": (
+        "console.circuits",
+        "Circuit breakers: what is held up, and your own word on it.",
+    ),
+    "endpoint": (
+        "console.endpoints",
+        "Webhook endpoints: where tenants want their events, and which get none.",
+    ),
     "rules": ("console.rules", "Routing rules: which letters to stop, slow down or set apart."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""

@@ -28,8 +28,11 @@ these permissions: `ssm:GetParametersByPath`; for `status` also `sqs:GetQueueAtt
 `dynamodb:GetItem`, `dynamodb:Query`, `cloudwatch:GetMetricData` and
 `cloudwatch:DescribeAlarms`; for `redrive` also `sqs:GetQueueAttributes` and
 `lambda:InvokeFunction`; for `parked` also `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`
-and `sqs:ChangeMessageVisibility`; for `rules` also `dynamodb:Scan`, to list them
-`dynamodb:Query`, to change them `dynamodb:PutItem`, `dynamodb:UpdateItem` and
+and `sqs:ChangeMessageVisibility`; for `circuit` also `dynamodb:BatchGetItem` and
+`dynamodb:Query`, to change one `dynamodb:UpdateItem`; for `endpoint` also `dynamodb:Scan` and
+`dynamodb:GetItem`, to change one `dynamodb:PutItem` and `dynamodb:UpdateItem`, to check one
+with --post `secretsmanager:GetSecretValue`; for `rules` also `dynamodb:Scan`,
+to list them `dynamodb:Query`, to change them `dynamodb:PutItem`, `dynamodb:UpdateItem` and
 `dynamodb:DeleteItem`, to try them on letters `sqs:ReceiveMessage`,
 `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem` and `lambda:GetFunctionConfiguration`,
 to explain `lambda:InvokeFunction`; `rules lint` needs none. It never moves or deletes a

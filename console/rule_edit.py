@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from console import deployed, letters, rule_table, rule_text, rule_trial
+from console import asking, deployed, letters, rule_table, rule_text, rule_trial
 from console.app import App, Pipeline
 from console.aws import side_by_side
-from console.command import Session, ask
+from console.command import Session
 from console.duration import seconds
 from console.output import Answer, Block, Reply, Styled, clock, count, duration, line
 from console.problem import Exit, Problem
@@ -22,13 +22,6 @@ from console.rule_words import Pattern, Tenant, Where, words
 from deadletter.queue import MAIN_DLQ
 from deadletter.rules import EVERY_PIPELINE, Action, Rule, RuleMode
 from deadletter.settings import Pipeline as Terms
-
-# What a person is offered: long enough for the night, and over before it is forgotten.
-_SUGGESTED = "24h"
-_NEVER = "never"
-
-# Characters of a reason; the router refuses a rule with a longer one.
-_MAX_REASON = 1_000
 
 RuleId = Annotated[str, typer.Argument(metavar="RULE_ID", help="Its id, in metrics and stamps.")]
 OnPipeline = Annotated[
@@ -126,7 +119,7 @@ def add(
     """
     app = session.app()
     key, places = deployed.scope(app, pipeline)
-    why = _reason(reason)
+    why = asking.reason(reason, "A rule")
     columns = {
         "pipeline": key,
         "rule_id": rule_id,
@@ -187,7 +180,7 @@ def disable(
     before = _find(stored, key, rule_id)
     if before is None:
         raise Problem(_no_such_rule(stored, key, rule_id), Exit.ABSENT)
-    why = _off(_reason(reason), session.aws.caller, before.columns.get("reason"))
+    why = _off(asking.reason(reason, "A rule"), session.aws.caller, before.columns.get("reason"))
     if not yes:
         session.agreed(f"Disable rule {rule_id} of {_everywhere(key)}.")
     try:
@@ -216,40 +209,10 @@ def _everywhere(key: str) -> str:
     return "every pipeline" if key == EVERY_PIPELINE else key
 
 
-def _reason(given: str | None) -> str:
-    asked = ask("Why? (for whoever finds it later)") if given is None else given
-    reason = (asked or "").strip()
-    if not reason:
-        raise Problem("A rule needs a reason: add --reason.", Exit.USAGE)
-    if len(reason) > _MAX_REASON:
-        raise Problem(f"A reason has at most {_MAX_REASON:,} characters.", Exit.USAGE)
-    return reason
-
-
 def _end(given: str | None, now: datetime) -> str | None:
     """When a rule ends, in ISO 8601; None for never."""
-    if given is None:
-        given = ask(f"When does it end? 7d, an ISO 8601 time, {_NEVER} [{_SUGGESTED}]")
-    if given is None:
-        raise Problem(
-            f"Say when the rule ends: --expires {_SUGGESTED}, or --expires {_NEVER}.",
-            Exit.USAGE,
-        )
-    text = given.strip() or _SUGGESTED
-    if text.lower() == _NEVER:
-        return None
-    end = _moment(text, now)
-    if end <= now:
-        raise Problem(f"The rule would have ended at {text} already.", Exit.USAGE)
-    return end.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _moment(text: str, now: datetime) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return now + timedelta(seconds=seconds(text))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    at = asking.end_or_never(given, now, "the rule")
+    return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _checked(
@@ -327,7 +290,7 @@ def _raced(rule_id: str) -> Problem:
 def _off(why: str, who: str, before: object) -> str:
     """The new reason. The table has no other place for who switched a rule off, and why."""
     said = f"{why} (disabled by {who}; before: {before or 'no reason given'})"
-    return said if len(said) <= _MAX_REASON else f"{said[: _MAX_REASON - 1]}…"
+    return said if len(said) <= asking.MAX_REASON else f"{said[: asking.MAX_REASON - 1]}…"
 
 
 def _edited(

@@ -221,13 +221,25 @@ class Cloud:
                 }
             ],
         )  # fmt: skip
-        for name, sort in (("circuits", "circuit_key"), ("rules", "rule_id")):
-            self.dynamodb.create_table(
-                TableName=name,
-                BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[text("pipeline"), text(sort)],
-                KeySchema=key("pipeline", sort),
-            )
+        self.dynamodb.create_table(
+            TableName="rules",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[text("pipeline"), text("rule_id")],
+            KeySchema=key("pipeline", "rule_id"),
+        )
+        self.dynamodb.create_table(
+            TableName="circuits",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[text("pipeline"), text("circuit_key"), text("troubled")],
+            KeySchema=key("pipeline", "circuit_key"),
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": "troubled",
+                    "KeySchema": key("troubled", "circuit_key"),
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            ],
+        )
 
 
 @pytest.fixture
