@@ -4,11 +4,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := build/.ready
+# The scanners' own environment: checkov pins an older boto3 than the app's.
+SCAN := build/scan-venv/bin
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit simulation e2e nightly sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo test check lint types unit scan audit simulation e2e nightly sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -16,7 +18,7 @@ help: ## Say what there is
 setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' wheels
 
 # One stamp for all of it: it is as new as the newest lock file it was made from.
-$(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.toml
+$(READY): requirements.txt lambdas/requirements.txt scan/requirements.txt package-lock.json pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +27,8 @@ $(READY): requirements.txt lambdas/requirements.txt package-lock.json pyproject.
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt
+	@test -x $(SCAN)/python || $(PYTHON) -m venv build/scan-venv
+	$(SCAN)/python -m pip install --quiet --require-hashes -r scan/requirements.txt
 	npm ci --silent
 	@mkdir -p build && touch $@
 
@@ -33,7 +37,7 @@ demo: $(READY) ## Watch dead letters heal in an embedded AWS
 
 test: check simulation e2e ## Everything CI runs
 
-check: lint types unit ## Lint, types and the tests that need no sandbox
+check: lint types unit scan ## Lint, types, the tests that need no sandbox, the security scanners
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -44,6 +48,14 @@ types: $(READY)
 
 unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not sandbox and not long"
+
+scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
+	$(BIN)/python -m scan
+
+audit: $(READY) ## Known holes in the pinned packages (needs the network)
+	for lock in requirements.txt lambdas/requirements.txt scan/requirements.txt; do \
+		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
+	npm audit
 
 simulation: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m long
@@ -64,6 +76,7 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 
 bench: $(READY) ## What the rules and the straight path cost
 	$(BIN)/python -m bench.rules
+	$(BIN)/python -m bench.hostile
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet
@@ -74,12 +87,15 @@ deploy: $(READY) ## Deploy into the AWS account your credentials name
 docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m console.reference > docs/cli.md
 	$(BIN)/python -m infra.reference
+	$(BIN)/python -m tests.infra.roles
 
 lock: ## Resolve the pinned packages anew (needs pip-tools)
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links -o lambdas/requirements.txt lambdas/requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
+	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o scan/requirements.txt scan/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

@@ -102,7 +102,7 @@ def letters(random: Random) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print both tables."""
-    documents = list(letters(Random(1)))  # noqa: S311 - reproducible
+    documents = list(letters(Random(1)))  # noqa: S311 - reproducible, not secret
     indexes = {
         (mix, size): RuleIndex(
             [(number, compile_pattern(one)) for number, one in enumerate(patterns(mix, size))]

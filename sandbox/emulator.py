@@ -9,9 +9,9 @@ MiniStack is corrected where it would show a wrong picture of this app: alarms
 look at their own dimensions and at missing data, metrics embedded in log lines
 become metrics, an invocation counts in AWS/Lambda however it came about, a batch
 to SQS and a folder of parameters need the permission that IAM knows, a message
-names its sender, and an invocation of more than 6 MB is refused. This reaches into
-MiniStack's private names, so read this file again before pinning another version
-of it.
+names its sender, and an invocation of more than 6 MB is refused. Calls that are
+made in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
+names, so read this file again before pinning another version of it.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hypercorn.asyncio import serve
@@ -32,7 +33,7 @@ from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator
 from ministack.services import cloudwatch, iam, lambda_svc, sqs
 
-from sandbox import alarms, emf
+from sandbox import alarms, calls, emf
 
 # Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
 MAX_INVOCATION_BYTES = 6 * 1024 * 1024
@@ -149,6 +150,14 @@ def name_the_sender() -> None:
     lambda_svc._dispatch_esm_batch = deliver_with_sender
 
 
+def record_calls() -> None:
+    """Write down who calls what, where `sandbox.calls` reads it."""
+    recorder = calls.Recorder(Path(os.environ["TMPDIR"]) / calls.FILE)
+    iam_evaluator.enforce = calls.recording(
+        iam_evaluator.enforce, iam_evaluator.caller_arn, recorder
+    )
+
+
 async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
     """Serve MiniStack, but refuse what Lambda refuses for its size."""
     if scope["type"] == "http" and scope["path"].endswith("/invocations"):
@@ -198,6 +207,7 @@ def main(socket: str, *certificate_and_key: str) -> None:
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()
     name_the_sender()
+    record_calls()
     config = Config()
     config.bind = [f"fd://{socket}"]
     # Longer than botocore keeps a connection idle, so the client is first to close it.

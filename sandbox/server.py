@@ -32,7 +32,7 @@ from typing import Any, Self
 
 import boto3
 
-from sandbox import certificate
+from sandbox import calls, certificate
 
 ROOT = Path(__file__).parent.parent
 
@@ -167,6 +167,10 @@ class Sandbox:
         accounts = self._get("/_ministack/sqs/messages")["messages"]
         by_url = accounts.get(ACCOUNT, {}).get(REGION, {})
         return {url.rsplit("/", 1)[-1]: messages for url, messages in by_url.items()}
+
+    def calls(self) -> list[calls.Call]:
+        """Look at what has been called so far in the roles of functions, each kind once."""
+        return calls.read(self._state / calls.FILE) if self._state else []
 
     def log_tail(self) -> str:
         """Return the last lines that the emulator wrote."""

@@ -11,6 +11,7 @@ import pytest
 from sandbox.deploy import deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox
+from tests.e2e.receiver import Receiver
 
 HERE = Path(__file__).parent
 
@@ -35,10 +36,11 @@ PIPELINES = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever stands in this folder needs the sandbox."""
+    """Whatever stands in this folder needs the sandbox; what looks back comes last."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.sandbox)
+    items.sort(key=lambda item: item.path == HERE / "test_afterwards.py")
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +69,10 @@ def outputs(deployment: tuple[Sandbox, Mapping[str, str]]) -> Mapping[str, str]:
 def aws(sandbox: Sandbox) -> Callable[[str], Any]:
     """Make a client of the named service, root's; the same one each time."""
     return cache(sandbox.client)
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[Receiver]:
+    """The endpoint of all tenants."""
+    with Receiver() as receiver:
+        yield receiver

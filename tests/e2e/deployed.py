@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sandbox.server import ROOT, Sandbox
+from tests.e2e import canaries
 
 PATIENCE = 90.0
 """Seconds after which what has not happened in the sandbox will not happen."""
@@ -53,6 +54,9 @@ class Deployed:
         return said
 
     def send(self, body: str, queue: str = "MainQueue", **options: Any) -> str:
+        """Send a message; one without attributes of its own gets one that nobody may see."""
+        planted = {"note": {"DataType": "String", "StringValue": canaries.ATTRIBUTE}}
+        options = {"MessageAttributes": planted, **options}
         answer = self.aws("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body, **options)
         return str(answer["MessageId"])
 
@@ -64,6 +68,7 @@ class Deployed:
         )
         report: dict[str, Any] = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, report
+        canaries.HEARD.answer("redrive", report)
         return report
 
     def redrive_until(self, done: Callable[[dict[str, Any]], Any], what: str) -> dict[str, Any]:
@@ -159,7 +164,7 @@ class Deployed:
 
     def command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         environment = {**self.sandbox.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": "lambdas"}
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "console", *words],
             cwd=ROOT,
             env=environment,
@@ -167,3 +172,5 @@ class Deployed:
             capture_output=True,
             check=True,
         )
+        canaries.HEARD.command(words, done.stdout + done.stderr)
+        return done

@@ -6,6 +6,8 @@ import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.e2e import canaries
+
 
 class Receiver:
     """Answers POSTs to /<name> with the status set for that name (200), and keeps the bodies."""
@@ -18,7 +20,7 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                name = self.path.strip("/")
+                name = self.path.partition("?")[0].strip("/")
                 body = self.rfile.read(int(self.headers["content-length"]))
                 status = receiver.statuses[name]
                 if status < 300:
@@ -35,7 +37,9 @@ class Receiver:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{name}"
+        """Where `name` is posted to; the query is a secret, as in many a webhook's URL."""
+        port = self._server.server_address[1]
+        return f"http://127.0.0.1:{port}/{name}?token={canaries.URL}"
 
     def __enter__(self) -> Receiver:
         self._thread.start()

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from sandbox.server import Sandbox
+from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, eventually
 from tests.e2e.receiver import Receiver
-
-
-@pytest.fixture(scope="session")
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        yield receiver
 
 
 @pytest.fixture
@@ -35,7 +30,7 @@ def tenant(orders: Deployed, receiver: Receiver) -> str:
 
 
 def event(tenant: str, **more: Any) -> str:
-    return json.dumps({"tenantId": tenant, **more}, ensure_ascii=False)
+    return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
 
 
 def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant: str) -> None:
@@ -124,7 +119,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
 def test_a_malformed_body_does_not_stop_its_batch(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
-    bad = f'{{"tenantId": "{tenant}", '
+    bad = f'{{"tenantId": "{tenant}", "note": {canaries.BODY}'
     bodies = [bad, event(tenant, n=1), "[" * 200_000 + tenant, event(tenant, n=2)]
     for body in bodies:
         orders.send(body, "Dlq")

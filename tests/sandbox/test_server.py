@@ -17,6 +17,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, SSLError
 
+from sandbox.calls import Call
 from sandbox.emulator import MAX_INVOCATION_BYTES
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox, SandboxError
 
@@ -215,6 +216,11 @@ def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbo
         with delivered, delivered.makefile() as told:
             sender = told.read()
     assert sender == f"{roles.get_role(RoleName='echo')['Role']['RoleId']}:echo"
+    # Both times were recorded; root's calls are nobody's permissions.
+    assert {one for one in sandbox.calls() if one.caller == "echo"} == {
+        Call("echo", "sqs:SendMessage", arn, allowed=False),
+        Call("echo", "sqs:SendMessage", arn, allowed=True),
+    }
 
 
 def test_a_function_reads_the_folder_of_parameters_that_its_role_names(sandbox: Sandbox):

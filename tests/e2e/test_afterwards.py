@@ -1,0 +1,179 @@
+"""What the whole session left behind. These tests run last: see conftest."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.server import Sandbox
+from tests.e2e import canaries
+from tests.e2e.deployed import Deployed, eventually
+from tests.e2e.receiver import Receiver
+from tests.infra.test_permissions import GRANTED
+
+HERE = Path(__file__).parent
+
+# Granted to a function, and never asked of the emulator, with the reason.
+_MAPPING = "its event source mapping does it, which the emulator does not ask"
+NOT_SEEN: dict[str, dict[str, str]] = {
+    "redrive": {},
+    "route": {},
+    "consumer": {
+        "sqs:ReceiveMessage": _MAPPING,
+        "sqs:DeleteMessage": _MAPPING,
+        "sqs:GetQueueAttributes": _MAPPING,
+    },
+    "check-rules": {
+        "dynamodb:DescribeStream": _MAPPING,
+        "dynamodb:GetRecords": _MAPPING,
+        "dynamodb:GetShardIterator": _MAPPING,
+        "dynamodb:ListStreams": _MAPPING,
+        # To the queue of failures.
+        "sqs:SendMessage": _MAPPING,
+    },
+}
+
+# What the emulator does for a function without asking whether it may.
+UNASKED = {
+    "logs:CreateLogStream": "the emulator writes a function's log itself",
+    "logs:PutLogEvents": "the emulator writes a function's log itself",
+    "xray:PutTraceSegments": "the emulator has no X-Ray",
+    "xray:PutTelemetryRecords": "the emulator has no X-Ray",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trouble(
+    sandbox: Sandbox,
+    aws: Callable[[str], Any],
+    outputs: Mapping[str, str],
+    receiver: Receiver,
+) -> None:
+    """Messages that fail in ways whose errors could quote them, their endpoint or its secret."""
+    orders = Deployed(sandbox, aws, outputs)
+    folder = "deadletter/webhooks"
+    key = base64.b64encode(canaries.SECRET.encode()[:40]).decode()
+    for name, value in (("bad", canaries.SECRET), ("good", f"whsec_{key}")):
+        aws("secretsmanager").create_secret(Name=f"{folder}/{name}", SecretString=value)
+    receiver.statuses["c-gone"] = 410
+    endpoints = {
+        "c-refused": (f"https://10.0.0.1/{canaries.URL}", []),
+        "c-nowhere": (f"https://{canaries.URL}.invalid/", []),
+        "c-unsigned": (receiver.url("c-unsigned"), [f"{folder}/bad"]),
+        "c-signed": (receiver.url("c-signed"), [f"{folder}/good"]),
+        "c-gone": (receiver.url("c-gone"), []),
+    }
+    for tenant, (url, secrets) in endpoints.items():
+        row = {"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}}
+        listed = {"secrets": {"L": [{"S": one} for one in secrets]}}
+        aws("dynamodb").put_item(
+            TableName=orders.app["endpoints_table"], Item=row | (listed if secrets else {})
+        )
+    bodies = [json.dumps({"tenantId": one, "note": canaries.BODY}) for one in endpoints]
+    bodies += [canaries.BODY, json.dumps({"tenantId": canaries.BODY}), f'{{"{canaries.BODY}']
+    for body in bodies:
+        orders.send(body)
+    for body in bodies:
+        orders.send(body, "Dlq")
+    main = orders.url("MainQueue").rpartition("/")[2]
+
+    def tried() -> bool:
+        orders.redrive()
+        return all(one["ReceiveCount"] for one in sandbox.queues().get(main, []))
+
+    eventually(tried, "each message has been tried")
+    eventually(lambda: receiver.bodies["c-signed"], "the signed one is delivered")
+
+
+def whole_session(request: pytest.FixtureRequest) -> bool:
+    """Whether every file of this folder is being run."""
+    run = {item.path.name for item in request.session.items}
+    return run >= {path.name for path in HERE.glob("test_*.py")}
+
+
+def test_no_canary_is_where_people_and_machines_look(
+    sandbox: Sandbox, aws: Callable[[str], Any]
+) -> None:
+    texts = list(canaries.everything(sandbox, aws))
+    kinds = {where.partition(" ")[0] for where, _ in texts}
+    assert {"log", "metric", "alarm", "table", "parameter"} <= kinds
+    assert canaries.leaks(texts) == []
+
+
+def test_a_leaking_line_would_be_seen(sandbox: Sandbox, aws: Callable[[str], Any]) -> None:
+    group, logs = "/planted/leak", aws("logs")
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName="one")
+    line = {"timestamp": int(time.time() * 1000), "message": f"failed on {canaries.SEEN}!"}
+    logs.put_log_events(logGroupName=group, logStreamName="one", logEvents=[line])
+    found = canaries.leaks(canaries.everything(sandbox, aws), [canaries.SEEN])
+    assert found == [f"canary-seen in log {group}"]
+
+
+def used(sandbox: Sandbox, function: str) -> set[str]:
+    """What one function was seen to do, of what it may."""
+    owner = "deadletter" if function == "check-rules" else "deadletter-orders"
+    name = f"{owner}-{function}"
+    return {one.action for one in sandbox.calls() if one.caller == name and one.allowed}
+
+
+@pytest.mark.parametrize("function", NOT_SEEN)
+def test_every_action_that_is_granted_is_used_and_the_other_way_round(
+    sandbox: Sandbox, request: pytest.FixtureRequest, function: str
+) -> None:
+    if not whole_session(request):
+        pytest.skip("only the whole session uses everything")
+    granted = set().union(*GRANTED[function].values())
+    unasked = UNASKED.keys() | NOT_SEEN[function].keys()
+    seen = used(sandbox, function)
+    assert granted - unasked - seen == set(), "granted, and not used by any test"
+    assert seen - granted == set(), "used, and granted by something else than the table"
+    assert NOT_SEEN[function].keys() - granted == set(), "a reason for what is not granted"
+    assert NOT_SEEN[function].keys() & seen == set(), "a reason for what has been seen after all"
+
+
+def test_nothing_was_denied_to_a_function_of_ours(sandbox: Sandbox) -> None:
+    denied = [
+        one for one in sandbox.calls() if not one.allowed and one.caller.startswith("deadletter")
+    ]
+    assert denied == []
+
+
+def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
+    sandbox: Sandbox, aws: Callable[[str], Any]
+) -> None:
+    iam, functions = aws("iam"), aws("lambda")
+    name = "deadletter-orders-route"
+    role = functions.get_function_configuration(FunctionName=name)["Role"].rpartition("/")[2]
+    [policy] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    without = {
+        **document,
+        "Statement": [one for one in document["Statement"] if one.get("Sid") != "Rules"],
+    }
+    assert len(without["Statement"]) == len(document["Statement"]) - 1
+
+    def put(what: dict[str, Any]) -> None:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(what))
+
+    def denied() -> bool:
+        question = {"letters": [{"id": "x", "body": "{}", "attributes": {}, "system": {}}]}
+        answer = functions.invoke(FunctionName=name, Payload=json.dumps(question))
+        # The rules are remembered for some seconds.
+        return "FunctionError" in answer and b"RulesUnavailable" in answer["Payload"].read()
+
+    put(without)
+    try:
+        eventually(denied, "the router can't read the rules")
+    finally:
+        put(document)
+    assert any(
+        (one.caller, one.action, one.allowed) == (name, "dynamodb:Query", False)
+        for one in sandbox.calls()
+    )

@@ -1,0 +1,104 @@
+"""What is fetched from others is named by its content: packages by hash, actions by commit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+LOCKS = ("requirements.txt", "lambdas/requirements.txt", "scan/requirements.txt")
+
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")
+
+
+def unpinned(workflow: str) -> list[str]:
+    """What a workflow uses that is not pinned by commit, with its version for people beside it."""
+    used = re.findall(r"\buses:\s*(.*)", workflow)
+    return [one for one in used if not PINNED.fullmatch(one.strip())]
+
+
+def unhashed(lock: str) -> list[str]:
+    """The requirements of a lock file without an exact version and a hash."""
+    requirements = re.sub(r"\s*\\\n\s*", " ", lock)
+    lines = [one.split("#")[0].strip() for one in requirements.splitlines()]
+    return [
+        one
+        for one in lines
+        if one
+        and not re.fullmatch(r"[\w.\[\],-]+==\S+( ;[^-]*)?( --hash=sha256:[0-9a-f]{64})+", one)
+    ]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_each_action_is_pinned_by_its_commit(path: Path) -> None:
+    text = path.read_text()
+    assert "uses:" in text
+    assert unpinned(text) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- uses: actions/checkout@v4",
+        "- uses: actions/checkout@main",
+        "- uses: actions/checkout@11bd719 # v4.2.2",
+        "- uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683",
+        "- uses: ./actions/of-ours",
+        "- uses: docker://alpine:3",
+    ],
+)
+def test_an_action_that_is_not_pinned_is_found(line: str) -> None:
+    assert unpinned(f"steps:\n  {line}\n") != []
+
+
+def test_one_action_has_one_version_everywhere() -> None:
+    used = {one for path in WORKFLOWS for one in re.findall(r"uses:\s*(\S+)", path.read_text())}
+    assert len({one.partition("@")[0] for one in used}) == len(used)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_may_read_and_nothing_else(path: Path) -> None:
+    workflow: dict[Any, Any] = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all("permissions" not in job for job in workflow["jobs"].values())
+    # Called by the words of a pull request, a workflow would run them with our token.
+    assert "pull_request_target" not in path.read_text()
+
+
+def test_every_supported_python_is_tested_with_the_command_of_the_readme() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    job = workflow["jobs"]["test"]
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert [one["run"] for one in job["steps"] if "run" in one] == ["make test"]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_each_package_is_pinned_by_its_hash_and_no_index_is_named(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert unhashed(text) == []
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("line", ["boto3", "boto3==1.0", "boto3>=1 --hash=sha256:" + "0" * 64])
+def test_a_package_without_a_hash_is_found(line: str) -> None:
+    assert unhashed(line) == [line]
+
+
+def test_the_command_line_interface_of_the_cdk_is_pinned_by_its_hash() -> None:
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    others = {key: one for key, one in packages.items() if key}
+    assert others
+    assert all(one["integrity"].startswith("sha512-") for one in others.values())
+
+
+def test_everything_that_is_asked_for_has_an_exact_version() -> None:
+    for name in LOCKS:
+        asked = (ROOT / name).with_suffix(".in").read_text()
+        for line in (one.split("#")[0].strip() for one in asked.splitlines()):
+            assert not line or line.startswith("-r ") or "==" in line, f"{name}: {line}"
