@@ -1,4 +1,4 @@
-"""What calls a person: eight alarms a pipeline, on plain metrics."""
+"""What calls a person: up to ten alarms a pipeline, on plain metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.duration import written
+from infra.duration import MINUTE, written
 from infra.names import Names
 from infra.pager import Pager
 from infra.queues import Queue, Queues
@@ -84,6 +84,8 @@ class Alarms(Construct):
         self._on_parking(queues.parking)
         self._on_functions()
         self._on_rules()
+        if settings.writes_ledger:
+            self._on_failures()
 
     def _on_letters(self, dlq: Queue, dedicated: str | None = None) -> None:
         """A dedicated DLQ ages unseen as well: nobody drains it by default."""
@@ -175,7 +177,7 @@ class Alarms(Construct):
     def _on_rules(self) -> None:
         self._alarm(
             RULE_INVALID,
-            metric=of_rules(RULE_INVALID.name, self._settings.name),
+            metric=counted(RULE_INVALID.name, self._settings.name),
             threshold=1,
             periods=1,
         )
@@ -186,7 +188,34 @@ class Alarms(Construct):
             " raise max_matches, or disable the rule.",
             command="dlq rules list",
         )
-        self._alarm(limit, metric=of_rules(limit.name, self._settings.name), threshold=1, periods=1)
+        self._alarm(limit, metric=counted(limit.name, self._settings.name), threshold=1, periods=1)
+
+    def _on_failures(self) -> None:
+        wanted, pipeline = self._settings.alarms, self._settings.name
+        dominant = Page(
+            "DominantFailure",
+            "one and the same failure makes up more than half of the dead letters.",
+            "a defect in the consumer or in what a producer sends, most often from the last"
+            " deployment: the letters come back dead until it is mended.",
+        )
+        self._alarm(
+            dominant,
+            metric=counted(dominant.name, pipeline, wanted.dominant_failure.period),
+            threshold=wanted.dominant_failure.threshold,
+            periods=wanted.dominant_failure.periods,
+        )
+        ledger = Page(
+            "LedgerUnavailable",
+            "the consumer goes on, but can't write down why messages fail.",
+            "a missing permission of the consumer's role, or a throttled table; letters then"
+            " look SILENT or lose their reason.",
+        )
+        self._alarm(
+            ledger,
+            metric=counted(ledger.name, pipeline, wanted.ledger_unavailable.period),
+            threshold=wanted.ledger_unavailable.threshold,
+            periods=wanted.ledger_unavailable.periods,
+        )
 
     def _alarm(
         self,
@@ -225,14 +254,14 @@ class Alarms(Construct):
         )
 
 
-def of_rules(name: str, pipeline: str) -> cloudwatch.Metric:
-    """What redriver and rule checker count of a pipeline's rules, by the minute."""
+def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric:
+    """What our functions count of a pipeline, by the period in seconds."""
     return cloudwatch.Metric(
         namespace="Deadletter",
         metric_name=name,
         dimensions_map={"pipeline": pipeline},
         statistic="Sum",
-        period=cdk.Duration.minutes(1),
+        period=cdk.Duration.seconds(period),
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.consumer_policy import library_statements
 from infra.encryption import use_of_key
+from infra.endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
 from infra.findings import acknowledge
 from infra.function import Function
 from infra.names import Names
@@ -23,11 +25,16 @@ MEMORY = 512
 
 
 class Dispatcher(Construct):
-    """The function that posts messages to their endpoints, and its place at the main queue."""
+    """The function that posts messages to their endpoints, and its place at the main queue.
+
+    `sender` is the unique id of its role, which SQS shows in what it parks.
+    """
 
     function: lambda_.Function
     role: iam.IRole
     mapping: lambda_.EventSourceMapping
+    sender: str
+    believe: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -39,7 +46,6 @@ class Dispatcher(Construct):
         app: AppSettings,
         storage: Storage,
         queues: Queues,
-        trusted_senders: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         one = Function(
@@ -63,23 +69,37 @@ class Dispatcher(Construct):
                     ],
                     resources=[queues.main.arn],
                 ),
+                *library_statements(settings.name, storage=storage, queues=queues),
                 iam.PolicyStatement(
                     sid="Endpoints",
-                    actions=["dynamodb:GetItem"],
+                    # A 410 disables an endpoint, a 429 slows it down.
+                    actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
                     resources=[storage.endpoints.table_arn],
                 ),
-                *use_of_key(app, services=("sqs", "dynamodb"), writes=False),
+                iam.PolicyStatement(
+                    sid="Secrets",
+                    actions=["secretsmanager:GetSecretValue"],
+                    resources=[secrets_of_endpoints(app)],
+                ),
+                *use_of_key(app, services=("sqs", "dynamodb", "secretsmanager"), writes=True),
             ],
         )
+        acknowledge_secrets(one, app)
         one.tell(
             {
+                "MAIN_URL": queues.main.url,
+                "PARKING": cdk.Stack.of(self).to_json_string(
+                    {one: queue.url for one, queue in queues.parking.items()}
+                ),
                 "ENDPOINTS_TABLE": storage.endpoints.table_name,
                 "LETTERS_TABLE": storage.letters.table_name,
-                "TRUSTED_SENDERS": cdk.Stack.of(self).to_json_string(list(trusted_senders)),
+                "CIRCUITS_TABLE": storage.circuits.table_name,
                 "WEBHOOK": json.dumps(
                     {
                         "timeout": webhook.request_timeout,
                         "allow_loopback": webhook.allow_loopback,
+                        "ports": list(webhook.ports),
+                        "secret_prefix": secret_prefix(app),
                     }
                 ),
             }
@@ -101,4 +121,5 @@ class Dispatcher(Construct):
         )
         # Lambda looks at the queue when the mapping is made.
         self.mapping.node.add_dependency(queues)
-        self.function, self.role = one.function, one.role
+        self.function, self.role, self.sender = one.function, one.role, one.sender
+        self.believe = one.believe

@@ -39,6 +39,7 @@ def read(
     _check_stacks(pipelines)
     _check_queues(pipelines)
     _check_home(pipelines, account, region)
+    _check_region(settings, region)
     return settings
 
 
@@ -93,6 +94,16 @@ def _check_queues(pipelines: Iterable[PipelineSettings]) -> None:
                     " unless both say shared_dlq: true"
                 )
                 raise _refusal(one, "dlq.arn", one.dlq.arn, allowed)
+
+
+def _check_region(app: AppSettings, region: str | None) -> None:
+    """Neither CloudWatch's alarms nor any encryption reach into another region."""
+    lie = [Arn.parse(text).region for one in app.pipelines for _, text in one.arns]
+    wanted = region or next(iter(lie), None)
+    for key, text in app.arns:
+        wanted = wanted or Arn.parse(text).region
+        if Arn.parse(text).region != wanted:
+            raise Refused(f"App {app.app}: {said(key, text, f'an ARN in region {wanted}')}.")
 
 
 def _check_home(

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.refusal import Refused
-from infra.settings import PipelineSettings
+from infra.settings import SHORTEST_LEASE, PipelineSettings
 
 # Lambda counts all names and values of one function together.
 LIMIT = 4096
+
+# What an advanced parameter of Systems Manager holds.
+PARAMETER_LIMIT = 8192
 
 # The keys that the runtime library knows by the same names.
 RUNTIME_KEYS = {
@@ -26,6 +29,12 @@ RUNTIME_KEYS = {
     "poison_lives",
     "consumer_library",
     "circuit_key",
+    "circuit",
+    "idempotency_key",
+    "idempotency_keep",
+    "park_permanent",
+    "retry",
+    "refuse_when_open",
     "rate",
     "burst",
     "backlog_limit",
@@ -44,17 +53,26 @@ _LONGEST_PSEUDO = {
 _LONGEST_REFERENCE = 128
 
 
-def pipeline(settings: PipelineSettings) -> str:
-    """The variable PIPELINE: JSON with what differs from the runtime's own defaults."""
+def told(settings: PipelineSettings) -> dict[str, Any]:
+    """What a function is told of its pipeline: what differs from the runtime's own defaults."""
     said = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
+    if settings.writes_ledger:
+        said["consumer_library"] = True
+    if settings.lease != SHORTEST_LEASE:
+        said["circuit"] = {**said.get("circuit", {}), "lease": settings.lease}
     if settings.dedicated:
         said["dedicated"] = list(settings.dedicated)
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return said
+
+
+def pipeline(settings: PipelineSettings) -> str:
+    """The variable PIPELINE: what is told, as JSON."""
+    return json.dumps(told(settings), separators=(",", ":"), ensure_ascii=False)
 
 
 def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]) -> None:
     """Raise Refused if the environment of `function`, its tokens resolved, is too large."""
-    size = sum(len(name) + _length(value) for name, value in resolved.items())
+    size = sum(len(name) + longest(value) for name, value in resolved.items())
     if size > LIMIT:
         raise Refused(
             f"Pipeline {settings.name}: the environment of {function} is {size} bytes;"
@@ -63,13 +81,24 @@ def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]
         )
 
 
-def _length(value: Any) -> int:
-    """Bytes of a string, at most, once CloudFormation has filled it in."""
+def check_parameter(settings: PipelineSettings, resolved: Any) -> None:
+    """Raise Refused if the text of the pipeline's parameter, its tokens resolved, is too large."""
+    size = longest(resolved)
+    if size > PARAMETER_LIMIT:
+        raise Refused(
+            f"Pipeline {settings.name}: its parameter is {size} bytes; allowed: at most"
+            f" {PARAMETER_LIMIT}, so say less under context, policies, dedicated, parking or"
+            " trusted_senders."
+        )
+
+
+def longest(value: Any) -> int:
+    """Bytes of a resolved string, at most, once CloudFormation has filled it in."""
     match value:
         case str():
             return len(value.encode())
         case {"Fn::Join": [str(separator), [*parts]]}:
-            return sum(_length(part) for part in parts) + len(separator) * (len(parts) - 1)
+            return sum(longest(part) for part in parts) + len(separator) * (len(parts) - 1)
         case {"Ref": str(name)}:
             return _LONGEST_PSEUDO.get(name, _LONGEST_REFERENCE)
     return _LONGEST_REFERENCE

@@ -59,6 +59,7 @@ class Function(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
+        self._told: dict[str, str] = {}
         self.log_group = logs.LogGroup(
             self,
             "Logs",
@@ -113,14 +114,20 @@ class Function(Construct):
         )
 
     def tell(self, variables: Mapping[str, str]) -> None:
-        """Give the function its environment; raises Refused if Lambda would not take it."""
-        everything = dict(variables)
+        """Add to the function's environment; raises Refused if Lambda would not take it all."""
+        more = dict(variables)
         if self._settings:
-            everything["PIPELINE"] = environment.pipeline(self._settings)
-            resolved = cdk.Stack.of(self).resolve(everything)
+            more["PIPELINE"] = environment.pipeline(self._settings)
+        self._told |= more
+        if self._settings:
+            resolved = cdk.Stack.of(self).resolve(self._told)
             environment.check(self._name, self._settings, resolved)
-        for name, value in everything.items():
+        for name, value in more.items():
             self.function.add_environment(name, value)
+
+    def believe(self, senders: Sequence[str]) -> None:
+        """Name the roles whose `Redrive` attribute the function believes, by their unique ids."""
+        self.tell({"TRUSTED_SENDERS": cdk.Stack.of(self).to_json_string(list(senders))})
 
     def _reporting(self) -> list[iam.PolicyStatement]:
         return [

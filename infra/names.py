@@ -27,6 +27,10 @@ class Names:
         """The alarm `name`."""
         return f"{self.app}-{self.pipeline}-{name}"
 
+    def policy(self, role: str, region: str) -> str:
+        """The managed policy for `role`; all regions of an account share their names in IAM."""
+        return f"{self.app}-{self.pipeline}-{role}-{region}"
+
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
         return f"{self.app}-{self.pipeline}-dlq{_suffix(dedicated)}"

@@ -6,6 +6,7 @@ from constructs import Construct
 
 from infra.alarms import Alarms
 from infra.consumer import Dispatcher
+from infra.consumer_policy import ConsumerPolicy
 from infra.pager import Pager
 from infra.queues import Queues
 from infra.redriver import Redriver
@@ -27,7 +28,8 @@ class RedrivePipeline(Construct):
         RedrivePipeline(self, "Refunds", settings=PipelineSettings(name="refunds"),
                         storage=orders.storage, pager=orders.pager)
 
-    `dispatcher` is None where the settings name another consumer.
+    `dispatcher` is None where the settings name another consumer, and
+    `consumer_policy`, which that one needs to use the consumer library, is None where not.
     """
 
     storage: Storage
@@ -36,6 +38,7 @@ class RedrivePipeline(Construct):
     redriver: Redriver
     router: Router
     dispatcher: Dispatcher | None
+    consumer_policy: ConsumerPolicy | None
     alarms: Alarms
 
     def __init__(
@@ -62,16 +65,9 @@ class RedrivePipeline(Construct):
         self.redriver = Redriver(
             self, "Redriver", settings=settings, app=app, storage=self.storage, queues=self.queues
         )
-        believed = self.redriver.trusted_senders
-        self.router = Router(
-            self,
-            "Router",
-            settings=settings,
-            app=app,
-            storage=self.storage,
-            trusted_senders=believed,
-        )
-        self.dispatcher = None
+        self.router = Router(self, "Router", settings=settings, app=app, storage=self.storage)
+        self.dispatcher, self.consumer_policy = None, None
+        senders, believers = [self.redriver.sender], [self.redriver.believe, self.router.believe]
         if isinstance(settings.consumer, Webhook):
             self.dispatcher = Dispatcher(
                 self,
@@ -81,9 +77,29 @@ class RedrivePipeline(Construct):
                 app=app,
                 storage=self.storage,
                 queues=self.queues,
-                trusted_senders=believed,
             )
+            senders.append(self.dispatcher.sender)
+            believers.append(self.dispatcher.believe)
+        else:
+            self.consumer_policy = ConsumerPolicy(
+                self,
+                "ConsumerPolicy",
+                settings=settings,
+                app=app,
+                storage=self.storage,
+                queues=self.queues,
+            )
+        senders += settings.trusted_senders
+        for believe in believers:
+            believe(senders)
         self.alarms = Alarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         )
-        PipelineRegistration(self, "Registration", app=app, settings=settings, queues=self.queues)
+        PipelineRegistration(
+            self,
+            "Registration",
+            app=app,
+            settings=settings,
+            queues=self.queues,
+            trusted_senders=senders,
+        )

@@ -54,11 +54,36 @@ class Queue:
         return cls(name=parsed.resource, arn=arn, url=parsed.queue_url)
 
 
-class Queues(Construct):
-    """Makes the queues that the settings don't name, and knows all of them.
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the queues of a pipeline are.
 
     `dedicated` and `parking` are keyed by id; the parking lot always has "default".
     """
+
+    main: Queue
+    dlq: Queue
+    dedicated: Mapping[str, Queue]
+    parking: Mapping[str, Queue]
+
+    @classmethod
+    def of(cls, app: AppSettings, settings: PipelineSettings) -> Addresses:
+        """The queues that the settings name, and those that are made for them."""
+        names = Names(app.app, settings.name, settings.fifo)
+        main, dlq = settings.main_queue.arn, settings.dlq.arn
+        return cls(
+            main=Queue.at(main) if main else Queue.called(names.main),
+            dlq=Queue.at(dlq) if dlq else Queue.called(names.dlq()),
+            dedicated={one: Queue.called(names.dlq(one)) for one in settings.dedicated},
+            parking={
+                one: Queue.called(names.parking(one))
+                for one in (DEFAULT_PARKING, *settings.parking)
+            },
+        )
+
+
+class Queues(Construct):
+    """Makes the queues that the settings don't name, and knows all of them, as `Addresses` does."""
 
     main: Queue
     dlq: Queue
@@ -77,21 +102,17 @@ class Queues(Construct):
         self._app = app or AppSettings()
         self._settings = settings
         self._key = customer_key(self, self._app)
-        names = Names(self._app.app, settings.name, settings.fifo)
-        main, dlq = settings.main_queue.arn, settings.dlq.arn
-        self.main = Queue.at(main) if main else Queue.called(names.main)
-        self.dlq = Queue.at(dlq) if dlq else Queue.called(names.dlq())
-        dead_letters = self._existing("TheirDlq", self.dlq) if dlq else self._make_dlq()
-        if not main:
+        at = Addresses.of(self._app, settings)
+        self.main, self.dlq = at.main, at.dlq
+        self.dedicated, self.parking = at.dedicated, at.parking
+        theirs = bool(settings.dlq.arn)
+        dead_letters = self._existing("TheirDlq", self.dlq) if theirs else self._make_dlq()
+        if not settings.main_queue.arn:
             self._make_main(dead_letters)
-        self.dedicated = {
-            one: self._make_end(f"Dedicated{pascal_case(one)}", names.dlq(one))
-            for one in settings.dedicated
-        }
-        self.parking = {
-            one: self._make_end(f"Parking{pascal_case(one)}", names.parking(one))
-            for one in (DEFAULT_PARKING, *settings.parking)
-        }
+        for one, queue in self.dedicated.items():
+            self._make_end(f"Dedicated{pascal_case(one)}", queue)
+        for one, queue in self.parking.items():
+            self._make_end(f"Parking{pascal_case(one)}", queue)
 
     def _make_main(self, dlq: sqs.IQueue) -> None:
         wanted = self._settings.main_queue
@@ -123,9 +144,8 @@ class Queues(Construct):
         )
         return queue
 
-    def _make_end(self, construct_id: str, name: str) -> Queue:
+    def _make_end(self, construct_id: str, queue: Queue) -> None:
         """A queue that letters reach by our hand only."""
-        queue = Queue.called(name)
         nobody = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
         made = self._make(construct_id, queue, retention=LONGEST_RETENTION, fed_by=nobody)
         acknowledge(
@@ -134,7 +154,6 @@ class Queues(Construct):
             "Serverless::Serverless-SQSRedrivePolicy",
             because="no consumer reads here, so nothing can fail here too often",
         )
-        return queue
 
     def _make(
         self,

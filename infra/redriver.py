@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import aws_cdk as cdk
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -16,20 +18,20 @@ from infra.names import Names
 from infra.queues import Queues
 from infra.schedule import Schedules
 from infra.settings import AppSettings, PipelineSettings
-from infra.storage import LANES, Storage
+from infra.storage import LANES, Storage, only
 
 
 class Redriver(Construct):
     """The function that moves letters, and its schedules.
 
-    `trusted_senders` are the unique ids of the roles whose `Redrive` attribute the
-    pipeline believes: the redriver's own, and those of the settings.
+    `sender` is the unique id of its role, which SQS shows in what it sends.
     """
 
     function: lambda_.Function
     role: iam.IRole
     schedules: Schedules
-    trusted_senders: tuple[str, ...]
+    sender: str
+    believe: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -69,7 +71,6 @@ class Redriver(Construct):
                 *use_of_key(app, services=("sqs", "dynamodb", "s3"), writes=True),
             ],
         )
-        self.trusted_senders = (one.sender, *settings.trusted_senders)
         to_json = cdk.Stack.of(self).to_json_string
         one.tell(
             {
@@ -82,7 +83,6 @@ class Redriver(Construct):
                 "LETTERS_BUCKET": storage.bucket_name,
                 "CIRCUITS_TABLE": storage.circuits.table_name,
                 "ROUTER_FUNCTION": router,
-                "TRUSTED_SENDERS": to_json(list(self.trusted_senders)),
             }
         )
         # The next minute is the retry: a run that comes late would meet the next one.
@@ -100,7 +100,8 @@ class Redriver(Construct):
             f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/waiting/{settings.name}/*]",
             because="one object a letter: only the folder of the pipeline can be named",
         )
-        self.function, self.role = one.function, one.role
+        self.function, self.role, self.sender = one.function, one.role, one.sender
+        self.believe = one.believe
         self.schedules = Schedules(self, "Schedules", function=one.function)
         self.schedules.add(
             "Dlq",
@@ -161,16 +162,19 @@ def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyState
                 "dynamodb:BatchWriteItem",
             ],
             resources=[storage.letters.table_arn],
+            conditions=only(f"{pipeline}#*"),
         ),
         iam.PolicyStatement(
             sid="Lanes",
             actions=["dynamodb:Query"],
             resources=[f"{storage.letters.table_arn}/index/{LANES}"],
+            conditions=only(f"{pipeline}|*"),
         ),
         iam.PolicyStatement(
             sid="Circuits",
             actions=["dynamodb:BatchGetItem"],
             resources=[storage.circuits.table_arn],
+            conditions=only(pipeline),
         ),
         iam.PolicyStatement(
             sid="Bodies",

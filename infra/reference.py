@@ -25,6 +25,47 @@ synthesis with one sentence. For an editor there is [a JSON schema](settings.sch
 Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
 """
 
+KEY_POLICY = """\
+## The policy of your key
+
+With `kms_key_arn`, the roles of our functions have what they need of the key, and no more. Two
+AWS services use it in nobody's behalf, so the key's own policy has to name them, which only you
+can see to. Without the first, alarms page nobody, and nothing says so; without the second, the
+deployment fails.
+
+```json
+[
+  {
+    "Sid": "AlarmsReachTheTopic",
+    "Effect": "Allow",
+    "Principal": {"Service": "cloudwatch.amazonaws.com"},
+    "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+    "Resource": "*",
+    "Condition": {"StringEquals": {"aws:SourceAccount": "111122223333"}}
+  },
+  {
+    "Sid": "LogGroups",
+    "Effect": "Allow",
+    "Principal": {"Service": "logs.eu-west-1.amazonaws.com"},
+    "Action": [
+      "kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo",
+      "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey"
+    ],
+    "Resource": "*",
+    "Condition": {
+      "ArnLike": {
+        "kms:EncryptionContext:aws:logs:arn":
+          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/lambda/deadletter-*"
+      }
+    }
+  }
+]
+```
+
+It also has to let IAM policies of your account decide, as the policy that AWS suggests for a new
+key does.
+"""
+
 SECTIONS = (
     ("The app", "AppSettings"),
     ("A pipeline: each of `pipelines`", "PipelineSettings"),
@@ -35,12 +76,16 @@ SECTIONS = (
     ("`consumer` of kind `function`", "Function"),
     ("`consumer` of kind `none`", "Nobody"),
     ("`redrive`", "Schedule"),
+    ("`circuit`", "Circuit"),
+    ("`retry`", "Retry"),
     ("`policy`, and each value of `policies`", "Policy"),
     ("`backoff` of a policy", "Backoff"),
     ("`alarms`", "Alarms"),
     ("`alarms.dlq_age`", "DlqAge"),
     ("`alarms.dlq_depth`", "DlqDepth"),
     ("`alarms.parking_lot`", "ParkingLotNotEmpty"),
+    ("`alarms.dominant_failure`", "DominantFailure"),
+    ("`alarms.ledger_unavailable`", "LedgerUnavailable"),
     ("`alarms.redrive_errors`, `alarms.router_errors`", "Errors"),
     ("`alarms.heartbeat`", "Heartbeat"),
 )
@@ -71,6 +116,7 @@ def page() -> str:
                 f"| `{key}` | {node['description']} | {default} | {_allowed(described, node)} |"
             )
         parts.append("")
+    parts.append(KEY_POLICY)
     return "\n".join(parts)
 
 

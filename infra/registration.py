@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from infra.environment import check_parameter, told
 from infra.names import Names
 from infra.pager import Pager
 from infra.queues import Queues
@@ -16,6 +19,16 @@ from infra.storage import Storage
 def pipelines_folder(app: AppSettings) -> str:
     """Where the parameters of the pipelines are."""
     return f"/{app.app}/pipelines"
+
+
+def app_parameter(app: AppSettings) -> str:
+    """Where what the pipelines share is."""
+    return f"/{app.app}/app"
+
+
+def pipeline_parameter(app: AppSettings, pipeline: str) -> str:
+    """Where one pipeline is."""
+    return f"{pipelines_folder(app)}/{pipeline}"
 
 
 class AppRegistration(Construct):
@@ -34,7 +47,7 @@ class AppRegistration(Construct):
         ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=f"/{app.app}/app",
+            parameter_name=app_parameter(app),
             description=f"What the pipelines of {app.app} share",
             string_value=cdk.Stack.of(self).to_json_string(
                 {
@@ -61,36 +74,42 @@ class PipelineRegistration(Construct):
         app: AppSettings,
         settings: PipelineSettings,
         queues: Queues,
+        trusted_senders: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
         theirs = settings.consumer if isinstance(settings.consumer, Function) else None
+        text = cdk.Stack.of(self).to_json_string(
+            {
+                "main_url": queues.main.url,
+                "dlq_url": queues.dlq.url,
+                "parking": {one: queue.url for one, queue in queues.parking.items()},
+                "dedicated": {one: queue.url for one, queue in queues.dedicated.items()},
+                "redrive_function": names.function("redrive"),
+                "router_function": names.function("route"),
+                "fifo": settings.fifo,
+                "mode": settings.mode,
+                # What the rule checker judges by: the environment of one function
+                # could not hold the terms of all pipelines.
+                "terms": {
+                    "context": list(settings.context),
+                    "dedicated": list(settings.dedicated),
+                    "policies": list(settings.policies),
+                    "max_delay": settings.max_delay,
+                },
+                # What the consumer library works by in a function of yours.
+                "pipeline": told(settings),
+                "trusted_senders": list(trusted_senders),
+                **({"consumer_function": theirs.function_arn} if theirs else {}),
+            }
+        )
+        check_parameter(settings, cdk.Stack.of(self).resolve(text))
         ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=f"{pipelines_folder(app)}/{settings.name}",
+            parameter_name=pipeline_parameter(app, settings.name),
             description=f"Where the pipeline {settings.name} is",
             # A standard parameter holds 4 KB.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
-            string_value=cdk.Stack.of(self).to_json_string(
-                {
-                    "main_url": queues.main.url,
-                    "dlq_url": queues.dlq.url,
-                    "parking": {one: queue.url for one, queue in queues.parking.items()},
-                    "dedicated": {one: queue.url for one, queue in queues.dedicated.items()},
-                    "redrive_function": names.function("redrive"),
-                    "router_function": names.function("route"),
-                    "fifo": settings.fifo,
-                    "mode": settings.mode,
-                    # What the rule checker judges by: the environment of one function
-                    # could not hold the terms of all pipelines.
-                    "terms": {
-                        "context": list(settings.context),
-                        "dedicated": list(settings.dedicated),
-                        "policies": list(settings.policies),
-                        "max_delay": settings.max_delay,
-                    },
-                    **({"consumer_function": theirs.function_arn} if theirs else {}),
-                }
-            ),
+            string_value=text,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -13,10 +12,13 @@ from infra.encryption import use_of_key
 from infra.function import Function
 from infra.names import Names
 from infra.settings import AppSettings, PipelineSettings
-from infra.storage import Storage
+from infra.storage import Storage, only
 
 # The redriver waits for it and has a run to finish.
 TIMEOUT = 20
+
+# Whose rules hold for every pipeline.
+EVERY_PIPELINE = "*"
 
 # A chunk is up to 4.5 MB of JSON, held as text and as objects.
 MEMORY = 512
@@ -27,6 +29,7 @@ class Router(Construct):
 
     function: lambda_.Function
     role: iam.IRole
+    believe: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -36,7 +39,6 @@ class Router(Construct):
         settings: PipelineSettings,
         app: AppSettings,
         storage: Storage,
-        trusted_senders: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         one = Function(
@@ -54,16 +56,21 @@ class Router(Construct):
                     sid="Letters",
                     actions=["dynamodb:BatchGetItem"],
                     resources=[storage.letters.table_arn],
+                    conditions=only(f"{settings.name}#ledger#*", f"{settings.name}#matches"),
                 ),
                 iam.PolicyStatement(
                     sid="Rules",
                     actions=["dynamodb:Query"],
                     resources=[storage.rules.table_arn],
+                    # The rules of all pipelines have the partition "*", which in a
+                    # pattern would stand for any: here it is a word.
+                    conditions=only(settings.name, EVERY_PIPELINE, exactly=True),
                 ),
                 iam.PolicyStatement(
                     sid="Circuits",
                     actions=["dynamodb:BatchGetItem"],
                     resources=[storage.circuits.table_arn],
+                    conditions=only(settings.name),
                 ),
                 *use_of_key(app, services=("dynamodb",), writes=False),
             ],
@@ -73,7 +80,7 @@ class Router(Construct):
                 "LETTERS_TABLE": storage.letters.table_name,
                 "RULES_TABLE": storage.rules.table_name,
                 "CIRCUITS_TABLE": storage.circuits.table_name,
-                "TRUSTED_SENDERS": cdk.Stack.of(self).to_json_string(list(trusted_senders)),
             }
         )
         self.function, self.role = one.function, one.role
+        self.believe = one.believe

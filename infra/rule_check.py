@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.alarms import AT_LEAST, RULE_INVALID, Page, of_rules
+from infra.alarms import AT_LEAST, RULE_INVALID, Page, counted
 from infra.encryption import customer_key, use_of_key
 from infra.findings import acknowledge
 from infra.function import Function
@@ -190,7 +190,7 @@ class RuleCheck(Construct):
         made = {}
         for page, metric, missing in (
             (FAILED, waiting, ignore),
-            (RULE_INVALID, of_rules(RULE_INVALID.name, NO_PIPELINE), quiet),
+            (RULE_INVALID, counted(RULE_INVALID.name, NO_PIPELINE), quiet),
         ):
             alarm = cloudwatch.Alarm(
                 self,

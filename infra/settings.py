@@ -91,6 +91,7 @@ PipelineName = Annotated[str, _words(PIPELINE_LENGTH)]
 Id = Annotated[str, _words(ID_LENGTH)]
 WRITTEN = BeforeValidator(seconds), Field(json_schema_extra={"unit": "seconds"})
 Seconds = Annotated[int, *WRITTEN]
+Port = Annotated[int, Field(ge=1, le=65535)]
 Visibility = Annotated[int, Field(ge=0, le=LONGEST_VISIBILITY), *WRITTEN]
 Period = Annotated[int, Field(ge=10, le=DAY), *WRITTEN]
 QueueArn = Annotated[
@@ -144,6 +145,19 @@ class Backoff(Settings):
         return self
 
 
+class Retry(Backoff):
+    """How long a message is hidden after a failure in the main queue, by its receives."""
+
+    base: Seconds = Field(default=10, ge=1, le=DAY, description="ceiling of the first delay")
+    cap: Seconds = Field(
+        default=15 * MINUTE,
+        ge=1,
+        le=LONGEST_VISIBILITY,
+        description="ceiling of every delay; SQS hides no message longer than 12h",
+    )
+    floor: Seconds = Field(default=1, ge=0, le=DAY, description="the shortest delay")
+
+
 class Policy(Settings):
     """How often, and how far apart, a letter may be tried again."""
 
@@ -151,6 +165,75 @@ class Policy(Settings):
         default=6, ge=1, le=1000, description="re-drives before a letter is parked as EXHAUSTED"
     )
     backoff: Backoff = Field(default=Backoff(), description="the delays between attempts")
+
+
+# The lease of a canary, unless the consumer may take longer.
+SHORTEST_LEASE = 2 * MINUTE
+
+
+class Circuit(Settings):
+    """When a circuit opens, how long it stays open, and how it comes back."""
+
+    failure_rate: float = Field(
+        default=0.5, gt=0, le=1, description="part of the outcomes in the window that opens it"
+    )
+    window: Seconds = Field(
+        default=2 * MINUTE, ge=10, le=HOUR, description="how far back outcomes count"
+    )
+    minimum: int = Field(
+        default=20, ge=1, le=100_000, description="outcomes in the window below which no rate opens"
+    )
+    consecutive: int = Field(
+        default=10,
+        ge=0,
+        le=100_000,
+        description="failures in a row that open it too; 0: however many",
+    )
+    cooldown: Seconds = Field(
+        default=30, ge=1, le=DAY, description="how long it stays open the first time"
+    )
+    cooldown_factor: float = Field(
+        default=2.0, ge=1, le=100, description="growth of the cooldown with each failed canary"
+    )
+    cooldown_cap: Seconds = Field(
+        default=10 * MINUTE, ge=1, le=DAY, description="the longest cooldown"
+    )
+    settle: Seconds = Field(
+        default=10 * MINUTE,
+        ge=0,
+        le=DAY,
+        description="opening again so soon after it closed, it goes on where it was",
+    )
+    lease: Seconds | None = Field(
+        default=None,
+        ge=10,
+        le=DAY,
+        description="how long a canary may take before another is sent: longer than"
+        f" consumer.timeout, twice which is the default, but at least {written(SHORTEST_LEASE)}",
+    )
+    successes: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="canaries in a row that close it; 1 lets a flapping dependency close it",
+    )
+    ramp: Seconds = Field(
+        default=5 * MINUTE, ge=0, le=DAY, description="how long until the full rate is back"
+    )
+    pause_consumer: bool = Field(
+        default=False,
+        description="whether the consumer's event source mapping is disabled while it is open",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Circuit:
+        if self.cooldown_cap < self.cooldown:
+            raise refuse(
+                "cooldown_cap",
+                self.cooldown_cap,
+                f"at least the cooldown, {written(self.cooldown)}",
+            )
+        return self
 
 
 class Queue(Settings):
@@ -224,6 +307,9 @@ class Webhook(Settings):
     )
     batch_size: int = Field(default=10, ge=1, le=10, description="messages a batch")
     max_concurrency: int = Field(default=10, ge=2, le=1000, description="batches at once")
+    ports: tuple[Port, ...] = Field(
+        default=(443,), strict=False, description="ports that an endpoint's URL may name"
+    )
     allow_loopback: bool = Field(
         default=False, description="post to this machine too: sandboxes only"
     )
@@ -334,6 +420,25 @@ class DlqDepth(Alarm):
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
+class DominantFailure(Alarm):
+    """One and the same failure makes up most of the dead letters: a defect, not an accident."""
+
+    threshold: int = Field(
+        default=1,
+        ge=1,
+        description="letters of a run that failed alike; counted if they are more than 10 and"
+        " more than half of it",
+    )
+
+
+class LedgerUnavailable(Alarm):
+    """Failures that the consumer library could not write down."""
+
+    threshold: int = Field(default=1, ge=1, description="failures not written, a period")
+    # A table that throttles for a moment loses a reason or two; five minutes lose the picture.
+    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+
+
 class ParkingLotNotEmpty(Alarm):
     """Letters that automation has given up."""
 
@@ -369,6 +474,12 @@ class Alarms(Settings):
     dlq_depth: DlqDepth = Field(default=DlqDepth(), description="alarm DlqDepth")
     parking_lot: ParkingLotNotEmpty = Field(
         default=ParkingLotNotEmpty(), description="alarm ParkingLotNotEmpty, one a parking queue"
+    )
+    dominant_failure: DominantFailure = Field(
+        default=DominantFailure(), description="alarm DominantFailure"
+    )
+    ledger_unavailable: LedgerUnavailable = Field(
+        default=LedgerUnavailable(), description="alarm LedgerUnavailable"
     )
     redrive_errors: Errors = Field(default=Errors(), description="alarm RedriveErrors")
     router_errors: Errors = Field(default=Errors(), description="alarm RouterErrors")
@@ -417,12 +528,41 @@ class PipelineSettings(Settings):
         le=100,
         description="lives with one and the same failure that make a POISON",
     )
-    consumer_library: bool = Field(
-        default=False,
-        description="whether the consumer writes the ledger (silence then means SILENT)",
+    consumer_library: bool | None = Field(
+        default=None,
+        description="whether the consumer writes the ledger (silence then means SILENT): the"
+        " webhook always does, another only if you say so",
     )
     circuit_key: Path | None = Field(
         default=None, description="where the dependency's name stands; else one circuit for all"
+    )
+    circuit: Circuit = Field(
+        default=Circuit(), description="when a circuit opens, and how it closes again"
+    )
+    idempotency_key: Path | None = Field(
+        default=None,
+        description="where the business key of a message stands, so that no key is processed"
+        " twice; else the MessageId of its first life",
+    )
+    idempotency_keep: Seconds = Field(
+        default=45 * DAY,
+        ge=MINUTE,
+        le=365 * DAY,
+        description="how long a message that was processed is remembered: longer than any copy"
+        " of it can wait in the main queue, the DLQ and the parking lot, one after the other",
+    )
+    park_permanent: bool = Field(
+        default=True,
+        description="whether the consumer library sends a permanent failure straight to the"
+        " parking lot, its other receives unused",
+    )
+    retry: Retry = Field(
+        default=Retry(), description="the delays between the receives of one life in the main queue"
+    )
+    refuse_when_open: bool = Field(
+        default=False,
+        description="whether the consumer library gives messages back unprocessed while their"
+        " circuit is open",
     )
     rate: float = Field(default=50.0, gt=0, le=10_000, description="letters a second back to main")
     burst: int = Field(
@@ -444,7 +584,9 @@ class PipelineSettings(Settings):
     trusted_senders: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="unique ids of other roles whose Redrive attribute is believed",
+        description="unique ids of other roles whose Redrive attribute is believed: that of"
+        " your own consumer, if it uses the consumer library, because it parks letters itself"
+        " (`aws iam get-role --role-name R --query Role.RoleId`)",
     )
     alarms: Alarms = Field(default=Alarms(), description="when a person is called")
 
@@ -453,6 +595,7 @@ class PipelineSettings(Settings):
         self._check_names()
         self._check_queues()
         self._check_times()
+        self._check_consumer()
         return self
 
     @property
@@ -460,6 +603,18 @@ class PipelineSettings(Settings):
         """Seconds that the main queue hides a message from other receivers."""
         given = self.main_queue.visibility
         return self._least_visibility if given is None else given
+
+    @property
+    def writes_ledger(self) -> bool:
+        """Whether the consumer uses the consumer library."""
+        if self.consumer_library is None:
+            return isinstance(self.consumer, Webhook)
+        return self.consumer_library
+
+    @property
+    def lease(self) -> int:
+        """Seconds that a canary may take."""
+        return self.circuit.lease or max(SHORTEST_LEASE, 2 * self.consumer.timeout)
 
     @property
     def heartbeat(self) -> int:
@@ -516,6 +671,31 @@ class PipelineSettings(Settings):
                 f" {written(self._least_visibility)}",
             )
 
+    def _check_consumer(self) -> None:
+        if isinstance(self.consumer, Webhook) and not self.writes_ledger:
+            raise refuse("consumer_library", False, "true, because the webhook writes the ledger")
+        if self.lease <= self.consumer.timeout:
+            raise refuse(
+                "circuit.lease",
+                self.lease,
+                f"more than consumer.timeout, {written(self.consumer.timeout)}",
+            )
+        # What is not ours may keep a message as long as SQS can.
+        main = LONGEST_RETENTION if self.main_queue.arn else self.main_queue.retention
+        dlq = LONGEST_RETENTION if self.dlq.arn else self.dlq.retention
+        queued = main + dlq, "the retentions of the main queue and the DLQ"
+        # Re-driven again and again, a copy is a new message to SQS each time.
+        redriven = self.message_ttl, "message_ttl"
+        longest, why = max(queued, redriven)
+        least = longest + LONGEST_RETENTION
+        if self.idempotency_keep < least:
+            raise refuse(
+                "idempotency_keep",
+                self.idempotency_keep,
+                f"at least {why} and the parking lot's {written(LONGEST_RETENTION)},"
+                f" {written(least)}",
+            )
+
     def _check_times(self) -> None:
         caps = {"policy.backoff.cap": self.policy.backoff.cap} | {
             f"policies.{name}.backoff.cap": policy.backoff.cap
@@ -558,7 +738,9 @@ class AppSettings(Settings):
         description="your topic for alarms, else one is made; never under alias/aws/sns",
     )
     kms_key_arn: KeyArn | None = Field(
-        default=None, description="your key for queues, tables, bucket, topic and logs"
+        default=None,
+        description="your key for queues, tables, bucket, topic and logs; what its policy has to"
+        " say stands below",
     )
     log_retention_days: Literal[1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653] = Field(
         default=90, description="days that logs are kept"
@@ -570,6 +752,14 @@ class AppSettings(Settings):
         default="docs/runbook.md", description="address that alarm descriptions name"
     )
     tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
+
+    @property
+    def arns(self) -> Iterator[tuple[str, str]]:
+        """Key and value of every ARN that must lie in the region of the app."""
+        if self.alarm_topic_arn:
+            yield "alarm_topic_arn", self.alarm_topic_arn
+        if self.kms_key_arn:
+            yield "kms_key_arn", self.kms_key_arn
 
 
 def pascal_case(name: str) -> str:

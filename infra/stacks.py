@@ -10,6 +10,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.on_call import OnCall
 from infra.pager import Pager
 from infra.pipeline import RedrivePipeline
 from infra.queues import Queues
@@ -20,7 +21,9 @@ from infra.storage import Storage
 
 
 class SharedStack(cdk.Stack):
-    """Tables, bucket, alarm topic, the parameter that finds them, and the rule checker."""
+    """Tables, bucket, alarm topic, the parameter that finds them, the rule checker, and what
+    people on call may do.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
         super().__init__(
@@ -33,9 +36,12 @@ class SharedStack(cdk.Stack):
         self.pager = Pager(self, "Pager", app=app)
         AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
         RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
+        on_call = OnCall(self, "OnCall", app=app, storage=self.storage)
         cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
         cdk.CfnOutput(self, "CircuitsTableName", value=self.storage.circuits.table_name)
+        for role, arn in on_call.arns.items():
+            cdk.CfnOutput(self, f"{role}PolicyArn", value=arn)
 
 
 class QueuesStack(cdk.Stack):
@@ -83,6 +89,9 @@ class PipelineStack(cdk.Stack):
             queues=own.queues,
             pager=shared.pager,
         )
+        if policy := self.pipeline.consumer_policy:
+            name = pascal_case(settings.name)
+            cdk.CfnOutput(self, f"{name}ConsumerPolicyArn", value=policy.arn)
 
 
 def build(scope: cdk.App, app: AppSettings) -> None:

@@ -15,6 +15,9 @@ from infra.settings import AppSettings
 # An index of the letters by lane and due time.
 LANES = "lanes"
 
+# An index of the circuits that somebody has to look after, by pipeline; empty in good times.
+TROUBLED = "troubled"
+
 
 class Storage(Construct):
     """Ledger, waiting room and journal; rules and their history; circuits; webhook endpoints;
@@ -44,7 +47,12 @@ class Storage(Construct):
             "Rules", "pipeline", "rule_id", stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
         )
         self.audit = self._table("Audit", "pk", "sk", time_to_live="ttl")
-        self.circuits = self._table("Circuits", "pipeline", "circuit_key")
+        self.circuits = self._table("Circuits", "pipeline", "circuit_key", time_to_live="ttl")
+        self.circuits.add_global_secondary_index(
+            index_name=TROUBLED,
+            partition_key=_text(TROUBLED),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
         self.endpoints = self._table("Endpoints", "tenant", "endpoint")
         # By its name, as the queues: so that a role's permission can be read.
         self.bucket_name = f"{app.app}-letters-{Aws.ACCOUNT_ID}-{Aws.REGION}"
@@ -113,6 +121,15 @@ class Storage(Construct):
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
         )
+
+
+def only(*partitions: str, exactly: bool = False) -> dict[str, dict[str, list[str]]]:
+    """The condition that just these partitions of a table are touched.
+
+    In a partition's name `*` stands for any text, unless `exactly` that name is meant.
+    """
+    operator = "ForAllValues:StringEquals" if exactly else "ForAllValues:StringLike"
+    return {operator: {"dynamodb:LeadingKeys": list(partitions)}}
 
 
 def _text(name: str) -> dynamodb.Attribute:

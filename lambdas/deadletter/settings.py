@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from deadletter.backoff import Backoff
+from deadletter.circuit import CircuitPolicy
 
 
 class Mode(StrEnum):
@@ -23,6 +24,11 @@ class Body(StrEnum):
 
     JSON = "json"
     OPAQUE = "opaque"
+
+
+RETRY = Backoff(base=10.0, factor=2.0, cap=900.0, floor=1.0)
+"""How far apart the receives of one life are: a minute's trouble is over within the life,
+and a quarter of an hour is the longest that a message hides for one failure."""
 
 
 class BadSettings(ValueError):
@@ -47,7 +53,11 @@ class Pipeline:
 
     All durations are seconds. `context` names JMESPath expressions over the
     document; `message_ttl` counts from the first send of the letter's first life;
-    `circuit_key` is a path too (None: one circuit for the whole pipeline).
+    `circuit_key` is a path too (None: one circuit for the whole pipeline), and so is
+    `idempotency_key` (None: the origin id); `idempotency_keep` is how long a message that
+    was processed is remembered. `park_permanent` sends a permanent failure straight to the
+    parking lot, `retry` spaces the receives of one life (an attempt is a receive), and
+    `refuse_when_open` gives letters back unprocessed while their circuit is open.
     """
 
     name: str
@@ -62,6 +72,12 @@ class Pipeline:
     poison_lives: int = 3
     consumer_library: bool = False
     circuit_key: str | None = None
+    idempotency_key: str | None = None
+    idempotency_keep: float = 45 * 86400.0
+    park_permanent: bool = True
+    retry: Backoff = RETRY
+    refuse_when_open: bool = False
+    circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
     rate: float = 50.0
     burst: int = 500
     backlog_limit: int = 10_000
@@ -74,12 +90,15 @@ class Pipeline:
 class Webhook:
     """How the webhook dispatcher posts.
 
-    `timeout` is seconds; `allow_loopback` lets it post to plain http on loopback, for
-    sandboxes only.
+    `timeout` is seconds for one POST in all; `ports` are those that https is posted to;
+    the names of signing secrets start with `secret_prefix`. `allow_loopback` lets it post
+    to plain http on loopback, unsigned: for sandboxes only.
     """
 
     timeout: float = 5.0
     allow_loopback: bool = False
+    ports: tuple[int, ...] = (443,)
+    secret_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +109,11 @@ class Wiring:
     `dedicated` maps a dedicated DLQ's id to its URL. `trusted_senders` are the
     unique ids of the roles whose `Redrive` attribute is believed. `registrations` is
     the folder of parameters with one a pipeline, and `audit_days` how long a change of
-    a rule is kept. A field that a function has no business with is empty in its
-    environment.
+    a rule is kept. `circuit_machine` is the ARN of the state machine that runs outages,
+    `consumer_function` the consumer's, if it is a Lambda function, `consumer_mapping` the
+    id of its mapping, if the app made it, and `consumer_timeout` how many seconds it may
+    take. `health_url` is asked where there is no letter to probe a dependency with. A
+    field that a function has no business with is empty in its environment.
     """
 
     main_url: str = ""
@@ -109,6 +131,16 @@ class Wiring:
     audit_table: str = ""
     audit_days: int = 0
     registrations: str = ""
+    dlq_arn: str = ""
+    circuit_machine: str = ""
+    consumer_function: str = ""
+    consumer_mapping: str = ""
+    consumer_timeout: int = 0
+    health_url: str = ""
+
+
+# Fields of the wiring that are whole numbers, with their units.
+_NUMBERS = {"audit_days": "days", "consumer_timeout": "seconds"}
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -129,12 +161,18 @@ def pipeline_from_json(text: str) -> Pipeline:
     except ValueError as error:
         raise BadSettings(f"PIPELINE: {error}") from error
     data["dedicated"] = _texts("dedicated", data.get("dedicated", []))
+    data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
+    data["circuit"] = _build(CircuitPolicy, "circuit", _nested("circuit", data))
     return _build(Pipeline, "PIPELINE", {**data, "policy": policy, "policies": policies})
 
 
 def webhook_from_json(text: str) -> Webhook:
     """The dispatcher's settings in the environment variable WEBHOOK; raises BadSettings."""
-    return _build(Webhook, "WEBHOOK", _object("WEBHOOK", text))
+    data = _object("WEBHOOK", text)
+    ports = data.get("ports", [443])
+    if not isinstance(ports, list) or not all(type(one) is int for one in ports):
+        raise BadSettings("WEBHOOK: ports must be a JSON list of whole numbers")
+    return _build(Webhook, "WEBHOOK", {**data, "ports": tuple(ports)})
 
 
 def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
@@ -153,16 +191,16 @@ def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
             found[one.name] = _object(variable, text)
         elif one.name == "trusted_senders":
             found[one.name] = _texts(variable, _json(variable, text))
-        elif one.name == "audit_days":
-            found[one.name] = _days(variable, text)
+        elif one.name in _NUMBERS:
+            found[one.name] = _whole(variable, text, _NUMBERS[one.name])
         else:
             found[one.name] = text
     return Wiring(**found)
 
 
-def _days(where: str, text: str) -> int:
+def _whole(where: str, text: str, unit: str) -> int:
     if not text.isdecimal():
-        raise BadSettings(f"{where} must be a number of days")
+        raise BadSettings(f"{where} must be a number of {unit}")
     return int(text)
 
 
@@ -189,8 +227,22 @@ def _texts(where: str, data: Any) -> tuple[str, ...]:
 def _policy(where: str, data: Any) -> Policy:
     if not isinstance(data, dict):
         raise BadSettings(f"{where} must be a JSON object")
-    backoff = _build(Backoff, f"{where}.backoff", data.get("backoff", {}))
+    backoff = _backoff(f"{where}.backoff", data.get("backoff", {}), Backoff())
     return _build(Policy, where, {**data, "backoff": backoff})
+
+
+def _backoff(where: str, data: Any, default: Backoff) -> Backoff:
+    """What `data` says of a backoff, and `default` where it says nothing."""
+    if not isinstance(data, dict):
+        raise BadSettings(f"{where} must be a JSON object")
+    return _build(Backoff, where, {**asdict(default), **data})
+
+
+def _nested(where: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = data.get(where, {})
+    if not isinstance(found, dict):
+        raise BadSettings(f"{where} must be a JSON object")
+    return found
 
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.backoff import Backoff
+from deadletter.circuit import CircuitPolicy
 from deadletter.settings import (
     BadSettings,
     Body,
@@ -39,6 +40,12 @@ def test_a_pipeline_says_everything() -> None:
                 "policies": {"gold": {"max_attempts": 9}, "plain": {}},
                 "dedicated": ["slow"],
                 "circuit_key": "body.endpoint",
+                "circuit": {"window": 60},
+                "idempotency_key": "body.orderId",
+                "idempotency_keep": 60,
+                "park_permanent": False,
+                "retry": {"cap": 60},
+                "refuse_when_open": True,
                 "rate": 5,
             }
         )
@@ -53,6 +60,12 @@ def test_a_pipeline_says_everything() -> None:
         policies={"gold": Policy(max_attempts=9), "plain": Policy()},
         dedicated=("slow",),
         circuit_key="body.endpoint",
+        circuit=CircuitPolicy(window=60),
+        idempotency_key="body.orderId",
+        idempotency_keep=60,
+        park_permanent=False,
+        retry=Backoff(base=10, factor=2, cap=60, floor=1),
+        refuse_when_open=True,
         rate=5,
     )
 
@@ -72,6 +85,11 @@ def test_a_pipeline_says_everything() -> None:
         ({"policy": {"backoff": {"base_seconds": 5}}}, "policy.backoff: unknown key"),
         ({"policies": []}, "policies must be a JSON object"),
         ({"policies": {"gold": {"backoff": {"x": 1}}}}, "policies.gold.backoff: unknown key 'x'"),
+        ({"circuit": []}, "circuit must be a JSON object"),
+        ({"circuit": {"windows": 5}}, "circuit: unknown key 'windows'"),
+        ({"retry": 5}, "retry must be a JSON object"),
+        ({"retry": {"jitter": 5}}, "retry: unknown key 'jitter'"),
+        ({"policy": {"backoff": 5}}, "policy.backoff must be a JSON object"),
         ({"dedicated": "slow"}, "dedicated must be a JSON list of texts"),
         ({"dedicated": [5]}, "dedicated must be a JSON list of texts"),
     ],
@@ -84,7 +102,9 @@ def test_a_pipeline_that_is_none_says_what_is_wrong(data: Any, why: str) -> None
 
 def test_the_dispatchers_settings() -> None:
     assert webhook_from_json("{}") == Webhook()
-    assert webhook_from_json('{"timeout": 2}') == Webhook(timeout=2)
+    assert webhook_from_json('{"timeout": 2, "ports": [8443]}') == Webhook(2, ports=(8443,))
+    with pytest.raises(BadSettings, match="ports must be a JSON list of whole numbers"):
+        webhook_from_json('{"ports": [true]}')
     with pytest.raises(BadSettings, match="unknown key 'url'"):
         webhook_from_json('{"url": "x"}')
 

@@ -40,12 +40,15 @@ THEIRS = {
 HASTY = {
     "name": "hasty",
     "consumer": "none",
+    "consumer_library": True,
     "alarms": {
         "dlq_age": {"threshold": 20, "period": 10, "periods": 1},
         "dlq_depth": {"threshold": 7},
         "parking_lot": {"threshold": 2},
         "redrive_errors": {"periods": 9},
         "router_errors": {"threshold": 4},
+        "dominant_failure": {"threshold": 3},
+        "ledger_unavailable": {"periods": 2},
         "heartbeat": {"period": "2m"},
     },
 }

@@ -106,3 +106,14 @@ def filled(value: Any) -> Any:
         case list():
             return [filled(one) for one in value]
     return value
+
+
+def parameter(synthesis: Synthesis, name: str) -> dict[str, Any]:
+    """What stands in an SSM parameter."""
+    [one] = [
+        one["Properties"]
+        for _, one in synthesis.of("AWS::SSM::Parameter")
+        if one["Properties"]["Name"] == name
+    ]
+    found: dict[str, Any] = json.loads(filled(one["Value"]))
+    return found

@@ -40,6 +40,12 @@ ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
     "RuleLimitReached": (
         *("Deadletter RuleLimitReached", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
     ),
+    "DominantFailure": (
+        *("Deadletter DominantFailure", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
+    ),
+    "LedgerUnavailable": (
+        *("Deadletter LedgerUnavailable", "orders", "Sum", ">= 1", "5 x 60", "notBreaching"),
+    ),
     "RedriveHeartbeat": ("Lambda Invocations", REDRIVE, "Sum", "< 1", "1 x 300", "breaching"),
 }
 
@@ -158,3 +164,14 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     assert look("RedriveErrors") == (1, 60, 9)
     assert look("RouterErrors") == (4, 60, 3)
     assert look("RedriveHeartbeat") == (1, 120, 1)
+    assert look("DominantFailure") == (3, 60, 1)
+    assert look("LedgerUnavailable") == (1, 60, 2)
+
+
+def test_where_nobody_writes_the_ledger_no_alarm_waits_for_it(app: Synthesis) -> None:
+    names = {
+        one["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
+        for one in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
+    }
+    of_each = {one for one in ALARMS if "_" not in one}
+    assert names == of_each - {"DominantFailure", "LedgerUnavailable"}

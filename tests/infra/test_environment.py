@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from deadletter import registration
 from deadletter.backoff import Backoff
+from deadletter.circuit import CircuitPolicy
 from deadletter.settings import (
     Body,
     Mode,
@@ -22,8 +25,8 @@ from deadletter.settings import (
 from infra import environment
 from infra.context import read
 from infra.refusal import Refused
-from infra.settings import PipelineSettings
-from tests.infra.templates import Synthesis
+from infra.settings import Nobody, PipelineSettings
+from tests.infra.templates import Synthesis, parameter
 
 EVERYTHING: dict[str, Any] = {
     "name": "orders",
@@ -39,6 +42,12 @@ EVERYTHING: dict[str, Any] = {
     "poison_lives": 2,
     "consumer_library": True,
     "circuit_key": "attributes.endpoint",
+    "circuit": {"window": "5m", "lease": "20m", "pause_consumer": True},
+    "idempotency_key": "body.orderId",
+    "idempotency_keep": "60d",
+    "park_permanent": False,
+    "retry": {"cap": "5m"},
+    "refuse_when_open": True,
     "rate": 7.5,
     "burst": 9,
     "backlog_limit": 11,
@@ -50,7 +59,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def test_a_pipeline_that_says_nothing_is_told_nothing_but_its_name() -> None:
-    text = environment.pipeline(PipelineSettings(name="orders"))
+    text = environment.pipeline(PipelineSettings(name="orders", consumer=Nobody()))
     assert text == '{"name":"orders"}'
     assert pipeline_from_json(text) == Pipeline(name="orders")
 
@@ -70,6 +79,12 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         poison_lives=2,
         consumer_library=True,
         circuit_key="attributes.endpoint",
+        circuit=CircuitPolicy(window=300, lease=1200, pause_consumer=True),
+        idempotency_key="body.orderId",
+        idempotency_keep=5_184_000,
+        park_permanent=False,
+        retry=Backoff(10, 2.0, 300, 1),
+        refuse_when_open=True,
         rate=7.5,
         burst=9,
         backlog_limit=11,
@@ -77,6 +92,14 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         dedicated=("vip",),
         parking_for={"POISON": "later"},
     )
+
+
+def test_the_webhook_writes_the_ledger_by_itself() -> None:
+    for consumer, library in ((None, True), ("none", False)):
+        said = {"name": "orders"} | ({"consumer": consumer} if consumer else {})
+        [settings] = read({"pipelines": [said]}).pipelines
+        told = pipeline_from_json(environment.pipeline(settings))
+        assert told == Pipeline("orders", consumer_library=library)
 
 
 def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
@@ -91,9 +114,16 @@ def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
     with pytest.raises(Refused) as refused:
         environment.check("deadletter-orders-redrive", settings, variables)
     assert str(refused.value) == (
-        "Pipeline orders: the environment of deadletter-orders-redrive is 4449 bytes; allowed: at"
+        "Pipeline orders: the environment of deadletter-orders-redrive is 4473 bytes; allowed: at"
         " most 4096, so say less under context, policies, dedicated, parking or trusted_senders."
     )
+
+
+def test_a_parameter_that_systems_manager_would_refuse_stops_the_synthesis() -> None:
+    settings = PipelineSettings(name="orders")
+    environment.check_parameter(settings, "x" * 8192)
+    with pytest.raises(Refused, match="its parameter is 8193 bytes; allowed: at most 8192"):
+        environment.check_parameter(settings, {"Fn::Join": ["", ["x" * 8191, "yz"]]})
 
 
 def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
@@ -139,23 +169,57 @@ def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
 
 
-def test_the_dispatcher_is_told_where_endpoints_are_registered(app: Synthesis) -> None:
-    told = app.environment("deadletter-orders-consumer")
-    assert set(told) == {
-        *("PIPELINE", "ENDPOINTS_TABLE", "LETTERS_TABLE", "TRUSTED_SENDERS", "WEBHOOK")
-    }
-    assert "StorageEndpoints" in wiring_from_environment(told).endpoints_table
-    assert webhook_from_json(told["WEBHOOK"]) == Webhook()
-
-
-def test_all_functions_believe_the_redrivers_role_and_those_of_the_settings(
+def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_library_needs(
     app: Synthesis,
 ) -> None:
-    role = app.function("deadletter-orders-redrive")["Role"]["Fn::GetAtt"][0]
+    told = app.environment("deadletter-orders-consumer")
+    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
+    wiring = wiring_from_environment(told)
+    assert wiring == Wiring(
+        main_url=f"{queues}main",
+        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
+        letters_table=wiring.letters_table,
+        circuits_table=wiring.circuits_table,
+        endpoints_table=wiring.endpoints_table,
+        trusted_senders=wiring.trusted_senders,
+    )
+    assert "StorageLetters" in wiring.letters_table
+    assert "StorageCircuits" in wiring.circuits_table
+    assert "StorageEndpoints" in wiring.endpoints_table
+    assert pipeline_from_json(told["PIPELINE"]).consumer_library
+    assert webhook_from_json(told["WEBHOOK"]) == Webhook(secret_prefix="deadletter/webhooks/")
+
+
+def test_all_believe_the_roles_that_send_letters_and_those_of_the_settings(
+    app: Synthesis,
+) -> None:
+    roles = [
+        app.function(f"deadletter-orders-{one}")["Role"]["Fn::GetAtt"][0]
+        for one in ("redrive", "consumer")
+    ]
+    believed = (*(f"<{role}.RoleId>" for role in roles), "AROAOTHER")
     for function in ("redrive", "route", "consumer"):
         told = app.environment(f"deadletter-orders-{function}")
-        senders = wiring_from_environment(told).trusted_senders
-        assert senders == (f"<{role}.RoleId>", "AROAOTHER"), function
+        assert wiring_from_environment(told).trusted_senders == believed, function
+    registered = parameter(app, "/deadletter/pipelines/orders")
+    assert tuple(registered["trusted_senders"]) == believed
+
+
+@pytest.mark.parametrize("pipeline", ["orders", "order-events", "theirs", "watched"])
+def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: str) -> None:
+    registered = parameter(app, f"/deadletter/pipelines/{pipeline}")
+    told = app.environment(f"deadletter-{pipeline}-redrive")
+    assert registered["pipeline"] == json.loads(told["PIPELINE"])
+    ours = wiring_from_environment(told)
+    assert registered["main_url"] == ours.main_url
+    assert registered["parking"] == ours.parking
+    assert tuple(registered["trusted_senders"]) == ours.trusted_senders
+    shared = json.dumps(parameter(app, "/deadletter/app"))
+    settings, wiring = registration.read(pipeline, shared, json.dumps(registered))
+    assert settings == pipeline_from_json(told["PIPELINE"])
+    assert wiring.parking == ours.parking
+    assert "StorageLetters" in wiring.letters_table
+    assert "StorageCircuits" in wiring.circuits_table
 
 
 def test_a_pipeline_of_existing_queues_is_told_their_addresses(app: Synthesis) -> None:

@@ -18,6 +18,10 @@ ACKNOWLEDGED = {
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
+    ":parameter/deadletter/*]",
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:secretsmanager:<AWS::Region>"
+    ":<AWS::AccountId>:secret:deadletter/webhooks/*]",
     "Serverless-LambdaAsyncFailureDestination",
     "Serverless-LambdaDLQ",
     "Serverless-LambdaEventSourceMappingDestination",

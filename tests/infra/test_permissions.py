@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from botocore import xform_name
+from botocore.session import get_session
 
+from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled
 
 # Function -> what it reaches -> the actions it may take there.
@@ -62,7 +69,13 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "sqs:GetQueueAttributes",
             "sqs:ChangeMessageVisibility",
         },
-        "table Endpoints": {"dynamodb:GetItem"},
+        "queue parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Endpoints": {"dynamodb:GetItem", "dynamodb:UpdateItem"},
+        # Secrets of endpoints come later than the deployment.
+        "secrets webhooks/*": {"secretsmanager:GetSecretValue"},
         "logs consumer": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
@@ -90,17 +103,164 @@ GRANTED: dict[str, dict[str, set[str]]] = {
     },
 }
 
+# Function -> table -> the partitions it may touch there. What is not listed is not confined:
+# the registry of endpoints is for all pipelines, and edits are those of all rules.
+CONFINED: dict[str, dict[str, list[str]]] = {
+    "redrive": {
+        "table Letters": ["orders#*"],
+        "table Letters/index/lanes": ["orders|*"],
+        "table Circuits": ["orders"],
+    },
+    "route": {
+        "table Letters": ["orders#ledger#*", "orders#matches"],
+        # A name here, not a pattern.
+        "table Rules": ["orders", "*"],
+        "table Circuits": ["orders"],
+    },
+    "consumer": {
+        "table Letters": ["orders#ledger#*", "orders#done#*"],
+        "table Circuits": ["orders"],
+    },
+    "scheduler": {},
+    "check-rules": {},
+}
+
+# What the consumer library needs in a function of yours.
+THEIR_CONSUMER: dict[str, set[str]] = {
+    "parameters app": {"ssm:GetParameters"},
+    "parameters pipelines/theirs": {"ssm:GetParameters"},
+    "arn:aws:sqs:eu-west-1:111122223333:their-main": {"sqs:ChangeMessageVisibility"},
+    "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+}
+
+SEE = {"registrations": {"ssm:GetParametersByPath"}}
+LOOK_INTO = {"dead letters": {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"}}
+WEIGH = {"dead letters": {"sqs:GetQueueAttributes"}}
+LIST_RULES = {"table Rules": {"dynamodb:Scan"}}
+TRY_RULES = {
+    **LIST_RULES,
+    **LOOK_INTO,
+    "routers": {"lambda:GetFunctionConfiguration"},
+    # Through the library's ledger.
+    "table Letters": {"dynamodb:BatchGetItem"},
+}
+
+SEE_CIRCUITS = {
+    "table Circuits": {"dynamodb:BatchGetItem"},
+    "table Circuits/index/troubled": {"dynamodb:Query"},
+}
+HOLD_CIRCUIT = {
+    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
+    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
+}
+
+# Command -> policy -> what it reaches -> the actions it takes there.
+COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
+    "dlq status": {
+        "DlqReader": {
+            **SEE,
+            **WEIGH,
+            "main queues": {"sqs:GetQueueAttributes"},
+            "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Circuits": {"dynamodb:GetItem"},
+            # Metrics know no resources, and a list of alarms is of all of them.
+            "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
+        }
+    },
+    "dlq redrive now": {
+        "DlqReader": {**SEE, **WEIGH},
+        "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},
+    },
+    "dlq parked list": {
+        "DlqReader": {**SEE, "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"]}
+    },
+    "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
+    "dlq circuit show": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
+    "dlq circuit open": HOLD_CIRCUIT,
+    "dlq circuit close": HOLD_CIRCUIT,
+    "dlq circuit auto": HOLD_CIRCUIT,
+    "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
+    "dlq endpoint check": {
+        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
+        # With --post, signed: by the dispatcher's own code.
+        "DlqOperator": {"secrets webhooks/*": {"secretsmanager:GetSecretValue"}},
+    },
+    "dlq endpoint add": {
+        "DlqReader": SEE,
+        "DlqOperator": {"table Endpoints": {"dynamodb:PutItem"}},
+    },
+    "dlq endpoint enable": {
+        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
+        "DlqOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
+    },
+    "dlq endpoint disable": {
+        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
+        "DlqOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
+    },
+    "dlq rules list": {
+        "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
+    },
+    "dlq rules test": {"DlqReader": {**SEE, **TRY_RULES}},
+    "dlq rules explain": {
+        "DlqReader": {**SEE, **LOOK_INTO, "routers": {"lambda:InvokeFunction"}},
+    },
+    "dlq rules lint": {},
+    "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
+    "dlq rules add": {
+        "DlqReader": {**SEE, **TRY_RULES},
+        "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
+    },
+    "dlq rules disable": {
+        "DlqReader": {**SEE, **LIST_RULES},
+        "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
+    },
+    "dlq rules import": {
+        "DlqReader": {**SEE, **LIST_RULES},
+        "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},
+    },
+}
+
+# What the words of COMMANDS stand for, where it is more than one thing.
+REACHED = {
+    "registrations": {"parameters ", "parameters *"},
+    "main queues": {
+        *("queue main", "queue order-events-main.fifo", "queue watched-main"),
+        "arn:aws:sqs:eu-west-1:111122223333:their-main",
+    },
+    "dead letters": {
+        *("queue dlq", "queue dlq_vip", "queue dlq_slow", "queue parking"),
+        *("queue parking_quarantine", "queue order-events-dlq.fifo"),
+        *("queue order-events-dlq_vip.fifo", "queue order-events-parking.fifo"),
+        *("arn:aws:sqs:eu-west-1:111122223333:their-dlq", "queue theirs-parking"),
+        *("queue watched-dlq", "queue watched-parking"),
+    },
+    "routers": {
+        *("function route", "function order-events-route"),
+        *("function theirs-route", "function watched-route"),
+    },
+    "redrivers": {
+        *("function redrive", "function order-events-redrive"),
+        *("function theirs-redrive", "function watched-redrive"),
+    },
+}
+
 # Whatever is not listed here is in the stack of its pipeline.
 SHARED = {"check-rules"}
 
 NOUNS = (
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-(\w+)", r"queue \1"),
     (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-(\w+)", r"function \1"),
+    (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-([\w.-]+)", r"queue \1"),
+    (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-([\w-]+)", r"function \1"),
+    (r"arn:aws:secretsmanager:eu-west-1:111122223333:secret:deadletter/(.*)", r"secrets \1"),
     (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1/(.*)", r"bucket letters/\1"),
     (r"<Deadletter-Shared:\w*?Storage([A-Z][a-z]+)[0-9A-F]{8}Arn[0-9A-F]{8}>(.*)", r"table \1\2"),
-    (r"<Storage([A-Z][a-z]+)[0-9A-F]{8}\.Arn>", r"table \1"),
+    (r"<Storage([A-Z][a-z]+)[0-9A-F]{8}\.Arn>(.*)", r"table \1\2"),
     (r"<StorageRules[0-9A-F]{8}\.StreamArn>", "stream of Rules"),
-    (r"arn:aws:ssm:eu-west-1:111122223333:parameter/deadletter/(.*)", r"parameters \1"),
+    (r"arn:aws:ssm:eu-west-1:111122223333:parameter/deadletter/?(.*)", r"parameters \1"),
     (r"arn:aws:events:eu-west-1:111122223333:event-bus/(\w+)", r"bus \1"),
     (r"<RuleCheckFailures[0-9A-F]{8}\.Arn>", "queue of failures"),
     (r"<RuleCheckLogs[0-9A-F]{8}\.Arn>", "logs check-rules"),
@@ -128,18 +288,49 @@ def statements(role: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def granted(role: dict[str, Any]) -> dict[str, set[str]]:
-    """What a role may do, in the shape of the table."""
+def granted(said: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """What statements allow, in the shape of the table."""
     found: dict[str, set[str]] = {}
-    for statement in statements(role):
+    for statement in said:
         assert statement["Effect"] == "Allow"
         for resource in listed(statement["Resource"]):
             found.setdefault(noun(filled(resource)), set()).update(listed(statement["Action"]))
     return found
 
 
+def confined(said: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """To which partitions statements keep, by table."""
+    return {
+        noun(filled(resource)): partitions["dynamodb:LeadingKeys"]
+        for statement in said
+        for operator, partitions in statement.get("Condition", {}).items()
+        if operator.startswith("ForAllValues:String")
+        for resource in listed(statement["Resource"])
+    }
+
+
 def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def managed(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
+    """The statements of each managed policy, by its name without app and region."""
+    return {
+        filled(one["Properties"]["ManagedPolicyName"])
+        .partition("-")[2]
+        .removesuffix("-eu-west-1"): one["Properties"]["PolicyDocument"]["Statement"]
+        for _, one in synthesis.of("AWS::IAM::ManagedPolicy")
+    }
+
+
+def needed(policy: str) -> dict[str, set[str]]:
+    """What the commands need that `policy` is for."""
+    found: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for what, actions in command.get(policy, {}).items():
+            for one in REACHED.get(what, {what}):
+                found.setdefault(one, set()).update(actions)
+    return found
 
 
 def role_of(stack: Stack, function: str) -> dict[str, Any]:
@@ -154,7 +345,75 @@ def role_of(stack: Stack, function: str) -> dict[str, Any]:
 @pytest.mark.parametrize("function", GRANTED)
 def test_a_role_may_do_what_the_table_says_and_nothing_else(app: Synthesis, function: str) -> None:
     stack = "Deadletter-Shared" if function in SHARED else "Deadletter-Orders"
-    assert granted(role_of(app[stack], function)) == GRANTED[function]
+    said = statements(role_of(app[stack], function))
+    assert granted(said) == GRANTED[function]
+    assert confined(said) == CONFINED[function]
+
+
+def test_no_pattern_stands_for_the_rules_of_all_pipelines(app: Synthesis) -> None:
+    [rules] = [
+        one
+        for one in statements(role_of(app["Deadletter-Orders"], "route"))
+        if one["Sid"] == "Rules"
+    ]
+    assert list(rules["Condition"]) == ["ForAllValues:StringEquals"]
+
+
+def test_a_consumer_of_yours_may_do_what_the_library_does_and_nothing_else(app: Synthesis) -> None:
+    said = managed(app)["theirs-consumer"]
+    assert granted(said) == THEIR_CONSUMER
+    assert confined(said) == {
+        "table Letters": ["theirs#ledger#*", "theirs#done#*"],
+        "table Circuits": ["theirs"],
+    }
+    assert "TheirsConsumerPolicyArn" in app["Deadletter-Theirs"].outputs
+
+
+@pytest.mark.parametrize("policy", ["DlqReader", "DlqOperator", "RuleEditor"])
+def test_people_on_call_may_do_what_the_commands_take_and_nothing_else(
+    app: Synthesis, policy: str
+) -> None:
+    assert granted(managed(app)[policy]) == needed(policy)
+    assert f"{policy}PolicyArn" in app["Deadletter-Shared"].outputs
+
+
+def test_every_command_is_in_the_table() -> None:
+    titles = set(re.findall(r"^#+ `(dlq .+)`$", (ROOT / "docs" / "cli.md").read_text(), re.M))
+    groups = {title.rpartition(" ")[0] for title in titles}
+    assert set(COMMANDS) == titles - groups
+
+
+def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
+    session, actions = get_session(), {}
+    for service, prefix in (
+        *(("sqs", "sqs"), ("dynamodb", "dynamodb"), ("ssm", "ssm"), ("lambda", "lambda")),
+        *(("cloudwatch", "cloudwatch"), ("stepfunctions", "states"), ("events", "events")),
+        *(("secretsmanager", "secretsmanager"), ("s3", "s3"), ("iam", "iam"), ("logs", "logs")),
+    ):
+        for operation in session.get_service_model(service).operation_names:
+            # IAM knows the batches of SQS by the single call, and one of Lambda by another name.
+            known = {"Invoke": "InvokeFunction"}.get(operation, operation)
+            known = known.removesuffix("Batch") if service == "sqs" else known
+            actions[xform_name(operation)] = f"{prefix}:{known}"
+    called = set()
+    for file in (ROOT / "console").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Attribute(attr=str(name)) | ast.Constant(value=str(name)):
+                    called |= {actions[name]} if name in actions else set()
+    # That of click's is another.
+    called.discard("ssm:ListCommands")
+    in_the_table = {
+        action
+        for command in COMMANDS.values()
+        for policy in command.values()
+        for taken in policy.values()
+        for action in taken
+    }
+    # What only the library calls, on the command line's behalf.
+    by_the_library = {"dynamodb:BatchGetItem", "secretsmanager:GetSecretValue"}
+    assert in_the_table - called == by_the_library
+    assert called - in_the_table == set()
 
 
 def test_there_is_no_role_beside_those_of_the_table(app: Synthesis) -> None:
@@ -165,17 +424,80 @@ def test_there_is_no_role_beside_those_of_the_table(app: Synthesis) -> None:
 
 
 def test_no_permission_comes_from_anywhere_but_the_role_itself(app: Synthesis) -> None:
-    for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::Lambda::Permission"):
+    for kind in ("AWS::IAM::Policy", "AWS::Lambda::Permission"):
         assert list(app.of(kind)) == []
     for key, role in app.of("AWS::IAM::Role"):
         assert "ManagedPolicyArns" not in role["Properties"], key
 
 
+def test_managed_policies_are_for_people_and_for_consumers_of_yours_and_wait_to_be_attached(
+    app: Synthesis,
+) -> None:
+    assert set(managed(app)) == {
+        *("DlqReader", "DlqOperator", "RuleEditor"),
+        *("order-events-consumer", "theirs-consumer", "watched-consumer"),
+    }
+    for key, one in app.of("AWS::IAM::ManagedPolicy"):
+        assert not one["Properties"].keys() & {"Roles", "Users", "Groups"}, key
+
+
+def test_no_policy_is_larger_than_iam_takes(thirty: Synthesis) -> None:
+    found = managed(thirty)
+    assert {"DlqReader", "DlqReader2", "DlqOperator"} <= set(found)
+    for name, said in found.items():
+        size = len(json.dumps(filled(said), separators=(",", ":")))
+        assert size < 6144 - len('{"Version":"2012-10-17","Statement":}'), name
+    assert len(found) <= 8, "a role takes ten policies"
+    looked = {
+        filled(resource)
+        for name, said in found.items()
+        if name.startswith("DlqReader")
+        for one in said
+        if "sqs:ReceiveMessage" in listed(one["Action"])
+        for resource in listed(one["Resource"])
+    }
+    assert len(looked) == 30 * 5
+
+
+def policies(value: Any) -> Iterator[dict[str, Any]]:
+    """Every statement anywhere in a template: of roles, managed policies, queues, topic, bucket."""
+    match value:
+        case {"Effect": _, "Action": _}:
+            yield value
+        case dict():
+            for one in value.values():
+                yield from policies(one)
+        case list():
+            for one in value:
+                yield from policies(one)
+
+
+def test_nobody_may_purge_a_queue(app: Synthesis, sandboxed: Synthesis, thirty: Synthesis) -> None:
+    for synthesis in (app, sandboxed, thirty):
+        for stack in synthesis.stacks.values():
+            said = list(policies(stack.resources))
+            allowed = [
+                action.lower()
+                for one in said
+                if one["Effect"] == "Allow"
+                for action in listed(one["Action"])
+            ]
+            assert not [one for one in allowed if fnmatchcase("sqs:purgequeue", one)], stack.name
+            assert not [one for one in said if "NotAction" in one], stack.name
+
+
 def test_no_action_is_a_wildcard(app: Synthesis, sandboxed: Synthesis) -> None:
-    for one in (app, sandboxed):
-        for key, role in one.of("AWS::IAM::Role"):
-            for statement in statements(role):
-                assert "*" not in "".join(listed(statement["Action"])), key
+    for synthesis in (app, sandboxed):
+        for stack in synthesis.stacks.values():
+            for one in policies(stack.resources):
+                if one["Effect"] == "Allow":
+                    assert "*" not in "".join(listed(one["Action"])), stack.name
+
+
+def test_people_on_call_can_neither_send_nor_delete_a_message() -> None:
+    for policy in ("DlqReader", "DlqOperator", "RuleEditor"):
+        actions = set().union(*needed(policy).values())
+        assert not actions & {"sqs:SendMessage", "sqs:DeleteMessage"}, policy
 
 
 def test_the_router_can_move_nothing() -> None:
@@ -200,10 +522,11 @@ def test_a_pipeline_of_existing_queues_reaches_those_and_no_others(app: Synthesi
     stack = app["Deadletter-Theirs"]
     made = stack.named("AWS::Lambda::Function", "FunctionName", "deadletter-theirs-redrive")
     role = stack.resources[made["Role"]["Fn::GetAtt"][0]]
-    assert {one for one in granted(role) if ":sqs:" in one} == {
+    reached = granted(statements(role))
+    assert {one for one in reached if ":sqs:" in one or one.startswith("queue")} == {
         "arn:aws:sqs:eu-west-1:111122223333:their-main",
         "arn:aws:sqs:eu-west-1:111122223333:their-dlq",
-        "arn:aws:sqs:eu-west-1:111122223333:deadletter-theirs-parking",
+        "queue theirs-parking",
     }
 
 
@@ -222,7 +545,7 @@ KEY_TO_WRITE = KEY | {
     [
         ("redrive", KEY_TO_WRITE, ["sqs", "dynamodb", "s3"]),
         ("route", KEY, ["dynamodb"]),
-        ("consumer", KEY, ["sqs", "dynamodb"]),
+        ("consumer", KEY_TO_WRITE, ["sqs", "dynamodb", "secretsmanager"]),
     ],
 )
 def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
@@ -230,11 +553,26 @@ def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
 ) -> None:
     stack = sandboxed["Mail-Orders"]
     made = stack.named("AWS::Lambda::Function", "FunctionName", f"mail-orders-{function}")
-    [use] = [
-        one
-        for one in statements(stack.resources[made["Role"]["Fn::GetAtt"][0]])
-        if one.get("Sid") == "Key"
-    ]
+    check_key(statements(stack.resources[made["Role"]["Fn::GetAtt"][0]]), actions, services)
+
+
+@pytest.mark.parametrize(
+    ("policy", "actions", "services"),
+    [
+        ("order-events-consumer", KEY_TO_WRITE, ["sqs", "dynamodb"]),
+        ("DlqReader", KEY, ["sqs", "dynamodb"]),
+        ("DlqOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
+        ("RuleEditor", KEY_TO_WRITE, ["dynamodb"]),
+    ],
+)
+def test_managed_policies_hold_what_a_customers_key_takes(
+    sandboxed: Synthesis, policy: str, actions: set[str], services: list[str]
+) -> None:
+    check_key(managed(sandboxed)[policy], actions, services)
+
+
+def check_key(said: list[dict[str, Any]], actions: set[str], services: list[str]) -> None:
+    [use] = [one for one in said if one.get("Sid") == "Key"]
     assert set(use["Action"]) == actions
     assert use["Resource"] == "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
     via = listed(use["Condition"]["StringEquals"]["kms:ViaService"])

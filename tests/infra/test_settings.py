@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from typing import Any, get_args
 
 import pytest
 
+from deadletter.aws.compose import KEEP_SECONDS
 from deadletter.backoff import Backoff
+from deadletter.circuit import CircuitPolicy
 from deadletter.decision import Reason
 from deadletter.settings import Body, Mode, Pipeline, Policy
 from infra import settings as said
@@ -33,7 +36,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"consumer": {"kind": "webhook", "retries": 3}},
         "consumer.retries is 3, but there is no such key; allowed: allow_loopback, batch_size,"
-        " kind, max_concurrency, request_timeout, timeout",
+        " kind, max_concurrency, ports, request_timeout, timeout",
     ),
     (
         {"main_queue": {"retention": -5}},
@@ -103,6 +106,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         ' function_arn) or none, or just "none"',
     ),
     (
+        {"consumer": {"kind": "webhook", "ports": [443, 0]}},
+        "consumer.ports[1] is 0; allowed: a whole number from 1 to 65535",
+    ),
+    (
         {"consumer": {"kind": "webhook", "max_concurrency": 1}},
         "consumer.max_concurrency is 1; allowed: a whole number from 2 to 1000",
     ),
@@ -134,6 +141,43 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"message_ttl": "8d", "policies": {"slow": {"backoff": {"cap": "9d"}}}},
         'message_ttl is "8d"; allowed: at least the longest delay, policies.slow.backoff.cap = 9d',
+    ),
+    (
+        {"consumer_library": False},
+        "consumer_library is false; allowed: true, because the webhook writes the ledger",
+    ),
+    (
+        {"idempotency_keep": "31d"},
+        'idempotency_keep is "31d"; allowed: at least the retentions of the main queue and the DLQ'
+        " and the parking lot's 14d, 32d",
+    ),
+    (
+        {"dlq": {"arn": ORDERS_DLQ}, "main_queue": {"arn": ORDERS_MAIN}, "idempotency_keep": 41},
+        "idempotency_keep is 41; allowed: a duration from 1m to 365d, in seconds or written like"
+        " 90s, 15m, 4d",
+    ),
+    (
+        {"dlq": {"arn": ORDERS_DLQ}, "main_queue": {"arn": ORDERS_MAIN}, "idempotency_keep": "41d"},
+        'idempotency_keep is "41d"; allowed: at least the retentions of the main queue and the DLQ'
+        " and the parking lot's 14d, 42d",
+    ),
+    (
+        {"message_ttl": "20d", "idempotency_keep": "33d"},
+        'idempotency_keep is "33d"; allowed: at least message_ttl and the parking lot\'s 14d, 34d',
+    ),
+    (
+        {"circuit": {"cooldown": "5m", "cooldown_cap": "4m"}},
+        'circuit.cooldown_cap is "4m"; allowed: at least the cooldown, 5m',
+    ),
+    (
+        {"circuit": {"lease": 60}},
+        "circuit.lease is 60; allowed: more than consumer.timeout, 1m",
+    ),
+    ({"retry": {"cap": "13h"}}, f'retry.cap is "13h"; allowed: {DURATION.format("1s to 12h")}'),
+    ({"retry": {"cap": 9}}, "retry.cap is 9; allowed: at least the base, 10s"),
+    (
+        {"idempotency_key": "body.["},
+        'idempotency_key is "body.["; allowed: a JMESPath expression, such as body.tenant',
     ),
     (
         {"redrive": {"timeout": 60}},
@@ -308,6 +352,22 @@ def test_a_queue_elsewhere_than_the_app_goes_is_refused() -> None:
         read(theirs, account="444455556666", region="eu-west-1")
 
 
+def test_a_key_or_a_topic_in_another_region_is_refused() -> None:
+    key = "arn:aws:kms:us-east-1:444455556666:key/1234abcd"
+    # Another account may lend its key.
+    assert read({"pipelines": [{"name": "orders"}], "kms_key_arn": key}, region="us-east-1")
+    for elsewhere in ({"region": "eu-west-1"}, {}):
+        theirs = {"name": "orders", "dlq": {"arn": ORDERS_DLQ}}
+        with pytest.raises(Refused) as refused:
+            read({"pipelines": [theirs], "kms_key_arn": key}, **elsewhere)
+        assert str(refused.value) == (
+            f'App deadletter: kms_key_arn is "{key}"; allowed: an ARN in region eu-west-1.'
+        )
+    topic = "arn:aws:sns:us-east-1:111122223333:pager"
+    with pytest.raises(Refused, match="allowed: an ARN in region eu-west-1"):
+        read({"pipelines": [{"name": "a"}], "alarm_topic_arn": topic}, region="eu-west-1")
+
+
 def test_two_pipelines_may_share_a_dlq_if_both_say_so() -> None:
     shared = {"dlq": {"arn": ORDERS_DLQ}, "shared_dlq": True}
     app = read({"pipelines": [{"name": "orders", **shared}, {"name": "refunds", **shared}]})
@@ -328,7 +388,7 @@ def test_pipelines_may_come_as_text_and_keys_of_the_cdk_are_left_alone() -> None
     assert app.pipelines[0].message_ttl == 864_000
 
 
-def test_visibility_and_heartbeat_follow_what_they_depend_on() -> None:
+def test_visibility_heartbeat_and_lease_follow_what_they_depend_on() -> None:
     pipeline = said.PipelineSettings(
         name="orders",
         consumer=said.Webhook(timeout=90),
@@ -336,6 +396,7 @@ def test_visibility_and_heartbeat_follow_what_they_depend_on() -> None:
     )
     assert pipeline.visibility == 540
     assert pipeline.heartbeat == 600
+    assert pipeline.lease == 180
 
 
 def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
@@ -348,12 +409,29 @@ def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
     assert ours.policy.max_attempts == Policy().max_attempts
     for key in ("base", "factor", "cap", "floor"):
         assert getattr(ours.policy.backoff, key) == getattr(Backoff(), key)
+        assert getattr(ours.retry, key) == getattr(theirs.retry, key)
     for key in (
-        *("fifo", "message_ttl", "max_delay", "poison_lives", "consumer_library"),
+        *("fifo", "message_ttl", "max_delay", "poison_lives"),
+        *("idempotency_key", "idempotency_keep", "park_permanent", "refuse_when_open"),
         *("circuit_key", "rate", "burst", "backlog_limit", "workers"),
     ):
         assert getattr(ours, key) == getattr(theirs, key), key
     assert ours.body == theirs.body
+    for one in dataclasses.fields(CircuitPolicy):
+        if one.name != "lease":
+            assert getattr(ours.circuit, one.name) == one.default, one.name
+    assert {one.name for one in dataclasses.fields(CircuitPolicy)} == set(said.Circuit.model_fields)
+    assert ours.lease == said.SHORTEST_LEASE == theirs.circuit.lease
+
+
+def test_rows_of_letters_outlast_every_copy_whatever_the_settings() -> None:
+    longest = {
+        "dlq": {"arn": ORDERS_DLQ},
+        "main_queue": {"arn": ORDERS_MAIN},
+        "message_ttl": "30d",
+        "idempotency_keep": int(KEEP_SECONDS),
+    }
+    assert read({"pipelines": [{"name": "orders", **longest}]})
 
 
 def test_reading_settings_starts_no_cdk() -> None:

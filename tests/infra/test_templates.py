@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.infra.conftest import ROOT
-from tests.infra.templates import Stack, Synthesis, filled
+from tests.infra.templates import Stack, Synthesis, filled, parameter
 
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
 
@@ -18,17 +18,6 @@ def queues(stack: Stack) -> dict[str, dict[str, Any]]:
     """The queues a stack makes, by name."""
     made = [one["Properties"] for one in stack.of("AWS::SQS::Queue").values()]
     return {one["QueueName"]: one for one in made}
-
-
-def parameter(synthesis: Synthesis, name: str) -> dict[str, Any]:
-    """What stands in an SSM parameter."""
-    [one] = [
-        one["Properties"]
-        for _, one in synthesis.of("AWS::SSM::Parameter")
-        if one["Properties"]["Name"] == name
-    ]
-    found: dict[str, Any] = json.loads(filled(one["Value"]))
-    return found
 
 
 def test_there_is_one_stack_for_all_and_two_for_each_pipeline(app: Synthesis) -> None:
@@ -95,6 +84,15 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
     assert [one["AttributeName"] for one in lanes["KeySchema"]] == ["lane", "due"]
     assert lanes["Projection"] == {"ProjectionType": "KEYS_ONLY"}
     assert {"AttributeName": "due", "AttributeType": "N"} in letters["AttributeDefinitions"]
+    [circuits] = [
+        table["Properties"]
+        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
+        if "Circuits" in key
+    ]
+    assert circuits["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    [troubled] = circuits["GlobalSecondaryIndexes"]
+    assert troubled["IndexName"] == "troubled"
+    assert [one["AttributeName"] for one in troubled["KeySchema"]] == ["troubled"]
 
 
 def test_main_and_dlq_name_each_other(app: Synthesis) -> None:
@@ -243,6 +241,14 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
             "policies": [],
             "max_delay": 604_800,
         },
+        "pipeline": {
+            "name": "orders",
+            "context": {"tenantId": "body.tenantId"},
+            "parking_for": {"QUARANTINED": "quarantine"},
+            "consumer_library": True,
+            "dedicated": ["vip", "slow"],
+        },
+        "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],
     }
     theirs = parameter(app, "/deadletter/pipelines/theirs")
     assert theirs["consumer_function"].endswith(":function:their-consumer")
