@@ -1,4 +1,7 @@
-"""`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n)."""
+"""`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n).
+
+With OF=breaker the schedules are those of the circuit breaker instead of the redriver's.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.simulation import breaker_simulator
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import Broken
 
@@ -49,7 +54,42 @@ def some(first: int) -> tuple[Counter[str], list[str]]:
     return counts, broken
 
 
-def many(runs: int, first: int) -> int:
+def replay_of_breaker(seed: int) -> int:
+    """Print one schedule of the circuit breaker call by call."""
+    simulation = breaker_simulator.schedule(seed)
+    broken = None
+    try:
+        simulation.run()
+    except Broken as error:
+        broken = error
+    for moment, process, call, fault in simulation.scheduler.log:
+        print(f"{moment - 1_790_000_000:12.3f}  {process:<18} {call:<20} {fault or ''}".rstrip())
+    print(f"BROKEN: {broken}" if broken else "every promise kept")
+    return 1 if broken else 0
+
+
+def some_of_breaker(first: int) -> tuple[Counter[str], list[str]]:
+    """One chunk of the breaker's seeds, as `some`."""
+    counts: Counter[str] = Counter()
+    broken = []
+    for seed in range(first, first + CHUNK):
+        try:
+            simulation = breaker_simulator.simulate(seed)
+        except Broken as error:
+            broken.append(f"seed {seed}: {error}")
+            continue
+        counts["calls"] += len(simulation.scheduler.log)
+        counts["faults"] += sum(1 for one in simulation.scheduler.log if one[3])
+        counts["outages"] += simulation.witness.trips
+        counts["canaries"] += len(simulation.witness.canaries)
+        counts["stale results fenced"] += simulation.witness.fenced
+    return counts, broken
+
+
+Some = Callable[[int], tuple[Counter[str], list[str]]]
+
+
+def many(runs: int, first: int, some: Some = some) -> int:
     """Run seeds in parallel and say what came of it."""
     began = time.perf_counter()
     total: Counter[str] = Counter()
@@ -78,7 +118,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule with its log")
     parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--of", choices=("redriver", "breaker"), default="redriver")
     chosen = parser.parse_args()
+    if chosen.of == "breaker":
+        if chosen.seed is not None:
+            return replay_of_breaker(chosen.seed)
+        return many(chosen.runs, chosen.first, some_of_breaker)
     if chosen.seed is not None:
         return replay(chosen.seed)
     return many(chosen.runs, chosen.first)

@@ -1,16 +1,54 @@
-"""The circuits table: one item a dependency."""
+"""The circuits table: one item a dependency, each change of state one conditional write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from random import Random
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS
-from deadletter.aws.table import MOST_TRIES, parts, plain
-from deadletter.circuit import Circuit, Circuits, CircuitsUnavailable, State
+from botocore.exceptions import ClientError
+
+from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.table import MOST_TRIES, parts, plain, stored
+from deadletter.breaker import Breaker, Event, Moved, Refusal, transition
+from deadletter.circuit import (
+    Bucket,
+    Circuit,
+    CircuitPolicy,
+    Circuits,
+    CircuitsUnavailable,
+    Force,
+    Pause,
+    Permit,
+    State,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+PARTITION = "pipeline"
+SORT = "circuit_key"
+TROUBLED = "troubled"
+"""The index on the attribute of the same name, which holds the pipeline as long as its circuit
+is not closed, is forced, or has a consumer paused: in good times the index is empty."""
+
+GOOD, BAD = "good_", "bad_"
+"""Counters are attributes of their own, named by their bucket: they are added to unread."""
+
+KEEP_SECONDS = 100 * 86_400.0
+"""How long a circuit that nothing happens to is kept: longer than Step Functions keeps the
+names of its executions taken (90 days), for a forgotten circuit begins counting anew."""
+
+_MOST_CONFLICTS = 6
+"""Times that an event is let happen anew because somebody else's came first."""
+
+_NUMBERS = (
+    *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
+    *("closed_at", "trips", "successes", "streak"),
+)
+_PARTS = ("permit", "forced", "paused")
+_COUNTS = frozenset(("generation", "outage", "restart", "trips", "successes", "streak"))
 
 
 class DynamoDBCircuits(Circuits):
@@ -26,17 +64,15 @@ class DynamoDBCircuits(Circuits):
         try:
             for part in parts(sorted(found), 100):
                 for item in self._get(part):
-                    found[item["circuit_key"]] = _circuit(item)
+                    found[item[SORT]] = circuit_from_item(item)
         except AWS_ERRORS as error:
-            raise CircuitsUnavailable from error
+            raise CircuitsUnavailable("the circuits table gave no answer") from error
         return found
 
     def _get(self, keys: Sequence[str]) -> list[dict[str, Any]]:
         wanted: Any = {
             self._table: {
-                "Keys": [
-                    {"pipeline": {"S": self._pipeline}, "circuit_key": {"S": key}} for key in keys
-                ],
+                "Keys": [self._key(key) for key in keys],
                 "ConsistentRead": True,
             }
         }
@@ -49,10 +85,272 @@ class DynamoDBCircuits(Circuits):
                 return items
         raise CircuitsUnavailable("the circuits table is throttling")
 
+    def _key(self, key: str) -> dict[str, Any]:
+        return stored({PARTITION: self._pipeline, SORT: key})
 
-def _circuit(item: Mapping[str, Any]) -> Circuit:
-    """The circuit in an item; a state that is none means that nobody may send: hold."""
-    state = item.get("state")
-    if not isinstance(state, str) or state not in set(State):
-        state = State.OPEN
-    return Circuit(item["circuit_key"], State(state))
+
+class DynamoDBBreaker(DynamoDBCircuits, Breaker):
+    """The circuits of one pipeline, changed.
+
+    `clock` gives epoch seconds, `new_id` a text that nobody else has.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        policy: CircuitPolicy,
+        clock: Callable[[], float],
+        random: Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        super().__init__(client, table, pipeline)
+        self._policy = policy
+        self._clock = clock
+        self._random = random
+        self._new_id = new_id
+
+    def apply(self, key: str, event: Event) -> Moved:
+        return self.apply_to(self.read([key])[key], event)
+
+    def apply_to(self, circuit: Circuit, event: Event) -> Moved:
+        """As `apply`, for a circuit that has just been read."""
+        for _ in range(_MOST_CONFLICTS):
+            found = transition(circuit, event, self._policy, self._clock(), self._random)
+            if isinstance(found, Refusal):
+                return Moved(circuit, found)
+            if found == circuit:
+                return Moved(circuit)
+            other = self._write(circuit, found)
+            if other is None:
+                return Moved(found)
+            circuit = other
+        raise CircuitsUnavailable(f"too many change circuit {circuit.key} at once")
+
+    def troubled(self) -> Sequence[Circuit]:
+        keys: list[str] = []
+        start: dict[str, Any] = {}
+        try:
+            while True:
+                answer = self._client.query(
+                    TableName=self._table,
+                    IndexName=TROUBLED,
+                    KeyConditionExpression=f"{TROUBLED} = :pipeline",
+                    ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
+                    **start,
+                )
+                keys += [item[SORT]["S"] for item in answer.get("Items", [])]
+                if not answer.get("LastEvaluatedKey"):
+                    break
+                start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        except AWS_ERRORS as error:
+            raise CircuitsUnavailable("the circuits table gave no answer") from error
+        # The index lags behind: what counts is the item.
+        return [one for one in self.read(keys).values() if _is_troubled(one)]
+
+    def _write(self, before: Circuit, after: Circuit) -> Circuit | None:
+        """Write what has changed; what stands there instead, if somebody was faster.
+
+        #  generation 4 ──write 5 (finds 4)──► 5, token a
+        #                 ├─ the same write again, by the SDK, whose first answer was lost:
+        #                 │  finds 5 with token a, its own ──► done
+        #                 └─ another's write of 5 ──► finds token a, not its own ──► too late
+        """
+        token = self._new_id()
+        written = {"token": token, "ttl": int(self._clock() + KEEP_SECONDS)}
+        try:
+            if before.unreadable:
+                self._replace(after, written)
+            else:
+                self._client.update_item(
+                    TableName=self._table,
+                    Key=self._key(before.key),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                    **_change(self._pipeline, before, after, written),
+                )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise CircuitsUnavailable("the circuits table gave no answer") from error
+            old: Any = error.response.get("Item")
+            if not old:
+                return Circuit(before.key)
+            item = plain(old)
+            return None if item.get("token") == token else circuit_from_item(item)
+        except AWS_ERRORS as error:
+            raise CircuitsUnavailable("the circuits table gave no answer") from error
+        return None
+
+    def _replace(self, circuit: Circuit, written: Mapping[str, Any]) -> None:
+        """Put an item in the place of one that nobody understands, whatever is in it."""
+        item = {PARTITION: self._pipeline, SORT: circuit.key, **written}
+        self._client.put_item(
+            TableName=self._table,
+            Item=stored({**item, **_whole(self._pipeline, circuit)}),
+            ConditionExpression="attribute_exists(circuit_key)",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+
+
+def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
+    """The circuit in an item; one that is not understood means that nobody may send: hold.
+
+    An item with nothing but a state was typed by a person.
+    """
+    key = str(item[SORT])
+    try:
+        return Circuit(
+            key=key,
+            state=State(item["state"]),
+            buckets=_buckets(item),
+            permit=_permit(item.get("permit")),
+            forced=_force(item.get("forced")),
+            paused=_pause(item.get("paused")),
+            **{name: _number(name, item[name]) for name in _NUMBERS if name in item},
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return Circuit(key, State.OPEN, unreadable=True)
+
+
+def _number(name: str, value: Any) -> Any:
+    """A count or a time. A text is none, whatever it looks like, nor is a time before 1970."""
+    if not isinstance(value, Decimal | int | float) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name} is no number from 0 up")
+    if name not in _COUNTS:
+        return float(value)
+    if value != int(value):
+        raise ValueError(f"{name} is no whole number")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _permit(data: Any) -> Permit | None:
+    return None if data is None else Permit(_text(data["owner"]), _number("until", data["until"]))
+
+
+def _force(data: Any) -> Force | None:
+    if data is None:
+        return None
+    state = State(data["state"])
+    if state is State.HALF_OPEN:
+        raise ValueError("nobody can hold a circuit half open")
+    return Force(state, _text(data["by"]), _text(data["reason"]), _number("until", data["until"]))
+
+
+def _pause(data: Any) -> Pause | None:
+    if data is None:
+        return None
+    concurrency = data.get("concurrency")
+    return Pause(
+        _text(data["mapping"]),
+        None if concurrency is None else _number("restart", concurrency),
+        _number("at", data["at"]),
+    )
+
+
+def _buckets(item: Mapping[str, Any]) -> tuple[Bucket, ...]:
+    numbers = {name.rpartition("_")[2] for name in item if name.startswith((GOOD, BAD))}
+    return tuple(
+        Bucket(
+            int(number),
+            _number("streak", item.get(GOOD + number, 0)),
+            _number("streak", item.get(BAD + number, 0)),
+        )
+        for number in sorted(numbers, key=int)
+    )
+
+
+def _is_troubled(circuit: Circuit) -> bool:
+    return not circuit.lets_through or circuit.forced is not None or circuit.paused is not None
+
+
+def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
+    """A circuit's attributes, its counters apart; what it has none of is left out."""
+    values: dict[str, Any] = {"state": str(circuit.state)}
+    values |= {name: _decimal(getattr(circuit, name)) for name in _NUMBERS}
+    for name in _PARTS:
+        if getattr(circuit, name) is not None:
+            values[name] = _fields(getattr(circuit, name))
+    if _is_troubled(circuit):
+        values[TROUBLED] = pipeline
+    return values
+
+
+def _change(
+    pipeline: str, before: Circuit, after: Circuit, written: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The update that makes one circuit of another, on condition that it still is the one."""
+    old, new = _whole(pipeline, before), _whole(pipeline, after)
+    # State and index are written each time: an item that a person typed may lack the one.
+    values = {
+        name: value
+        for name, value in new.items()
+        if name in ("state", TROUBLED) or old.get(name) != value
+    }
+    values.update(written)
+    gone = [name for name in (*_PARTS, TROUBLED) if name not in new]
+    kept = {one.number for one in after.buckets}
+    dropped = [one.number for one in before.buckets if one.number not in kept]
+    gone += [f"{prefix}{number}" for number in dropped for prefix in (GOOD, BAD)]
+    conditions, expected = _still(before, after)
+    if after.paused == before.paused:
+        gone = [name for name in gone if name != "paused"]
+    names = {f"#{name}": name for name in (*values, *gone)}
+    sets = ", ".join(f"#{name} = :{name}" for name in values)
+    removes = ", ".join(f"#{name}" for name in gone)
+    return {
+        "UpdateExpression": f"SET {sets}" + (f" REMOVE {removes}" if removes else ""),
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": stored(
+            {**{f":{name}": value for name, value in values.items()}, **expected}
+        ),
+    }
+
+
+def _still(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
+    """The conditions that a circuit is what it was decided on, and the values in them."""
+    expected: dict[str, Any] = {":old_state": str(before.state)}
+    conditions = [_equals("generation", before.generation, expected)]
+    # A state that a person types into the table comes without a new generation.
+    same_state = "#state = :old_state"
+    never_stored = "attribute_not_exists(#state)"
+    conditions.append(
+        f"({same_state} OR {never_stored})" if before.state is State.CLOSED else same_state
+    )
+    if after.restart != before.restart:
+        conditions.append(_equals("restart", before.restart, expected))
+    # Who takes the circuit out of the index has to know that no consumer is paused: a pause is
+    # written beside the state, and without the index nobody would find it.
+    if after.paused != before.paused or not _is_troubled(after):
+        if before.paused is None:
+            conditions.append("attribute_not_exists(paused)")
+        else:
+            conditions.append("paused = :old_paused")
+            expected[":old_paused"] = _fields(before.paused)
+    return conditions, expected
+
+
+def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
+    expected[f":old_{name}"] = value
+    same = f"{name} = :old_{name}"
+    return same if value else f"({same} OR attribute_not_exists({name}))"
+
+
+def _fields(value: Permit | Force | Pause) -> dict[str, Any]:
+    return {
+        name: _decimal(one) if isinstance(one, float) else str(one) if name == "state" else one
+        for name in value.__slots__
+        if (one := getattr(value, name)) is not None
+    }
+
+
+def _decimal(value: float) -> Decimal | int:
+    """As DynamoDB takes it; thousandths of a second are as fine as any clock here."""
+    return value if isinstance(value, int) else Decimal(str(round(value, 3)))

@@ -1,0 +1,214 @@
+"""Bugs of well-known breakers, planted on purpose: the simulator must catch each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from deadletter import breaker
+from deadletter.aws import circuits
+from deadletter.breaker import Refusal
+from deadletter.circuit import Permit, State
+from deadletter.outage import Sweep
+from tests.simulation import breaker_simulator
+
+Planted = Callable[[], contextlib.AbstractContextManager[Any]]
+BUGS: dict[str, Planted] = {}
+
+
+def bug(name: str) -> Callable[[Callable[[], Iterator[None]]], None]:
+    def register(plant: Callable[[], Iterator[None]]) -> None:
+        BUGS[name] = contextlib.contextmanager(plant)
+
+    return register
+
+
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
+    """`owner.name` replaced by what `make` makes of the original."""
+    return patch.object(owner, name, make(getattr(owner, name)))
+
+
+@bug("half open admits whoever comes")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def taken(circuit: Any, event: Any, policy: Any, now: float) -> Any:
+            return original(replace(circuit, permit=None), event, policy, now)
+
+        return taken
+
+    with replaced(breaker, "_permit_taken", make):
+        yield
+
+
+@bug("a permit has no lease")
+def _() -> Iterator[None]:
+    with patch.object(breaker, "_lease_is_over", lambda permit, now: False):
+        yield
+
+
+@bug("a result is not held against its generation and owner")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def answered(circuit: Any, event: Any, policy: Any, now: float, random: Any) -> Any:
+            if circuit.state is not State.HALF_OPEN:
+                return Refusal.STALE
+            owner = Permit(event.owner, now)
+            fits = replace(event, generation=circuit.generation)
+            return original(replace(circuit, permit=owner), fits, policy, now, random)
+
+        return answered
+
+    with replaced(breaker, "_answered", make):
+        yield
+
+
+@bug("a result is not held against its owner")
+def _() -> Iterator[None]:
+    """And the generation does not grow when a permit is taken."""
+
+    def make(original: Any) -> Any:
+        def taken(circuit: Any, event: Any, policy: Any, now: float) -> Any:
+            found = original(circuit, event, policy, now)
+            return found if isinstance(found, Refusal) else replace(found, generation=1)
+
+        return taken
+
+    with replaced(breaker, "_permit_taken", make):
+        yield
+
+
+@bug("its own write that the SDK tried again is taken for another's")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def write(self: Any, before: Any, after: Any) -> Any:
+            # No two tokens are the same: a write never finds its own.
+            ids = iter(range(1_000_000))
+            with patch.object(circuits, "plain", lambda item: {**plain(item), "token": next(ids)}):
+                return original(self, before, after)
+
+        return write
+
+    plain = circuits.plain
+    with replaced(circuits.DynamoDBBreaker, "_write", make):
+        yield
+
+
+@bug("a write looks at nothing")
+def _() -> Iterator[None]:
+    with patch.object(
+        circuits, "_still", lambda before, after: (["attribute_exists(circuit_key)"], {})
+    ):
+        yield
+
+
+@bug("one success closes")
+def _() -> Iterator[None]:
+    with patch.object(breaker, "_succeeded", lambda circuit, policy, now: _closed(circuit, now)):
+        yield
+
+
+@bug("a restart begins the cooldown anew")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def lost(circuit: Any, event: Any, now: float) -> Any:
+            found = original(circuit, event, now)
+            if isinstance(found, Refusal):
+                return found
+            return replace(found, state=State.OPEN, permit=None, open_until=now + found.cooldown)
+
+        return lost
+
+    with replaced(breaker, "_execution_lost", make):
+        yield
+
+
+@bug("a restart closes the circuit")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def lost(circuit: Any, event: Any, now: float) -> Any:
+            found = original(circuit, event, now)
+            return found if isinstance(found, Refusal) else _closed(found, now)
+
+        return lost
+
+    with replaced(breaker, "_execution_lost", make):
+        yield
+
+
+@bug("nobody waits for the cooldown")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def taken(circuit: Any, event: Any, policy: Any, now: float) -> Any:
+            return original(replace(circuit, open_until=0.0), event, policy, now)
+
+        return taken
+
+    with replaced(breaker, "_permit_taken", make):
+        yield
+
+
+@bug("a neutral outcome keeps the permit for ever")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def answered(circuit: Any, event: Any, *rest: Any) -> Any:
+            found = original(circuit, event, *rest)
+            if isinstance(found, Refusal) or event.verdict is not breaker.Verdict.NEUTRAL:
+                return found
+            return replace(found, permit=Permit(event.owner, 1e12))
+
+        return answered
+
+    with replaced(breaker, "_answered", make):
+        yield
+
+
+@bug("the clock is each machine's own")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def init(self: Any, seed: int, **options: Any) -> None:
+            original(self, seed, **options, monotonic=True)
+
+        return init
+
+    with replaced(breaker_simulator.BreakerSimulation, "__init__", make):
+        yield
+
+
+@bug("a lost execution is not missed")
+def _() -> Iterator[None]:
+    with patch.object(breaker_simulator, "sweep", lambda *_: Sweep()):
+        yield
+
+
+@bug("a restart keeps the name of the execution")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def lost(circuit: Any, event: Any, now: float) -> Any:
+            found = original(circuit, event, now)
+            return found if isinstance(found, Refusal) else replace(found, restart=circuit.restart)
+
+        return lost
+
+    with replaced(breaker, "_execution_lost", make):
+        yield
+
+
+@bug("a person's word is left to an execution that sleeps")
+def _() -> Iterator[None]:
+    with patch.object(breaker, "_taken_over", breaker._understood):
+        yield
+
+
+@bug("a mapping that an execution left paused is put back by nobody")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda *arguments: replace(original(*arguments), put_back=())
+
+    with replaced(breaker_simulator, "sweep", make):
+        yield
+
+
+_closed = breaker._closed
