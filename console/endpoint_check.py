@@ -55,7 +55,7 @@ class Check(Answer):
     at: Annotated[datetime, "when it was asked"]
     endpoint: Annotated[Listed, "the endpoint as the registry has it"]
     method: Annotated[str, "`HEAD` or `POST`"]
-    addresses: Annotated[Sequence[str], "what its host stands for; empty if there is a problem"]
+    addresses: Annotated[Sequence[str], "what its host stands for, fit or not"]
     address: Annotated[str | None, "the address that was connected to"]
     certificate: Annotated[Certificate | None, "its TLS certificate, if it showed a valid one"]
     status: Annotated[int | None, "the HTTP status that it answered"]
@@ -101,12 +101,7 @@ def check(
     )
     if row.endpoint is None:
         return Reply(empty, _show, Exit.ATTENTION)
-    started = time.monotonic()
-    try:
-        answer = _ask(session, row.endpoint, guard(allow_loopback, allow_port), empty)
-    except (Refused, NoAnswer, SecretUnusable, SecretsUnavailable) as error:
-        answer = replace(empty, problem=_sentence(error))
-    answer = replace(answer, seconds=round(time.monotonic() - started, 3))
+    answer = _asked(session, row.endpoint, guard(allow_loopback, allow_port), empty)
     return Reply(answer, _show, Exit.ATTENTION if _complaints(answer) else Exit.DONE)
 
 
@@ -115,13 +110,24 @@ def poster() -> Poster:
     return Poster(_TIMEOUT, time.monotonic)
 
 
-def _ask(session: Session, endpoint: Endpoint, allowed: Guard, empty: Check) -> Check:
-    to = read_url(endpoint.url, allow_loopback=allowed.allow_loopback, ports=allowed.ports)
-    body, headers = b"", {"user-agent": "deadletter"}
-    if empty.method == "POST":
-        body, headers = _event(session, endpoint, to)
-    answer = poster().exchange(empty.method, to, body, headers)
-    return _answered(empty, answer)
+def _asked(session: Session, endpoint: Endpoint, allowed: Guard, empty: Check) -> Check:
+    """The check, as far as it came."""
+    started = time.monotonic()
+    answer = empty
+    try:
+        to = read_url(endpoint.url, allow_loopback=allowed.allow_loopback, ports=allowed.ports)
+        one = poster()
+        # Shown also if one of them is refused, for then they are the reason.
+        answer = replace(answer, addresses=one.addresses(to))
+        body, headers = b"", {"user-agent": "deadletter"}
+        if empty.method == "POST":
+            body, headers = _event(session, endpoint, to)
+        answer = _answered(answer, one.exchange(empty.method, to, body, headers))
+    except (Refused, NoAnswer, SecretUnusable) as error:
+        answer = replace(answer, problem=str(error))
+    except SecretsUnavailable as error:
+        answer = replace(answer, problem=f"Secrets Manager gave no answer ({error})")
+    return replace(answer, seconds=round(time.monotonic() - started, 3))
 
 
 def _event(session: Session, endpoint: Endpoint, to: Destination) -> tuple[bytes, dict[str, str]]:
@@ -167,13 +173,7 @@ def _names(parts: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
     return {name: value for part in parts for name, value in part}
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, SecretsUnavailable):
-        return f"Secrets Manager gave no answer: {error}"
-    return str(error)
-
-
-def _complaints(answer: Check) -> Iterator[str] | list[str]:
+def _complaints(answer: Check) -> list[str]:
     """Why events would not arrive, or soon won't."""
     found = [answer.problem] if answer.problem else []
     if answer.endpoint.standing == "disabled":
@@ -218,7 +218,7 @@ def _show(answer: Check) -> Iterator[Block]:
         rows.append(("retry-after", answer.retry_after))
     yield Table((), rows)
     yield Line()
-    complaints = list(_complaints(answer))
+    complaints = _complaints(answer)
     if not complaints:
         yield line(
             Styled("Events would arrive." if answer.method == "POST" else "It is there.", "good")

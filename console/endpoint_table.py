@@ -12,8 +12,7 @@ from console import item
 from console.aws import Aws, error_code
 from console.problem import Exit, Problem
 from deadletter.address import Refused, read_url
-from deadletter.endpoint import BadEndpoint, Endpoint, read_row
-from deadletter.webhook import DEFAULT_ENDPOINT
+from deadletter.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -50,7 +49,7 @@ def guard(allow_loopback: bool, ports: Sequence[int] | None) -> Guard:
 
 
 def place(endpoint_id: str) -> tuple[str, str]:
-    """Tenant and endpoint of TENANT/ENDPOINT; a tenant's own name may hold no slash then."""
+    """Tenant and endpoint; what stands before the first slash is the tenant."""
     tenant, _, endpoint = endpoint_id.partition("/")
     if not tenant:
         raise Problem("Name the endpoint as TENANT or TENANT/ENDPOINT.", Exit.USAGE)

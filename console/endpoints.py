@@ -28,7 +28,7 @@ command(
     typer_app,
     "add",
     example=[
-        "dlq endpoint add acme --url https://hooks.acme.example/in --secret deadletter/webhooks/acme"
+        "dlq endpoint add acme --url https://acme.example/in --secret deadletter/webhooks/acme",
     ],
 )(add)
 

@@ -2,137 +2,224 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from collections.abc import Callable, Mapping
 
-from deadletter import stamp as stamps
-from deadletter.document import DocumentBuilder
-from deadletter.letter import Letter, NotALetter, from_event, utf8
-from deadletter.settings import Pipeline
+from deadletter import standard_webhooks
+from deadletter.address import Destination, Refused, read_url
+from deadletter.delivery import Delivery
+from deadletter.diagnosis import retry_after
+from deadletter.document import Document
+from deadletter.endpoint import (
+    DEFAULT_ENDPOINT,
+    BadEndpoint,
+    Endpoint,
+    Registry,
+    RegistryUnavailable,
+    Secrets,
+    SecretsUnavailable,
+    SecretUnusable,
+)
+from deadletter.failure import Category
+from deadletter.http import Answer, NoAnswer
+from deadletter.letter import utf8
+from deadletter.settings import Webhook
+from deadletter.standard_webhooks import Secret
+from deadletter.verdict import Permanent, Transient
 
-DEFAULT_ENDPOINT = "default"
-"""The endpoint of a tenant whose message names none (context `endpointId`)."""
+ATTEMPT = "webhook-attempt"
+"""Which life of the message this is: 1 is the first, each re-drive is one more."""
+
+LONGEST_PAUSE = 3600.0
+"""Seconds; an endpoint that asks for more is asked again after this."""
+
+# Seconds, for an endpoint that is overloaded and does not say for how long.
+_PAUSE = 30.0
+
+# Answers by which an endpoint asks to be sent less.
+_OVERLOADED = frozenset({429, 502, 504})
+
+# Answers that another time can change; every other failure is somebody's to mend.
+_NOT_NOW = frozenset({408, 425, 429})
+
+_GONE = 410
+
+# Endpoints whose pause is remembered here, before those that are over are forgotten.
+_MOST_PAUSES = 200
 
 
-class Undeliverable(Exception):
-    """The message was not delivered; the text says why, without a word of the message."""
+class EndpointUnfit(Exception):
+    """The endpoint can't be delivered to until somebody mends it; the letter is not to blame.
+
+    `status` is how it answered; None if it was not asked at all, which says nothing of
+    whether it works.
+    """
+
+    category = Category.INTEGRATION
+
+    def __init__(self, why: str, *, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
+        self.untried = status is None
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One row of the registry: where a tenant wants its events."""
+class Paused(Transient):
+    """The endpoint asked to be left alone, and was."""
 
-    tenant: str
-    endpoint: str
-    url: str
-    enabled: bool = True
+    untried = True
 
 
-class Registry(Protocol):
-    """Where endpoints are kept; raises Undeliverable when it cannot answer."""
-
-    def find(self, tenant: str, endpoint: str) -> Endpoint | None: ...
-
-
-Post = Callable[[str, bytes, Mapping[str, str]], int]
-"""Posts a body with headers to a URL and returns the status; raises Undeliverable without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one message: delivered if `failure` is None."""
-
-    message_id: str
-    failure: str | None = None
+Post = Callable[[Destination, bytes, Mapping[str, str]], Answer]
+"""Posts a body with headers; raises NoAnswer, and Refused for a host with unfit addresses."""
 
 
 class Dispatcher:
-    """Posts each message of a batch to its tenant's endpoint; 2xx alone is success."""
+    """Posts each message to its tenant's endpoint; 2xx alone is success.
+
+    `clock` is in epoch seconds.
+    """
 
     def __init__(
         self,
         *,
-        pipeline: Pipeline,
+        webhook: Webhook,
         registry: Registry,
+        secrets: Secrets,
         post: Post,
-        trusted_senders: frozenset[str],
-        allow_loopback: bool,
         clock: Callable[[], float],
     ) -> None:
-        self._documents = DocumentBuilder(pipeline)
-        self._fifo = pipeline.fifo
+        self._webhook = webhook
         self._registry = registry
+        self._secrets = secrets
         self._post = post
-        self._trusted = trusted_senders
-        self._allow_loopback = allow_loopback
         self._clock = clock
+        self._pauses: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def dispatch(self, records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        """One outcome a record. On FIFO the first failure of a group fails the rest of it."""
-        outcomes: list[Outcome] = []
-        stopped: set[str] = set()
-        for record in records:
-            message_id = str(record.get("messageId"))
-            try:
-                letter = from_event(record)
-                if letter.group in stopped:
-                    raise Undeliverable("an earlier message of its group failed")
-                self._deliver(letter)
-            except (NotALetter, Undeliverable) as error:
-                outcomes.append(Outcome(message_id, str(error)))
-                group = record.get("attributes", {}).get("MessageGroupId")
-                if self._fifo and group is not None:
-                    stopped.add(group)
-            else:
-                outcomes.append(Outcome(message_id))
-        return outcomes
+    def deliver(self, delivery: Delivery) -> None:
+        """Post the message, and return if its endpoint has taken it.
 
-    def _deliver(self, letter: Letter) -> None:
-        mark = stamps.read(letter, self._trusted).stamp
-        document = self._documents.build(letter, mark, None, self._clock())
+        Raises Permanent for a message that can't be read or names no tenant, Transient for
+        an endpoint that is busy or silent, and EndpointUnfit for one that somebody has to
+        mend. No text of theirs quotes the message or the URL.
+        """
+        endpoint = self._endpoint(delivery.document)
+        self._refuse_while_paused(endpoint)
+        try:
+            to = self._destination(endpoint)
+            body = utf8(delivery.letter.body)
+            answer = self._post(to, body, self._headers(delivery, endpoint, to, body))
+        except Refused as error:
+            raise EndpointUnfit(f"the endpoint's URL is refused: {error}") from error
+        except NoAnswer as error:
+            raise Transient(str(error)) from error
+        self._judge(endpoint, answer)
+
+    def _endpoint(self, document: Document) -> Endpoint:
         if document.unreadable is not None:
-            raise Undeliverable(f"the body cannot be read: {document.unreadable}")
+            why = f"the body cannot be read: {document.unreadable}"
+            raise Permanent(why, category=Category.SCHEMA)
         context = document.value["context"]
-        tenant = context.get("tenantId")
+        tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
         if not isinstance(tenant, str):
-            raise Undeliverable("the message names no tenant")
-        endpoint = self._registry.find(tenant, str(context.get("endpointId", DEFAULT_ENDPOINT)))
-        if endpoint is None or not endpoint.enabled:
-            raise Undeliverable("the tenant has no such endpoint, or it is disabled")
-        refuse_url(endpoint.url, self._allow_loopback)
-        headers = {
-            "content-type": "application/json",
-            "webhook-id": mark.origin,
-            "webhook-attempt": str(mark.attempt + 1),
-        }
-        status = self._post(endpoint.url, utf8(letter.body), headers)
-        if not 200 <= status <= 299:
-            raise Undeliverable(f"the endpoint answered {status}")
+            raise Permanent("the message names no tenant", category=Category.SCHEMA)
+        try:
+            found = self._registry.find(tenant, str(name))
+        except RegistryUnavailable as error:
+            raise Transient("the endpoint registry gave no answer") from error
+        except BadEndpoint as error:
+            raise EndpointUnfit(f"the endpoint's row is not understood: {error}") from error
+        if found is None:
+            raise EndpointUnfit("the tenant has no such endpoint")
+        if not found.enabled:
+            raise EndpointUnfit("the endpoint is disabled")
+        return found
+
+    def _destination(self, endpoint: Endpoint) -> Destination:
+        webhook = self._webhook
+        return read_url(endpoint.url, allow_loopback=webhook.allow_loopback, ports=webhook.ports)
+
+    def _headers(
+        self, delivery: Delivery, endpoint: Endpoint, to: Destination, body: bytes
+    ) -> dict[str, str]:
+        signed = standard_webhooks.headers(
+            webhook_id(delivery), self._clock(), body, self._secrets_of(endpoint, to)
+        )
+        life = {ATTEMPT: str(delivery.stamp.attempt + 1)}
+        return {"content-type": "application/json", "user-agent": "deadletter", **signed, **life}
+
+    def _secrets_of(self, endpoint: Endpoint, to: Destination) -> list[Secret]:
+        """Every secret of the endpoint: one that is missing might be what its receiver knows."""
+        if not endpoint.secrets and not to.loopback:
+            raise EndpointUnfit("the endpoint has no secret to sign with")
+        try:
+            return [self._secrets.read(name) for name in endpoint.secrets]
+        except SecretUnusable as error:
+            raise EndpointUnfit(f"a secret of the endpoint is not usable: {error}") from error
+        except SecretsUnavailable as error:
+            raise Transient("the store of secrets gave no answer") from error
+
+    def _refuse_while_paused(self, endpoint: Endpoint) -> None:
+        """An endpoint that asked for a pause is not called before it is over."""
+        now = self._clock()
+        ours, our_status = self._pauses.get(_key(endpoint), (0.0, 0))
+        # Somebody else's pause stands in the row; nobody's is longer than the longest.
+        theirs = min(endpoint.throttled_until, now + LONGEST_PAUSE)
+        until, status = max((ours, our_status), (theirs, endpoint.throttled_by or 429))
+        if now < until:
+            why = f"not posted: the endpoint answered {status} and has a pause"
+            raise Paused(why, status=status, retry_after=until - now)
+
+    def _judge(self, endpoint: Endpoint, answer: Answer) -> None:
+        status, now = answer.status, self._clock()
+        if 200 <= status <= 299:
+            return
+        why = f"the endpoint answered {status}"
+        if status == _GONE:
+            self._disable(endpoint, now)
+            raise EndpointUnfit(f"{why}, and is disabled", status=status)
+        if status not in _NOT_NOW and not 500 <= status <= 599:
+            raise EndpointUnfit(why, status=status)
+        pause = pause_of(answer, now)
+        if pause is not None:
+            self._pause(endpoint, now + pause, status, now)
+        raise Transient(why, status=status, retry_after=pause)
+
+    def _disable(self, endpoint: Endpoint, now: float) -> None:
+        try:
+            self._registry.disable(endpoint, f"it answered {_GONE}", now)
+        except RegistryUnavailable:
+            # The next message meets the same answer, and tries again.
+            return
+
+    def _pause(self, endpoint: Endpoint, until: float, status: int, now: float) -> None:
+        if len(self._pauses) >= _MOST_PAUSES:
+            self._pauses = {key: one for key, one in self._pauses.items() if one[0] > now}
+        self._pauses[_key(endpoint)] = until, status
+        try:
+            self._registry.throttle(endpoint, until, status, now)
+        except RegistryUnavailable:
+            # Here it is known; the others find out by themselves.
+            return
 
 
-def refuse_url(url: str, allow_loopback: bool) -> None:
-    """Raise Undeliverable for a URL that nothing is ever posted to.
+def webhook_id(delivery: Delivery) -> str:
+    """What the message is called in all its lives.
 
-    https with a host, no user, no fragment; plain http to a loopback address only,
-    and only where the settings allow it.
+    Its origin id; with a business key of its own, a hash of that key and of what was sent,
+    so that it is the same for all copies of one message, and another for another message
+    under the same key.
     """
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        _ = parts.port
-    except ValueError:
-        raise Undeliverable("the endpoint's URL cannot be read") from None
-    if allow_loopback and parts.scheme == "http" and _is_loopback(host):
-        return
-    if parts.scheme != "https" or not host or parts.username is not None or parts.fragment:
-        raise Undeliverable("the endpoint's URL is not a plain https URL")
+    by_origin = delivery.key.text == f"origin:{delivery.stamp.origin}"
+    return delivery.stamp.origin if by_origin else delivery.key.digest_with_payload
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def pause_of(answer: Answer, now: float) -> float | None:
+    """Seconds for which an endpoint asks to be left alone; None if it does not ask."""
+    asked = None if answer.retry_after is None else retry_after(answer.retry_after, now)
+    if asked is None:
+        return _PAUSE if answer.status in _OVERLOADED else None
+    # At once is no answer of somebody who is overloaded.
+    return min(LONGEST_PAUSE, max(1.0, asked))
+
+
+def _key(endpoint: Endpoint) -> tuple[str, str]:
+    return endpoint.tenant, endpoint.endpoint

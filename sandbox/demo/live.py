@@ -179,6 +179,7 @@ def account(outcome: Reconciliation) -> Table:
         ("sent", outcome.sent),
         ("delivered", outcome.delivered),
         ("  of them healed by a re-drive", outcome.healed),
+        ("  of them recovered, by the ledger", outcome.recovered),
         ("  of them through the waiting room", outcome.held),
         *((f"parked as {reason}", number) for reason, number in outcome.parked_by_reason.items()),
     ):

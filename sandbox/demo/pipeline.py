@@ -8,8 +8,8 @@ from typing import Any
 
 from deadletter import stamp
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.endpoint import DEFAULT_ENDPOINT
 from deadletter.letter import Letter, from_api, utf8
-from deadletter.webhook import DEFAULT_ENDPOINT
 from sandbox.demo.events import Event, batches, digest
 from sandbox.demo.reconcile import Parked
 from sandbox.server import Sandbox
@@ -120,6 +120,16 @@ class Pipeline:
         listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix="waiting/")
         objects = {one["Key"] for one in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
+
+    def recovered(self) -> list[str]:
+        """The first MessageIds of the letters that were processed after all, by the ledger."""
+        prefix = f"{self._name}#ledger#"
+        pages = self._dynamodb.get_paginator("scan").paginate(
+            TableName=self._app["letters_table"],
+            FilterExpression="attribute_exists(recovered_at) AND begins_with(pk, :rows)",
+            ExpressionAttributeValues={":rows": {"S": prefix}},
+        )
+        return [item["pk"]["S"].removeprefix(prefix) for page in pages for item in page["Items"]]
 
     def parked(self) -> list[Parked]:
         """Read the whole parking lot and delete nothing of it."""

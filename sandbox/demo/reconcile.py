@@ -34,13 +34,15 @@ class Found:
     """What lay at every end.
 
     *waiting* has one digest for each letter still in the waiting room, the main queue
-    or the DLQ; *held* those of all that were ever seen in the waiting room.
+    or the DLQ; *held* those of all that were ever seen in the waiting room, *recovered*
+    those of letters that the ledger says were processed after all.
     """
 
     delivered: Sequence[Delivery] = ()
     parked: Sequence[Parked] = ()
     waiting: Sequence[str] = ()
     held: Sequence[str] = ()
+    recovered: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ class Reconciliation:
     An event seen at several ends, or several times at one, counts once, at the best of
     them, and each further time in *duplicates*. *strangers* are bodies that nobody sent,
     so an event whose body was changed is lost and a stranger. *altered* were parked with
-    other attributes than they were sent with, *astray* came to another end than planned.
+    other attributes than they were sent with, *astray* came to another end than planned,
+    *unrecorded* were healed and the ledger does not say so.
     """
 
     sent: int
@@ -64,6 +67,8 @@ class Reconciliation:
     altered: tuple[str, ...]
     astray: tuple[str, ...]
     duplicates: int
+    recovered: int = 0
+    unrecorded: tuple[str, ...] = ()
 
     @property
     def must_be_zero(self) -> Mapping[str, int]:
@@ -73,12 +78,18 @@ class Reconciliation:
             "lost": len(self.lost),
             "changed on the way": self.strangers + len(self.altered),
             "another end than planned": len(self.astray),
+            "healed, unknown to the ledger": len(self.unrecorded),
         }
 
     @property
     def wrong(self) -> Mapping[str, Sequence[str]]:
         """The events that went wrong by what did, each kind only if there are any."""
-        kinds = {"lost": self.lost, "altered": self.altered, "astray": self.astray}
+        kinds = {
+            "lost": self.lost,
+            "altered": self.altered,
+            "astray": self.astray,
+            "unrecorded": self.unrecorded,
+        }
         return {kind: ids for kind, ids in kinds.items() if ids}
 
     @property
@@ -100,10 +111,11 @@ def reconcile(sent: Sequence[Event], found: Found) -> Reconciliation:
     sightings = Counter([*found.waiting, *(one.digest for one in found.parked), *delivered])
     known = {one: end for one, end in ends.items() if one in by_digest}
     numbers = Counter(known.values())
+    healed = {one.digest for one in found.delivered if one.redriven} & known.keys()
     return Reconciliation(
         sent=len(sent),
         delivered=numbers.pop(DELIVERED, 0),
-        healed=len({one.digest for one in found.delivered if one.redriven} & known.keys()),
+        healed=len(healed),
         held=len(set(found.held) & known.keys()),
         waiting=numbers.pop(WAITING, 0),
         parked_by_reason=dict(sorted(numbers.items())),
@@ -120,6 +132,8 @@ def reconcile(sent: Sequence[Event], found: Found) -> Reconciliation:
             if known.get(event.digest, WAITING) not in (WAITING, event.parked_as or DELIVERED)
         ),
         duplicates=sum(sightings[one] - 1 for one in known),
+        recovered=len(set(found.recovered) & known.keys()),
+        unrecorded=_ids(by_digest[one] for one in sorted(healed - set(found.recovered))),
     )
 
 

@@ -123,6 +123,7 @@ def _play(
             *(_digest(one.origin, origins) for one in pipeline.seated()),
         ],
         held=[_digest(one, origins) for one in held],
+        recovered=[_digest(one, origins) for one in pipeline.recovered()],
     )
     last = now()
     display.show(last)
@@ -157,6 +158,7 @@ def figures(outcome: Reconciliation, last: Look, seconds: float) -> dict[str, An
         "duplicates": outcome.duplicates,
         "seconds": round(seconds, 1),
         "healed": outcome.healed,
+        "recovered": outcome.recovered,
         "held": outcome.held,
         "strangers": outcome.strangers,
         "altered": len(outcome.altered),

@@ -21,7 +21,7 @@ REPORT = {
     "left": 8,
     "possible_duplicates": 0,
     "foreign_letters": 2,
-    "counts": {"RedriveSuccess": 112},
+    "counts": {"Redriven": 112},
     "refused_rules": {},
 }
 

@@ -90,17 +90,13 @@ def test_what_the_ledger_knows_counts(orders: Any, dlq: Any, three: list[str]) -
         {
             "pk": {"S": f"orders#ledger#{three[0]}"},
             "sk": {"S": "ledger"},
-            "failures": {
-                "L": [
-                    {
-                        "M": {
-                            "at": {"N": "1"},
-                            "attempt": {"N": "0"},
-                            "category": {"S": "transient"},
-                            "http_status": {"N": "503"},
-                        }
-                    }
-                ]
+            "f0_1": {
+                "M": {
+                    "at": {"N": "1"},
+                    "attempt": {"N": "0"},
+                    "category": {"S": "transient"},
+                    "http_status": {"N": "503"},
+                }
             },
         },
     )

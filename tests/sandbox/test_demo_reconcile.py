@@ -32,7 +32,7 @@ def test_when_all_goes_as_planned_nothing_is_wrong():
     assert outcome.passed
     assert not outcome.wrong
     assert outcome.delivered + sum(outcome.parked_by_reason.values()) == outcome.sent == len(EVENTS)
-    assert set(outcome.parked_by_reason) == {"MALFORMED", "QUARANTINED"}
+    assert set(outcome.parked_by_reason) == {"PERMANENT", "QUARANTINED"}
 
 
 def test_any_event_that_is_nowhere_is_named_as_lost():
@@ -130,3 +130,13 @@ def test_what_was_redriven_before_it_was_delivered_is_healed_once():
 def test_what_was_seen_in_the_waiting_room_is_held_wherever_it_ended():
     outcome = reconcile(EVENTS, replace(found_as_planned(), held=[PARKED.digest, DELIVERED.digest]))
     assert outcome.held == 2
+
+
+def test_a_letter_that_was_healed_without_the_ledger_saying_so_is_named():
+    healed = Delivery(DELIVERED.digest, redriven=True)
+    found = without(DELIVERED)
+    found = replace(found, delivered=[*found.delivered, healed])
+    assert reconcile(EVENTS, found).unrecorded == (DELIVERED.event_id,)
+    outcome = reconcile(EVENTS, replace(found, recovered=[DELIVERED.digest]))
+    assert outcome.passed
+    assert (outcome.healed, outcome.recovered) == (1, 1)

@@ -2,34 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS, code
-from deadletter.aws.table import plain
-from deadletter.webhook import Endpoint, Undeliverable
+from deadletter.aws.answers import AWS_ERRORS, code, condition_failed
+from deadletter.aws.table import plain, stored
+from deadletter.endpoint import Endpoint, RegistryUnavailable, read_row
+from deadletter.letter import utf8
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+REMEMBERED = 5.0
+"""Seconds that a row is used: a batch to one endpoint reads it once, and an edit counts soon."""
+
+# Bytes that DynamoDB takes as a partition key and as a sort key.
+_LONGEST_TENANT, _LONGEST_ENDPOINT = 2048, 1024
+
+# Rows that are remembered, before all are forgotten.
+_MOST_ROWS = 1000
+
 
 class DynamoDBEndpoints:
-    """The registry's table, keyed by `tenant` and `endpoint`."""
+    """The registry's table, keyed by `tenant` and `endpoint`. `clock` is in epoch seconds."""
 
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._client = client
+    def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
+        self._client: Any = client
         self._table = table
+        self._clock = clock
+        self._rows: dict[tuple[str, str], tuple[Endpoint, float]] = {}
 
     def find(self, tenant: str, endpoint: str) -> Endpoint | None:
-        key: Any = {"tenant": {"S": tenant}, "endpoint": {"S": endpoint}}
-        try:
-            answer = self._client.get_item(TableName=self._table, Key=key)
-        except AWS_ERRORS as error:
-            raise Undeliverable(f"the endpoint registry gave no answer: {code(error)}") from error
-        item: Any = answer.get("Item")
-        if item is None:
+        if not 0 < len(utf8(tenant)) <= _LONGEST_TENANT:
             return None
-        found = plain(item)
-        url = found.get("url")
-        if not isinstance(url, str):
-            raise Undeliverable("the endpoint's row has no url")
-        return Endpoint(tenant, endpoint, url, found.get("enabled", True) is True)
+        if not 0 < len(utf8(endpoint)) <= _LONGEST_ENDPOINT:
+            return None
+        now = self._clock()
+        known = self._rows.get((tenant, endpoint))
+        if known is not None and now < known[1]:
+            return known[0]
+        try:
+            answer = self._client.get_item(TableName=self._table, Key=_key(tenant, endpoint))
+        except AWS_ERRORS as error:
+            raise RegistryUnavailable(code(error)) from error
+        if "Item" not in answer:
+            return None
+        found = read_row(plain(answer["Item"]))
+        self._remember(found, now + REMEMBERED)
+        return found
+
+    def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
+        # Whoever registered another URL meanwhile, or enabled it again with a new one,
+        # did not mean the one that is gone.
+        return self._write(
+            replace(endpoint, enabled=False, disabled_because=because),
+            "SET enabled = :off, disabled_because = :because, disabled_at = :at",
+            "#url = :url AND (attribute_not_exists(enabled) OR enabled = :on)",
+            {":off": False, ":on": True, ":because": because, ":at": int(at)},
+        )
+
+    def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
+        # Of many workers that meet the same answer, one writes: none of the others would
+        # lengthen the pause by more than a few seconds.
+        return self._write(
+            replace(endpoint, throttled_until=until, throttled_by=status),
+            "SET throttled_until = :until, throttled_by = :status",
+            "#url = :url AND (attribute_not_exists(throttled_until) OR throttled_until <= :now)",
+            {":until": int(until), ":status": status, ":now": int(at)},
+        )
+
+    def _write(self, after: Endpoint, update: str, condition: str, values: dict[str, Any]) -> bool:
+        """Change the row under a condition, and remember it as changed, by us or another."""
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=_key(after.tenant, after.endpoint),
+                UpdateExpression=update,
+                ConditionExpression=condition,
+                ExpressionAttributeNames={"#url": "url"},
+                ExpressionAttributeValues=stored({":url": after.url, **values}),
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise RegistryUnavailable(code(error)) from error
+            self._rows.pop((after.tenant, after.endpoint), None)
+            return False
+        self._remember(after, self._clock() + REMEMBERED)
+        return True
+
+    def _remember(self, endpoint: Endpoint, until: float) -> None:
+        if len(self._rows) >= _MOST_ROWS:
+            self._rows.clear()
+        self._rows[endpoint.tenant, endpoint.endpoint] = endpoint, until
+
+
+def _key(tenant: str, endpoint: str) -> dict[str, Any]:
+    return {"tenant": {"S": tenant}, "endpoint": {"S": endpoint}}
