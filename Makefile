@@ -66,17 +66,18 @@ e2e: $(READY)
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
-	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM))
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
 	SIM_SCHEDULES=50000 SIM_PAIRS=1 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain
 	$(BIN)/python -m tests.simulation --runs 200000
 
-bench: $(READY) ## What the rules and the straight path cost
+bench: $(READY) ## What rules, hostile messages and the consumer library cost
 	$(BIN)/python -m bench.rules
 	$(BIN)/python -m bench.hostile
+	$(BIN)/python -m bench.consumer
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

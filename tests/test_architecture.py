@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = ("lambdas", "console", "sandbox", "infra", "bench", "tests")
+OURS = ("lambdas", "console", "sandbox", "infra", "scan", "bench", "tests")
 
 Check = Callable[[str, ast.Module, str], Iterator[str]]
 """Gives what is wrong with a file, by its path, its tree and its text."""
@@ -24,9 +24,12 @@ Check = Callable[[str, ast.Module, str], Iterator[str]]
 MAY_IMPORT = {
     "lambdas/deadletter": {"deadletter", "jmespath"},
     "lambdas/deadletter/aws": {"deadletter", "jmespath", "boto3", "botocore"},
+    "lambdas/deadletter/consumer": {"deadletter"},
     "lambdas/deadletter/powertools": {"deadletter", "aws_lambda_powertools"},
+    "lambdas/deadletter/testing": {"deadletter", "pytest"},
     "lambdas/handlers": {"deadletter", "handlers", "aws_lambda_powertools"},
     "infra": {"infra", "aws_cdk", "constructs", "jsii", "pydantic", "pydantic_core", "jmespath"},
+    "scan": {"scan", "infra", "aws_cdk", "cdk_nag", "parliament"},
     "console": {"console", "deadletter", "boto3", "botocore", "jmespath", "rich", "typer"},
     "sandbox": {
         "sandbox",
@@ -41,20 +44,37 @@ MAY_IMPORT = {
 }
 
 # Packages inside an allowed one that are out of bounds all the same.
+FACES = {"deadletter.consumer", "deadletter.powertools", "deadletter.testing"}
 MAY_NOT_IMPORT = {
-    "lambdas/deadletter": {"deadletter.aws", "deadletter.powertools"},
-    "lambdas/deadletter/aws": {"deadletter.aws.memory", "deadletter.powertools"},
-    "lambdas/deadletter/aws/memory": {"deadletter.powertools"},
-    "lambdas/deadletter/powertools": {"deadletter.aws.memory"},
-    "lambdas/handlers": {"deadletter.aws.memory"},
-    "console": {"deadletter.aws.memory", "deadletter.powertools"},
+    "lambdas/deadletter": {"deadletter.aws", *FACES},
+    "lambdas/deadletter/aws": {"deadletter.aws.memory", *FACES},
+    "lambdas/deadletter/aws/memory": FACES,
+    "lambdas/deadletter/consumer": {
+        "deadletter.aws.memory",
+        "deadletter.powertools",
+        "deadletter.testing",
+    },
+    "lambdas/deadletter/powertools": {
+        "deadletter.aws",
+        "deadletter.consumer.edge",
+        "deadletter.testing",
+    },
+    "lambdas/deadletter/testing": {"deadletter.powertools"},
+    "lambdas/handlers": {"deadletter.aws.memory", *FACES},
+    "console": {"deadletter.aws.memory", *FACES},
 }
+
+# The consumer library lives in other people's functions, where nobody hands it a clock or an
+# environment: this one module of it looks for itself.
+LIBRARY_EDGE = "lambdas/deadletter/consumer/edge.py"
+EDGES = ("handlers.edge", "deadletter.consumer.edge")
 
 # Stubs exist for the type checker only, where the package they describe may be used.
 STUBS_FOR = {"boto3": "mypy_boto3_"}
 
 # Whoever makes a proof has got a confirmation: see deadletter.proof.
 MAY_PROVE = {
+    "lambdas/deadletter/aws/consumer_call.py",
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
     "lambdas/deadletter/journal.py",
@@ -122,7 +142,7 @@ def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
 
 def clock_and_chance(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """What makes the library depend on when and where it runs."""
-    if not path.startswith("lambdas/deadletter/"):
+    if not path.startswith("lambdas/deadletter/") or path == LIBRARY_EDGE:
         return
     for module, _typing_only in imports(tree):
         if module.partition(".")[0] in {"os", "time", "secrets", "subprocess"}:
@@ -169,14 +189,15 @@ def environment_at_import(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     edge = {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "handlers.edge"
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if node.module in EDGES or f"{node.module}.{alias.name}" in EDGES
     }
     for node in at_import(tree):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
         if name in ("environ", "getenv"):
             yield f"reads {name} at import"
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in edge:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).partition(".")[0] in edge:
             yield f"calls {ast.unparse(node.func)} at import"
 
 
@@ -292,7 +313,7 @@ def test_the_checks_see_every_part_of_the_project(
     paths = [path for path, _, _ in sources]
     for folder in ("lambdas/deadletter", "lambdas/deadletter/aws", "lambdas/handlers", *OURS):
         assert any(path.startswith(f"{folder}/") for path in paths), folder
-    for path in MAY_PROVE:
+    for path in (*MAY_PROVE, LIBRARY_EDGE):
         assert path in paths
 
 
@@ -300,6 +321,7 @@ def test_the_checks_see_every_part_of_the_project(
 
 PURE = "lambdas/deadletter/x.py"
 AWS = "lambdas/deadletter/aws/x.py"
+FACE = "lambdas/deadletter/consumer/x.py"
 MEMORY = "lambdas/deadletter/aws/memory/x.py"
 HANDLER = "lambdas/handlers/x.py"
 TEST = "tests/domain/test_x.py"
@@ -327,6 +349,16 @@ FAULTS: list[tuple[Check, str, str]] = [
     (out_of_bounds, HANDLER, "from console import main"),
     (out_of_bounds, HANDLER, "from deadletter.aws.memory import MemorySqs"),
     (out_of_bounds, "lambdas/deadletter/powertools/x.py", "import boto3"),
+    (out_of_bounds, "lambdas/deadletter/powertools/x.py", "from deadletter.consumer import edge"),
+    (out_of_bounds, PURE, "from deadletter.consumer import consume"),
+    (out_of_bounds, PURE, "import pytest"),
+    (out_of_bounds, FACE, "import boto3"),
+    (out_of_bounds, LIBRARY_EDGE, "import boto3"),
+    (out_of_bounds, LIBRARY_EDGE, "from deadletter.aws.memory import MemorySqs"),
+    (out_of_bounds, FACE, "import aws_lambda_powertools"),
+    (out_of_bounds, FACE, "import deadletter.testing"),
+    (out_of_bounds, HANDLER, "from deadletter.testing import Letterbox"),
+    (out_of_bounds, AWS, "from deadletter.consumer.edge import kit"),
     (out_of_bounds, "infra/x.py", "from deadletter.settings import Pipeline"),
     (out_of_bounds, "infra/x.py", "import handlers.redrive"),
     (out_of_bounds, "console/x.py", "import aws_cdk"),
@@ -336,6 +368,12 @@ FAULTS: list[tuple[Check, str, str]] = [
     (clock_and_chance, PURE, "import os.path"),
     (clock_and_chance, PURE, "from time import monotonic"),
     (clock_and_chance, AWS, "import secrets"),
+    (clock_and_chance, FACE, "import time"),
+    (clock_and_chance, "lambdas/deadletter/consumer/__init__.py", "import os"),
+    (clock_and_chance, "lambdas/deadletter/powertools/__init__.py", "import os"),
+    (clock_and_chance, "lambdas/deadletter/testing/__init__.py", "from time import time"),
+    (clock_and_chance, "lambdas/deadletter/powertools/edge.py", "import time"),
+    (clock_and_chance, "lambdas/deadletter/edge.py", "from uuid import uuid4"),
     (clock_and_chance, PURE, "from random import uniform"),
     (clock_and_chance, PURE, "import random\nx = random.random"),
     (clock_and_chance, PURE, "import uuid\nx = uuid.uuid4()"),
@@ -351,6 +389,9 @@ FAULTS: list[tuple[Check, str, str]] = [
     (environment_at_import, HANDLER, "import os\nif True:\n    x = os.environ.get('X')"),
     (environment_at_import, HANDLER, "from handlers.edge import settings\nx = settings()"),
     (environment_at_import, HANDLER, "from handlers.edge import world as w\nx = f(w().clock)"),
+    (environment_at_import, LIBRARY_EDGE, "import os\nx = os.environ.get('DEADLETTER')"),
+    (environment_at_import, FACE, "from deadletter.consumer.edge import kit\nx = kit()"),
+    (environment_at_import, FACE, "from deadletter.consumer import edge\nx = edge.kit()"),
     (thick_handlers, HANDLER, PADDED + "\ny = 1"),
     (thick_handlers, HANDLER, PADDED + "\ny = (\n    1\n)"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept Exception:\n    pass"),
@@ -386,6 +427,8 @@ FINE: list[tuple[Check, str, str]] = [
     (clock_and_chance, PURE, "from datetime import datetime\nx = datetime.fromisoformat('')"),
     (clock_and_chance, PURE, "def f(random):\n    return random.random()"),
     (clock_and_chance, HANDLER, "import time\nx = time.time"),
+    (clock_and_chance, LIBRARY_EDGE, "import os, time, uuid\nx = time.time, uuid.uuid4"),
+    (environment_at_import, LIBRARY_EDGE, "import os\ndef f():\n    return os.environ.get('X')"),
     (environment_at_import, HANDLER, "import os\ndef f():\n    return os.environ['X']"),
     (environment_at_import, HANDLER, "import os\nx = cache(lambda: os.environ['X'])"),
     (environment_at_import, HANDLER, "from handlers.edge import settings\nx = f(settings)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deadletter.decision import Redrive
 from deadletter.letter import encoded
 from deadletter.mover import Order
 from deadletter.queue import Taken
@@ -56,6 +57,8 @@ class Asker:
         self._tally.failed(answer.failures, of=len(letters))
         for verdict in verdicts.values():
             self._tally.decided(verdict.decision)
+        if not served:
+            self._tally.add(Count.BOUNCED, sum(_came_back(one) for one in verdicts.values()))
         return verdicts
 
     def _ask(self, questions: Sequence[Question]) -> Answer:
@@ -65,6 +68,12 @@ class Asker:
             except RouterUnavailable:
                 self._tally.add(Count.ROUTER_UNAVAILABLE)
         raise Stop("the router gave no answer")
+
+
+def _came_back(verdict: Verdict) -> bool:
+    """Whether the letter had been re-driven before; the stamp counts what is decided now."""
+    now = 1 if isinstance(verdict.decision, Redrive) else 0
+    return verdict.stamp.attempt - now >= 1
 
 
 def orders(letters: Sequence[Taken], verdicts: dict[str, Verdict]) -> list[Order]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -142,6 +143,8 @@ def to_event(letter: Letter, *, receipt_handle: str, source_arn: str) -> dict[st
         "messageId": letter.message_id,
         "receiptHandle": receipt_handle,
         "body": letter.body,
+        # Nobody checks it, but the models that people parse records with demand it.
+        "md5OfBody": hashlib.md5(utf8(letter.body), usedforsecurity=False).hexdigest(),
         "attributes": dict(letter.system),
         "messageAttributes": {
             name: {

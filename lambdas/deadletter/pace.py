@@ -25,6 +25,11 @@ class Bucket:
         tokens = min(self.burst, self.tokens + gained)
         return replace(self, tokens=tokens, at=max(now, self.at))
 
+    def slowed(self, share: float) -> Bucket:
+        """The same bucket at a share (0 to 1) of its rate and burst; one letter always fits."""
+        burst = max(1.0, self.burst * share)
+        return replace(self, rate=self.rate * share, burst=burst, tokens=min(self.tokens, burst))
+
     def less(self, taken: float) -> Bucket:
         return replace(self, tokens=self.tokens - taken)
 

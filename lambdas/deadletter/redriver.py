@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deadletter.asking import Asker
-from deadletter.circuit import Circuits, CircuitsUnavailable
+from deadletter.circuit import Circuits, CircuitsUnavailable, Outcomes
+from deadletter.course import LEVELS, STATE
 from deadletter.journal import MAX_PLANS, Journal, JournalUnavailable
 from deadletter.judgement import DUE
 from deadletter.mover import Mover
@@ -18,6 +19,7 @@ from deadletter.room_worker import Opening, RoomWorker
 from deadletter.router import Router, RouterUnavailable
 from deadletter.run import LOCK_PAST_DEADLINE, Run, Stop
 from deadletter.settings import Mode, Pipeline
+from deadletter.sweeper import Sweeper
 from deadletter.waiting_room import SHARDS, Lane, RoomUnavailable, WaitingRoom
 
 EVER = 2.0**40
@@ -34,6 +36,11 @@ QUIET_LANE = 86_400.0
 """Seconds after which an open and empty lane is looked into no more: far longer than an
 index lags behind its table."""
 
+
+ENOUGH_BOUNCES = 5
+"""Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
+
+OPEN_KEYS = "OpenCircuits"
 
 HOUR = 3_600.0
 EXPIRY_MARGIN = 2 * 86_400.0
@@ -65,7 +72,9 @@ class Redriver:
     """Drains one DLQ (or dedicated DLQ) of a pipeline, and what is due in its waiting room.
 
     Everything that is not plain thought is an argument: `clock` gives epoch seconds,
-    `wait` lets seconds pass, `owner` is a text that nobody else has.
+    `wait` lets seconds pass, `owner` is a text that nobody else has. Without a `sweeper`
+    nobody sees to outages that lost their execution; `outcomes` hear of letters that came
+    back, where the consumer itself says nothing.
     """
 
     def __init__(
@@ -87,6 +96,8 @@ class Redriver:
         clock: Callable[[], float],
         wait: Callable[[float], None],
         abreast: Abreast,
+        sweeper: Sweeper | None = None,
+        outcomes: Outcomes | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._source_id = source_id
@@ -104,6 +115,8 @@ class Redriver:
         self._clock = clock
         self._wait = wait
         self._abreast = abreast
+        self._sweeper = sweeper
+        self._outcomes = outcomes
         self._asker = Asker(router=router, tally=tally)
 
     def run(self, deadline: float, *, dry_run: bool = False) -> Report:
@@ -113,6 +126,8 @@ class Redriver:
         judged, counted and given back.
         """
         try:
+            if not dry_run:
+                self._sweep()
             stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
         except Stop as stop:
             stopped = str(stop)
@@ -135,8 +150,9 @@ class Redriver:
         return self._report(stopped)
 
     def _run(self, deadline: float, look_only: bool) -> str:
-        circuit = self._circuits.read([self._pipeline.name]).get(self._pipeline.name)
-        if circuit is not None and not circuit.lets_through and not self._near_its_end():
+        circuit = self._circuits.read([self._pipeline.name])[self._pipeline.name]
+        self._tally.stands(STATE, LEVELS[circuit.state])
+        if not circuit.lets_through and not self._near_its_end():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)
@@ -160,7 +176,29 @@ class Redriver:
         if bucket is None:
             self._source.release([one.handle for one in first])
             return "another run holds the lease"
-        return self._drain(deadline, Pace(bucket, self._clock), openings, first)
+        # Of an open circuit's letters none is sent: at any pace they go into its lane.
+        share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
+        return self._drain(deadline, Pace(bucket.slowed(share), self._clock), openings, first)
+
+    def _sweep(self) -> None:
+        if self._sweeper is None:
+            return
+        swept = self._sweeper.sweep()
+        if swept is not None:
+            self._tally.stands(OPEN_KEYS, swept.open_keys)
+
+    def _report_bounces(self) -> None:
+        """Letters that came back speak for a consumer that says nothing itself.
+
+        Those that did not come back among as many as went out now speak well of it. Which
+        key's dependency they failed for nobody here knows.
+        """
+        silent = not self._pipeline.consumer_library and self._pipeline.circuit_key is None
+        bounced = self._tally.count_of(Count.BOUNCED)
+        if self._outcomes is None or not silent or bounced < ENOUGH_BOUNCES:
+            return
+        going = self._tally.count_of(Count.REDRIVEN)
+        self._outcomes.report(self._pipeline.name, max(0, going - bounced), bounced)
 
     def _near_its_end(self) -> bool:
         """Whether SQS is about to drop letters of the DLQ, looked at once an hour.
@@ -194,6 +232,7 @@ class Redriver:
             )
         finally:
             self._source.release(run.left)
+            self._report_bounces()
             stopped = run.stopped or "the source is empty"
             self._lease.give_back(self._owner, pace.bucket, self._report(stopped), self._clock())
         return stopped

@@ -41,6 +41,7 @@ class Count(StrEnum):
     RULE_INVALID = "RuleInvalid"
     RULE_LIMIT_REACHED = "RuleLimitReached"
     DOMINANT = "DominantFailure"
+    BOUNCED = "RedriveBounced"
 
 
 ALWAYS_COUNTED = (
@@ -70,11 +71,26 @@ class Tally:
         self._failures: Counter[str] = Counter()
         self._error_types: dict[str, str] = {}
         self._judged = 0
+        self._gauges: dict[str, int] = {}
 
     def add(self, count: Count, number: int = 1) -> None:
         if number:
             with self._lock:
                 self._counts[count] += number
+
+    def tell(self, name: str, number: int) -> None:
+        """Count something that is not the redriver's own, under its metric's name."""
+        with self._lock:
+            self._counts[name] += number
+
+    def stands(self, name: str, value: int) -> None:
+        """How something stands that is not added up; what nobody could read is not said."""
+        with self._lock:
+            self._gauges[name] = value
+
+    def count_of(self, count: Count) -> int:
+        with self._lock:
+            return self._counts[count]
 
     def decided(self, decision: Decision) -> None:
         with self._lock:
@@ -118,6 +134,7 @@ class Tally:
                 dict(self._refused_rules),
                 tuple(sorted(self._limited_rules)),
                 dominant,
+                dict(self._gauges),
             )
 
     def _dominant(self) -> FailureKind | None:
@@ -134,7 +151,8 @@ class Tally:
 class Report:
     """One run: `stopped` says why it ended, the rest is counts.
 
-    `dominant` is the way in which more than half of its letters last failed.
+    `dominant` is the way in which more than half of its letters last failed; `gauges` say
+    how things stood.
     """
 
     pipeline: str
@@ -146,6 +164,7 @@ class Report:
     refused_rules: Mapping[str, str] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
     dominant: FailureKind | None = None
+    gauges: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def moved(self) -> int:
@@ -155,7 +174,8 @@ class Report:
 
     def metrics(self) -> dict[str, int]:
         """What goes to CloudWatch: the main figures always, of the rest what happened."""
-        return {**dict.fromkeys(map(str, ALWAYS_COUNTED), 0), **_named(self.counts)}
+        always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
+        return {**always, **_named(self.counts), **self.gauges}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns it and as the log shows it."""
@@ -170,6 +190,7 @@ class Report:
             "possible_duplicates": self.counts.get(Count.POSSIBLE_DUPLICATE, 0),
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),
+            **({"gauges": dict(self.gauges)} if self.gauges else {}),
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),

@@ -7,20 +7,26 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.clients import clients
-from deadletter.aws.compose import dispatcher_for
+from deadletter.aws.clients import consumer_clients
+from deadletter.aws.compose import webhook_consumer_for
+from deadletter.invocation import permit_of, records_of, seconds_left
 from deadletter.settings import webhook_from_json
-from handlers.edge import settings, world
+from handlers.edge import settings, tell, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ["WEBHOOK"]))
-dispatcher = cache(lambda: dispatcher_for(*settings(), webhook(), clients(), world()))
+consumer = cache(
+    lambda: webhook_consumer_for(*settings(), webhook(), consumer_clients(), world(), tell=tell)
+)
 
 
 @logger.inject_lambda_context
-def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; what was not delivered is named, and stays in the queue."""
-    failed = [one for one in dispatcher().dispatch(event["Records"]) if one.failure]
-    for one in failed:
-        logger.warning("not delivered", extra={"message_id": one.message_id, "why": one.failure})
-    return {"batchItemFailures": [{"itemIdentifier": one.message_id} for one in failed]}
+    deadline = world().clock() + seconds_left(context)
+    handled = consumer().process(records_of(event), deadline=deadline, permit=permit_of(context))
+    for name, number in handled.counts.items():
+        tell(name, number)
+    for line in handled.log_lines():
+        logger.warning(line["what"], extra=dict(line))
+    return handled.to_response()

@@ -8,6 +8,8 @@ import uuid
 from functools import cache
 from random import SystemRandom
 
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
+
 from deadletter.aws.compose import World
 from deadletter.settings import Pipeline, Wiring, pipeline_from_json, wiring_from_environment
 
@@ -30,3 +32,9 @@ def wiring() -> Wiring:
 def settings() -> tuple[Pipeline, Wiring]:
     """What this function's environment says, read at its first event."""
     return pipeline_from_json(os.environ["PIPELINE"]), wiring()
+
+
+def tell(name: str, number: int) -> None:
+    """Count something of this function's pipeline, or say how it stands."""
+    with single_metric(name, MetricUnit.Count, number, namespace="Deadletter") as figure:
+        figure.add_dimension("pipeline", settings()[0].name)

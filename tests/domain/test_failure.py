@@ -56,6 +56,8 @@ failures = st.builds(
     http_status=st.none() | st.integers(100, 599),
     fingerprint=texts,
     dependency_down=st.booleans(),
+    receive=st.integers(1, 1_000),
+    queue=texts,
 )
 
 
@@ -71,7 +73,14 @@ def test_a_failure_comes_back_from_the_ledger_as_it_was(one: Failure) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"category": "odd"}, {"attempt": "x"}, {"at": None}, {"http_status": "busy"}]
+    "change",
+    [
+        {"category": "odd"},
+        {"attempt": "x"},
+        {"at": None},
+        {"http_status": "busy"},
+        {"receive": "first"},
+    ],
 )
 def test_what_is_no_failure_raises(change: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):

@@ -254,6 +254,33 @@ def test_the_second_return_without_a_word_is_silent(
     assert isinstance(decision, Park) is silent
 
 
+def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it() -> None:
+    row = Row((failed(at=NOW - 60),), released_at=NOW - 30)
+    case = pipelined(replace(CALM, row=row), consumer_library=True)
+    decision = judge(case)
+    assert isinstance(decision, Park)
+    assert decision.reason is Reason.SILENT
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        {"http_status": 503},
+        {"http_status": 429},
+        {"error_type": "Timeout"},
+        {"error_type": "ConnectionRefused"},
+        {"dependency_down": True},
+    ],
+    ids=str,
+)
+def test_what_the_dependency_explains_is_never_poison(excuse: dict[str, Any]) -> None:
+    lives = tuple(failed(attempt=number, **excuse) for number in range(3))
+    case = replace(CALM, row=Row(lives), stamp=replace(CALM.stamp, attempt=2))
+    assert isinstance(judge(case), Redrive)
+    last = replace(case, stamp=replace(CALM.stamp, attempt=3))
+    assert judge(last) == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+
+
 @pytest.mark.parametrize(("attempt", "parked"), [(0, False), (2, False), (3, True), (4, True)])
 def test_attempts_end(attempt: int, parked: bool) -> None:
     decision = judge(replace(CALM, stamp=replace(CALM.stamp, attempt=attempt)))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 
 import pytest
 
 from deadletter.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.failure import FailureKind
 from deadletter.report import ALWAYS_COUNTED, Count, Report, Tally, name_of
 
 
@@ -24,15 +26,16 @@ def test_a_decision_has_one_name_everywhere(decision: Decision, name: str) -> No
     assert name_of(decision) == name
 
 
-def test_a_run_without_letters_says_so_in_five_zeros() -> None:
+def test_a_run_without_letters_says_so_in_zeros() -> None:
     report = Tally().report("orders", "dlq", "nothing to do")
     assert report == Report("orders", "dlq", "nothing to do")
     assert report.metrics() == {
-        "RedriveSuccess": 0,
+        "Redriven": 0,
         "RedriveFailure": 0,
         "MessageMovedToParkingLot": 0,
         "Held": 0,
         "Diverted": 0,
+        "DominantFailure": 0,
     }
     assert report.moved == 0
 
@@ -54,11 +57,12 @@ def test_a_report_counts_what_was_told() -> None:
     assert Count.LEFT not in report.counts
     assert report.metrics() == {
         "Received": 12,
-        "RedriveSuccess": 5,
+        "Redriven": 5,
         "MessageMovedToParkingLot": 1,
         "Held": 2,
         "Diverted": 3,
         "RedriveFailure": 1,
+        "DominantFailure": 0,
     }
     assert json.loads(json.dumps(report.to_json())) == {
         "pipeline": "orders",
@@ -70,7 +74,7 @@ def test_a_report_counts_what_was_told() -> None:
         "left": 0,
         "possible_duplicates": 0,
         "decisions": {"REDRIVE": 1, "PARK:POISON": 2},
-        "counts": report.metrics(),
+        "counts": {name: number for name, number in report.metrics().items() if number},
         "shadow_matches": {},
         "refused_rules": {},
         "limited_rules": [],
@@ -96,6 +100,38 @@ def test_a_rule_whose_limit_every_chunk_reports_counts_once() -> None:
     report = tally.report("orders", "dlq", "done")
     assert report.metrics()["RuleLimitReached"] == 2
     assert report.limited_rules == ("another", "spent")
+
+
+def kind(fingerprint: str, letters: int) -> FailureKind:
+    return FailureKind(fingerprint, f"{fingerprint}Error", letters)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "dominant"),
+    [
+        ([], None),
+        # Over half, and more than ten.
+        ([([kind("a", 11)], 21)], kind("a", 11)),
+        ([([kind("a", 11)], 22)], None),
+        ([([kind("a", 10)], 10)], None),
+        # What no chunk alone would say.
+        ([([kind("a", 6), kind("b", 4)], 10), ([kind("a", 5)], 11)], kind("a", 11)),
+        ([([kind("a", 11)], 11), ([kind("b", 12)], 12)], kind("b", 12)),
+        # Letters whose failure nobody recorded are dead letters too.
+        ([([kind("a", 40)], 40), ([], 40)], None),
+    ],
+)
+def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
+    chunks: list[tuple[list[FailureKind], int]], dominant: FailureKind | None
+) -> None:
+    tally = Tally()
+    for kinds, letters in chunks:
+        tally.failed(kinds, of=letters)
+    report = tally.report("orders", "dlq", "done")
+    assert report.dominant == dominant
+    assert report.metrics()["DominantFailure"] == (dominant.letters if dominant else 0)
+    said = json.loads(json.dumps(report.to_json())).get("dominant_failure")
+    assert said == (dominant and asdict(dominant))
 
 
 def test_a_report_does_not_change_after_it_was_made() -> None:

@@ -16,6 +16,7 @@ from deadletter import stamp as stamps
 from deadletter.backoff import Backoff
 from deadletter.circuit import Circuit, CircuitsUnavailable, State
 from deadletter.decision import Divert, Hold, Park, Reason, Redrive
+from deadletter.failure import FailureKind
 from deadletter.ledger import LedgerUnavailable, Row
 from deadletter.letter import Attribute, Letter, NotALetter
 from deadletter.router import (
@@ -284,6 +285,25 @@ def test_an_edited_rule_speaks_at_the_next_question() -> None:
     assert isinstance(direct.decide([Question(letter())]).verdicts[0].decision, Redrive)
 
 
+# What the letters died of.
+
+
+def test_an_answer_says_what_most_of_its_letters_last_failed_of() -> None:
+    kinds = [(f"f{number}", 7 - number) for number in range(7)]
+    rows = {
+        f"{fingerprint}-{number}": Row(
+            (failed(fingerprint="old"), failed(fingerprint=fingerprint, error_type="KeyError"))
+        )
+        for fingerprint, letters in kinds
+        for number in range(letters)
+    }
+    rows |= {f"unknown-{number}": Row((failed(fingerprint=""),)) for number in range(9)}
+    rows |= {f"released-{number}": Row((failed(),), 0, NOW) for number in range(9)}
+    asked = [letter(message_id=one) for one in (*rows, "no row")]
+    answer = decide(Books(rows_=rows), *asked)
+    assert answer.failures == tuple(FailureKind(one, "KeyError", many) for one, many in kinds[:5])
+
+
 # Circuits and lanes.
 
 
@@ -349,6 +369,7 @@ answers = st.builds(
     st.lists(st.builds(Refused, st.text(), st.text()), max_size=2).map(tuple),
     st.dictionaries(st.text(), st.integers(0), max_size=2),
     st.lists(st.text(), max_size=2).map(tuple),
+    st.lists(st.builds(FailureKind, st.text(), st.text(), st.integers(0)), max_size=2).map(tuple),
 )
 
 
@@ -400,13 +421,15 @@ def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
 
 @given(json_values)
 def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
-    whole = {"verdicts": [GOOD], "refused_rules": [], "shadow_matches": {}, "limited_rules": []}
+    whole = answer_to_json(Answer(()))
+    whole["verdicts"] = [GOOD]
     for candidate in (
         data,
         {"verdicts": [data]},
         *({"verdicts": [{**GOOD, key: data}]} for key in GOOD),
         *({**whole, key: data} for key in whole),
         {**whole, "refused_rules": [data], "shadow_matches": {"r": data}},
+        {**whole, "failures": [data, {"letters": data}]},
     ):
         try:
             answer = answer_from_json(candidate)
@@ -414,6 +437,7 @@ def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
             continue
         assert all(isinstance(number, int) for number in answer.shadow_matches.values())
         assert all(isinstance(one, Verdict) for one in answer.verdicts)
+        assert all(isinstance(one.letters, int) for one in answer.failures)
 
 
 def test_the_function_answers_about_letters_and_about_lanes() -> None:

@@ -29,18 +29,24 @@ ORDERS = {
     "parking": ["quarantine"],
     "parking_for": {"QUARANTINED": "quarantine"},
     "trusted_senders": ["AROAOTHER"],
+    "circuit_key": "context.tenantId",
 }
 EVENTS = {"name": "order-events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}}
 THEIRS = {
     "name": "theirs",
     "main_queue": {"arn": ARN.format("sqs", "their-main")},
     "dlq": {"arn": ARN.format("sqs", "their-dlq")},
-    "consumer": {"function_arn": ARN.format("lambda", "function:their-consumer")},
+    "consumer": {
+        "function_arn": ARN.format("lambda", "function:their-consumer"),
+        "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+    },
+    "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
 }
 HASTY = {
     "name": "hasty",
     "consumer": "none",
     "consumer_library": True,
+    "circuit_key": "body.shop",
     "alarms": {
         "dlq_age": {"threshold": 20, "period": 10, "periods": 1},
         "dlq_depth": {"threshold": 7},
@@ -49,6 +55,10 @@ HASTY = {
         "router_errors": {"threshold": 4},
         "dominant_failure": {"threshold": 3},
         "ledger_unavailable": {"periods": 2},
+        "circuit_open": {"after": "7m"},
+        "circuit_flapping": {"threshold": 5},
+        "open_circuits": {"threshold": 3},
+        "circuit_breaker_failed": {"threshold": 1, "period": "1m"},
         "heartbeat": {"period": "2m"},
     },
 }

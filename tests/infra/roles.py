@@ -16,6 +16,9 @@ FUNCTIONS = {
     "redrive": "the redriver of one pipeline",
     "route": "the router of one pipeline",
     "consumer": "the webhook dispatcher of one pipeline",
+    "circuit": "the circuit function of one pipeline",
+    "probe": "the probe of one pipeline",
+    "circuit-breaker": "the state machine of one pipeline's outages",
     "scheduler": "EventBridge Scheduler, for one pipeline",
     "check-rules": "the rule checker",
 }

@@ -12,6 +12,7 @@ from tests.infra.templates import Synthesis, filled
 
 DLQ, PARKING = "deadletter-orders-dlq", "deadletter-orders-parking"
 REDRIVE, ROUTE = "deadletter-orders-redrive", "deadletter-orders-route"
+BREAKER = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
 AGE, VISIBLE = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"
 
 # Alarm -> metric, where, statistic, comparison with threshold, periods, missing data.
@@ -45,6 +46,14 @@ ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
     ),
     "LedgerUnavailable": (
         *("Deadletter LedgerUnavailable", "orders", "Sum", ">= 1", "5 x 60", "notBreaching"),
+    ),
+    "CircuitOpen": ("Deadletter CircuitState", "orders", "Minimum", ">= 1", "6 x 300", "ignore"),
+    "CircuitFlapping": (
+        *("Deadletter CircuitOpened", "orders", "Sum", ">= 3", "1 x 3600", "notBreaching"),
+    ),
+    "OpenCircuits": ("Deadletter OpenCircuits", "orders", "Maximum", ">= 10", "5 x 60", "ignore"),
+    "CircuitBreakerFailed": (
+        *("States ExecutionsFailed", BREAKER, "Sum", ">= 2", "1 x 900", "notBreaching"),
     ),
     "RedriveHeartbeat": ("Lambda Invocations", REDRIVE, "Sum", "< 1", "1 x 300", "breaching"),
 }
@@ -166,6 +175,10 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     assert look("RedriveHeartbeat") == (1, 120, 1)
     assert look("DominantFailure") == (3, 60, 1)
     assert look("LedgerUnavailable") == (1, 60, 2)
+    assert look("CircuitOpen") == (1, 300, 2)
+    assert look("CircuitFlapping") == (5, 3600, 1)
+    assert look("OpenCircuits") == (3, 60, 5)
+    assert look("CircuitBreakerFailed") == (1, 60, 1)
 
 
 def test_where_nobody_writes_the_ledger_no_alarm_waits_for_it(app: Synthesis) -> None:
@@ -174,4 +187,5 @@ def test_where_nobody_writes_the_ledger_no_alarm_waits_for_it(app: Synthesis) ->
         for one in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
     }
     of_each = {one for one in ALARMS if "_" not in one}
-    assert names == of_each - {"DominantFailure", "LedgerUnavailable"}
+    # Nor for many keys, where there is one circuit for all.
+    assert names == of_each - {"DominantFailure", "LedgerUnavailable", "OpenCircuits"}

@@ -32,7 +32,10 @@ EVERYTHING: dict[str, Any] = {
     "name": "orders",
     "mode": "observe",
     "fifo": True,
-    "consumer": "none",
+    "consumer": {
+        "function_arn": "arn:aws:lambda:eu-west-1:111122223333:function:theirs",
+        "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+    },
     "body": "opaque",
     "context": {"tenantId": "body.tenant"},
     "policy": {"max_attempts": 3, "backoff": {"base": 1, "factor": 3.0, "cap": "1h", "floor": 0}},
@@ -42,7 +45,12 @@ EVERYTHING: dict[str, Any] = {
     "poison_lives": 2,
     "consumer_library": True,
     "circuit_key": "attributes.endpoint",
-    "circuit": {"window": "5m", "lease": "20m", "pause_consumer": True},
+    "circuit": {
+        "window": "5m",
+        "lease": "20m",
+        "pause_consumer": True,
+        "health_url": "https://api.example/health",
+    },
     "idempotency_key": "body.orderId",
     "idempotency_keep": "60d",
     "park_permanent": False,
@@ -56,6 +64,9 @@ EVERYTHING: dict[str, Any] = {
     "parking": ["later"],
     "parking_for": {"POISON": "later"},
 }
+
+
+MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
 
 
 def test_a_pipeline_that_says_nothing_is_told_nothing_but_its_name() -> None:
@@ -148,7 +159,10 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
         circuits_table=wiring.circuits_table,
         router_function="deadletter-orders-route",
         trusted_senders=wiring.trusted_senders,
+        circuit_machine=MACHINE,
+        consumer_mapping=wiring.consumer_mapping,
     )
+    assert "DispatcherMapping" in wiring.consumer_mapping
     assert "StorageLetters" in wiring.letters_table
     assert "StorageCircuits" in wiring.circuits_table
     assert app.function(wiring.router_function)
@@ -182,12 +196,66 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
         circuits_table=wiring.circuits_table,
         endpoints_table=wiring.endpoints_table,
         trusted_senders=wiring.trusted_senders,
+        circuit_machine=MACHINE,
     )
     assert "StorageLetters" in wiring.letters_table
     assert "StorageCircuits" in wiring.circuits_table
     assert "StorageEndpoints" in wiring.endpoints_table
     assert pipeline_from_json(told["PIPELINE"]).consumer_library
     assert webhook_from_json(told["WEBHOOK"]) == Webhook(secret_prefix="deadletter/webhooks/")
+
+
+def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-circuit")
+    assert set(told) == {"PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
+    wiring = wiring_from_environment(told)
+    redriver = wiring_from_environment(app.environment("deadletter-orders-redrive"))
+    assert wiring.consumer_mapping == redriver.consumer_mapping
+    assert "StorageCircuits" in wiring.circuits_table
+
+
+def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-probe")
+    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
+    arns = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-"
+    wiring = wiring_from_environment(told)
+    assert wiring == Wiring(
+        main_url=f"{queues}main",
+        main_arn=f"{arns}main",
+        dlq_url=f"{queues}dlq",
+        dlq_arn=f"{arns}dlq",
+        letters_table=wiring.letters_table,
+        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        circuits_table=wiring.circuits_table,
+        router_function="deadletter-orders-route",
+        consumer_function="arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer",
+        consumer_timeout=60,
+    )
+    assert pipeline_from_json(told["PIPELINE"]).name == "orders"
+
+
+def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) -> None:
+    mapping = "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
+    for function in ("circuit", "redrive"):
+        told = wiring_from_environment(app.environment(f"deadletter-theirs-{function}"))
+        assert told.consumer_mapping == mapping, function
+    probe = wiring_from_environment(app.environment("deadletter-theirs-probe"))
+    theirs = "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer"
+    assert (probe.consumer_function, probe.consumer_timeout) == (theirs, 30)
+    assert probe.health_url == "https://api.example/health"
+
+
+def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Synthesis) -> None:
+    for function in ("circuit", "redrive", "probe"):
+        told = wiring_from_environment(app.environment(f"deadletter-watched-{function}"))
+        assert (told.consumer_mapping, told.consumer_function) == ("", ""), function
+
+
+def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None:
+    said = {"name": "orders", "circuit": {"health_url": "https://api.example/health"}}
+    [settings] = read({"pipelines": [said]}).pipelines
+    told = pipeline_from_json(environment.pipeline(settings))
+    assert told == Pipeline("orders", consumer_library=True)
 
 
 def test_all_believe_the_roles_that_send_letters_and_those_of_the_settings(

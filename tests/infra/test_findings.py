@@ -10,12 +10,15 @@ FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Re
 ACKNOWLEDGED = {
     "AwsSolutions-L1",
     "AwsSolutions-S1",
+    "AwsSolutions-SF1",
     "AwsSolutions-SQS3",
     "AwsSolutions-IAM5[Resource::*]",
     *(
         f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
+    ":event-source-mapping:*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

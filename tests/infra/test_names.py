@@ -11,6 +11,8 @@ def test_the_longest_names_fit_their_services() -> None:
     one = "i" * ID_LENGTH
     # Lambda and EventBridge Scheduler: 64 characters, SQS: 80.
     assert max(len(longest.function(role)) for role in ("redrive", "consumer")) <= 64
+    # Step Functions: 80.
+    assert len(longest.circuit_breaker) <= 80
     assert len(longest.schedule(one)) <= 64
     assert max(len(longest.dlq(one)), len(longest.parking(one))) <= 80
 

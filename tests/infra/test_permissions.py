@@ -16,6 +16,10 @@ from botocore.session import get_session
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled
 
+# Under the condition that they are of the consumer's function: see the test below.
+MAPPING = {"lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"}
+TAKE_ONE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
+
 # Function -> what it reaches -> the actions it may take there.
 GRANTED: dict[str, dict[str, set[str]]] = {
     "redrive": {
@@ -47,10 +51,14 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "dynamodb:BatchWriteItem",
         },
         "table Letters/index/lanes": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem"},
+        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Circuits/index/troubled": {"dynamodb:Query"},
         # One object a letter.
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "function route": {"lambda:InvokeFunction"},
+        # The sweep goes on where an execution was lost, and puts back what it had paused.
+        "circuit breaker": {"states:StartExecution", "states:ListExecutions"},
+        "mappings": MAPPING,
         "logs redrive": {"logs:CreateLogStream", "logs:PutLogEvents"},
         # The actions of X-Ray know no resources.
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
@@ -73,11 +81,57 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
         "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "circuit breaker": {"states:StartExecution"},
         "table Endpoints": {"dynamodb:GetItem", "dynamodb:UpdateItem"},
         # Secrets of endpoints come later than the deployment.
         "secrets webhooks/*": {"secretsmanager:GetSecretValue"},
         "logs consumer": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    },
+    "circuit": {
+        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "mappings": MAPPING,
+        "bus default": {"events:PutEvents"},
+        "logs circuit": {"logs:CreateLogStream", "logs:PutLogEvents"},
+        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    },
+    "probe": {
+        "queue main": TAKE_ONE,
+        "queue dlq": TAKE_ONE,
+        "table Letters": {
+            "dynamodb:BatchGetItem",
+            "dynamodb:Query",
+            "dynamodb:PutItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:BatchWriteItem",
+        },
+        "table Letters/index/lanes": {"dynamodb:Query"},
+        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:DeleteObject"},
+        "function route": {"lambda:InvokeFunction"},
+        "function consumer": {"lambda:InvokeFunction"},
+        "bus default": {"events:PutEvents"},
+        "logs probe": {"logs:CreateLogStream", "logs:PutLogEvents"},
+        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    },
+    "circuit-breaker": {
+        "function circuit": {"lambda:InvokeFunction"},
+        "function probe": {"lambda:InvokeFunction"},
+        # None of these knows resources.
+        "*": {
+            "logs:CreateLogDelivery",
+            "logs:GetLogDelivery",
+            "logs:UpdateLogDelivery",
+            "logs:DeleteLogDelivery",
+            "logs:ListLogDeliveries",
+            "logs:PutResourcePolicy",
+            "logs:DescribeResourcePolicies",
+            "logs:DescribeLogGroups",
+            "xray:PutTraceSegments",
+            "xray:PutTelemetryRecords",
+            "xray:GetSamplingRules",
+            "xray:GetSamplingTargets",
+        },
     },
     "scheduler": {"function redrive": {"lambda:InvokeFunction"}},
     "check-rules": {
@@ -110,6 +164,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Letters": ["orders#*"],
         "table Letters/index/lanes": ["orders|*"],
         "table Circuits": ["orders"],
+        "table Circuits/index/troubled": ["orders"],
     },
     "route": {
         "table Letters": ["orders#ledger#*", "orders#matches"],
@@ -121,6 +176,13 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Letters": ["orders#ledger#*", "orders#done#*"],
         "table Circuits": ["orders"],
     },
+    "circuit": {"table Circuits": ["orders"]},
+    "probe": {
+        "table Letters": ["orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"],
+        "table Letters/index/lanes": ["orders|circuit:*"],
+        "table Circuits": ["orders"],
+    },
+    "circuit-breaker": {},
     "scheduler": {},
     "check-rules": {},
 }
@@ -133,6 +195,9 @@ THEIR_CONSUMER: dict[str, set[str]] = {
     "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
     "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+    "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker": {
+        "states:StartExecution"
+    },
 }
 
 SEE = {"registrations": {"ssm:GetParametersByPath"}}
@@ -153,7 +218,8 @@ SEE_CIRCUITS = {
 }
 HOLD_CIRCUIT = {
     "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
-    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
+    # One that is UNREADABLE is put anew.
+    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
 }
 
 # Command -> policy -> what it reaches -> the actions it takes there.
@@ -262,12 +328,21 @@ NOUNS = (
     (r"<StorageRules[0-9A-F]{8}\.StreamArn>", "stream of Rules"),
     (r"arn:aws:ssm:eu-west-1:111122223333:parameter/deadletter/?(.*)", r"parameters \1"),
     (r"arn:aws:events:eu-west-1:111122223333:event-bus/(\w+)", r"bus \1"),
+    (
+        r"arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker",
+        "circuit breaker",
+    ),
+    (r"arn:aws:lambda:eu-west-1:111122223333:event-source-mapping:\*", "mappings"),
     (r"<RuleCheckFailures[0-9A-F]{8}\.Arn>", "queue of failures"),
     (r"<RuleCheckLogs[0-9A-F]{8}\.Arn>", "logs check-rules"),
     (r"<PipelineRedriver\w+Function[0-9A-F]{8}.Arn>", "function redrive"),
     (r"<PipelineRedriver\w+Logs[0-9A-F]{8}.Arn>", "logs redrive"),
     (r"<PipelineRouter\w+Logs[0-9A-F]{8}.Arn>", "logs route"),
     (r"<PipelineDispatcher\w+Logs[0-9A-F]{8}.Arn>", "logs consumer"),
+    (r"<PipelineCircuitBreakerCircuitFunction[0-9A-F]{8}.Arn>", "function circuit"),
+    (r"<PipelineCircuitBreakerProbeFunction[0-9A-F]{8}.Arn>", "function probe"),
+    (r"<PipelineCircuitBreakerCircuitLogs[0-9A-F]{8}.Arn>", "logs circuit"),
+    (r"<PipelineCircuitBreakerProbeLogs[0-9A-F]{8}.Arn>", "logs probe"),
     (r"\*", "*"),
 )
 
@@ -337,6 +412,9 @@ def role_of(stack: Stack, function: str) -> dict[str, Any]:
     if function == "scheduler":
         [schedule, *_] = stack.of("AWS::Scheduler::Schedule").values()
         return stack.resources[schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]]
+    if function == "circuit-breaker":
+        [machine] = stack.of("AWS::StepFunctions::StateMachine").values()
+        return stack.resources[machine["Properties"]["RoleArn"]["Fn::GetAtt"][0]]
     owner = "deadletter" if function in SHARED else "deadletter-orders"
     made = stack.named("AWS::Lambda::Function", "FunctionName", f"{owner}-{function}")
     return stack.resources[made["Role"]["Fn::GetAtt"][0]]
@@ -512,8 +590,12 @@ def test_a_role_is_taken_on_by_its_service_only(app: Synthesis) -> None:
     for key, role in app.of("AWS::IAM::Role"):
         [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
         service = trust["Principal"]["Service"]
-        assert service in ("lambda.amazonaws.com", "scheduler.amazonaws.com"), key
-        if service == "scheduler.amazonaws.com":
+        lambda_, others = (
+            "lambda.amazonaws.com",
+            ("scheduler.amazonaws.com", "states.amazonaws.com"),
+        )
+        assert service in (lambda_, *others), key
+        if service != lambda_:
             account = trust["Condition"]["StringEquals"]["aws:SourceAccount"]
             assert filled(account) == "111122223333"
 
@@ -528,6 +610,57 @@ def test_a_pipeline_of_existing_queues_reaches_those_and_no_others(app: Synthesi
         "arn:aws:sqs:eu-west-1:111122223333:their-dlq",
         "queue theirs-parking",
     }
+
+
+def test_a_mapping_is_changed_only_if_it_is_the_consumers(app: Synthesis) -> None:
+    for function in ("redrive", "circuit"):
+        [ours] = [
+            one
+            for one in statements(role_of(app["Deadletter-Orders"], function))
+            if one["Sid"] == "Mapping"
+        ]
+        assert filled(ours["Condition"]) == {
+            "ArnEquals": {
+                "lambda:FunctionArn": "arn:aws:lambda:eu-west-1:111122223333"
+                ":function:deadletter-orders-consumer"
+            }
+        }
+
+
+def functions_statements(stack: Stack, name: str) -> dict[str, dict[str, Any]]:
+    """What a function may do, by the name of the statement."""
+    made = stack.named("AWS::Lambda::Function", "FunctionName", name)
+    return {one["Sid"]: one for one in statements(stack.resources[made["Role"]["Fn::GetAtt"][0]])}
+
+
+def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
+    app: Synthesis,
+) -> None:
+    stack = app["Deadletter-Theirs"]
+    home = "arn:aws:lambda:eu-west-1:111122223333"
+    for function in ("redrive", "circuit"):
+        said = functions_statements(stack, f"deadletter-theirs-{function}")["Mapping"]
+        mapping = f"{home}:event-source-mapping:1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
+        assert filled(said["Resource"]) == mapping
+        assert set(said["Action"]) == MAPPING
+    invoked = functions_statements(stack, "deadletter-theirs-probe")["Functions"]
+    assert filled(invoked["Resource"]) == [
+        f"{home}:function:deadletter-theirs-route",
+        f"{home}:function:their-consumer",
+    ]
+
+
+def test_where_no_function_consumes_nobody_may_change_a_mapping_or_invoke_a_consumer(
+    app: Synthesis,
+) -> None:
+    stack = app["Deadletter-Watched"]
+    for function in ("redrive", "circuit", "probe"):
+        said = functions_statements(stack, f"deadletter-watched-{function}")
+        assert "Mapping" not in said
+    assert said["Functions"]["Action"] == "lambda:InvokeFunction"
+    assert filled(said["Functions"]["Resource"]).endswith(":function:deadletter-watched-route")
+    circuits = functions_statements(stack, "deadletter-watched-circuit")["Circuits"]
+    assert circuits["Action"] == "dynamodb:BatchGetItem"
 
 
 KEY = {"kms:Decrypt", "kms:DescribeKey"}
@@ -546,6 +679,8 @@ KEY_TO_WRITE = KEY | {
         ("redrive", KEY_TO_WRITE, ["sqs", "dynamodb", "s3"]),
         ("route", KEY, ["dynamodb"]),
         ("consumer", KEY_TO_WRITE, ["sqs", "dynamodb", "secretsmanager"]),
+        ("circuit", KEY_TO_WRITE, ["dynamodb"]),
+        ("probe", KEY_TO_WRITE, ["sqs", "dynamodb", "s3"]),
     ],
 )
 def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(

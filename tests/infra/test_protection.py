@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -112,7 +113,12 @@ def test_logs_are_kept_for_as_long_as_is_said(app: Synthesis, sandboxed: Synthes
         assert {one["Properties"]["RetentionInDays"] for one in groups.values()} == {days}
         named = {one["Properties"]["LogGroupName"] for one in groups.values()}
         functions = [one["Properties"] for _, one in synthesis.of("AWS::Lambda::Function")]
-        assert named == {f"/aws/lambda/{one['FunctionName']}" for one in functions}
+        machines = [
+            one["Properties"] for _, one in synthesis.of("AWS::StepFunctions::StateMachine")
+        ]
+        assert named == {f"/aws/lambda/{one['FunctionName']}" for one in functions} | {
+            f"/aws/vendedlogs/states/{one['StateMachineName']}" for one in machines
+        }
 
 
 def test_stacks_that_hold_data_can_not_be_deleted_by_mistake(app: Synthesis) -> None:
@@ -153,7 +159,7 @@ def test_a_customers_key_encrypts_everything(sandboxed: Synthesis) -> None:
     assert list(sandboxed.of("AWS::KMS::Key")) == []
 
 
-def test_the_settings_page_says_what_a_customers_key_has_to_allow() -> None:
+def test_the_settings_page_says_what_a_customers_key_has_to_allow(app: Synthesis) -> None:
     """Nobody but its owner can look at that policy, and without it alarms page nobody."""
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.S)
     named = {
@@ -163,6 +169,11 @@ def test_the_settings_page_says_what_a_customers_key_has_to_allow() -> None:
     }
     assert set(named["cloudwatch.amazonaws.com"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
     assert "kms:Encrypt" in named["logs.eu-west-1.amazonaws.com"]
+    [groups] = [one for one in json.loads(example) if one["Sid"] == "LogGroups"]
+    [allowed] = groups["Condition"]["ArnLike"].values()
+    for _, one in app.of("AWS::Logs::LogGroup"):
+        arn = f"arn:aws:logs:eu-west-1:111122223333:log-group:{one['Properties']['LogGroupName']}"
+        assert any(fnmatchcase(arn, pattern) for pattern in allowed), arn
 
 
 def test_only_main_queues_may_use_a_dlq_as_theirs_and_nothing_may_use_an_end(

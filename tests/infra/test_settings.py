@@ -20,6 +20,7 @@ from infra.refusal import Refused
 
 ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
 ORDERS_MAIN = "arn:aws:sqs:eu-west-1:111122223333:orders"
+THEIRS = "arn:aws:lambda:eu-west-1:111122223333:function:orders"
 ABROAD = "arn:aws:sqs:us-east-1:111122223333:orders-dlq"
 WORDS = (
     "lower-case letters, digits and single hyphens, starting with a letter, at most {} characters"
@@ -171,7 +172,31 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"circuit": {"lease": 60}},
-        "circuit.lease is 60; allowed: more than consumer.timeout, 1m",
+        "circuit.lease is 60; allowed: at least 30s more than consumer.timeout, 90s",
+    ),
+    (
+        {"circuit": {"pause_consumer": True}, "consumer": "none"},
+        "circuit.pause_consumer is true; allowed: false, because consumer is none:"
+        " nothing to pause",
+    ),
+    (
+        {"circuit": {"pause_consumer": True}, "consumer": {"function_arn": THEIRS}},
+        "circuit.pause_consumer is true; allowed: false, unless consumer.mapping_id says which"
+        " mapping is paused",
+    ),
+    (
+        {"consumer": {"function_arn": THEIRS, "mapping_id": "orders"}},
+        'consumer.mapping_id is "orders"; allowed: a UUID such as'
+        " 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+    ),
+    (
+        {"circuit": {"health_url": "http://api.example/"}},
+        'circuit.health_url is "http://api.example/"; allowed: an https URL on port 443, without'
+        " query, such as https://api.example/health",
+    ),
+    (
+        {"redrive": {"every": "20m"}, "alarms": {"circuit_open": {"after": "10m"}}},
+        'alarms.circuit_open.after is "10m"; allowed: at least redrive.every, 20m',
     ),
     ({"retry": {"cap": "13h"}}, f'retry.cap is "13h"; allowed: {DURATION.format("1s to 12h")}'),
     ({"retry": {"cap": 9}}, "retry.cap is 9; allowed: at least the base, 10s"),
@@ -396,6 +421,9 @@ def test_visibility_heartbeat_and_lease_follow_what_they_depend_on() -> None:
     )
     assert pipeline.visibility == 540
     assert pipeline.heartbeat == 600
+    assert pipeline.circuit_open == 1800
+    hourly = said.PipelineSettings(name="orders", redrive=said.Schedule(every=3600))
+    assert hourly.circuit_open == 3600
     assert pipeline.lease == 180
 
 
@@ -420,7 +448,9 @@ def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
     for one in dataclasses.fields(CircuitPolicy):
         if one.name != "lease":
             assert getattr(ours.circuit, one.name) == one.default, one.name
-    assert {one.name for one in dataclasses.fields(CircuitPolicy)} == set(said.Circuit.model_fields)
+    # The probe alone knows whom to ask.
+    known = set(said.Circuit.model_fields) - {"health_url"}
+    assert {one.name for one in dataclasses.fields(CircuitPolicy)} == known
     assert ours.lease == said.SHORTEST_LEASE == theirs.circuit.lease
 
 

@@ -136,7 +136,7 @@ def test_of_a_pipeline_with_queues_and_a_consumer_only_the_rest_is_made(app: Syn
     stack = app["Deadletter-Theirs"]
     assert {
         one["Properties"]["FunctionName"] for one in stack.of("AWS::Lambda::Function").values()
-    } == {*("deadletter-theirs-redrive", "deadletter-theirs-route")}
+    } == {f"deadletter-theirs-{one}" for one in ("redrive", "route", "circuit", "probe")}
     assert stack.of("AWS::Lambda::EventSourceMapping") == {}
     assert len(stack.of("AWS::Scheduler::Schedule")) == 1
 
@@ -186,6 +186,7 @@ def test_the_dispatcher_reads_the_main_queue_and_reports_what_failed(app: Synthe
 
 def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthesis) -> None:
     sizes = {"redrive": (512, 55), "route": (512, 20), "consumer": (512, 60)}
+    sizes |= {"circuit": (256, 50), "probe": (256, 180)}
     for role, (memory, timeout) in sizes.items():
         one = app.function(f"deadletter-orders-{role}")
         assert (one["MemorySize"], one["Timeout"]) == (memory, timeout)
@@ -199,7 +200,8 @@ def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthes
 def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
     handlers = {one["Properties"]["Handler"] for _, one in app.of("AWS::Lambda::Function")}
     assert handlers == {
-        f"handlers.{one}.handler" for one in ("redrive", "route", "dispatch", "check_rules")
+        f"handlers.{one}.handler"
+        for one in ("redrive", "route", "dispatch", "circuit", "probe", "check_rules")
     }
     for handler in handlers:
         _, module, name = handler.split(".")
@@ -233,6 +235,9 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
         },
         "redrive_function": "deadletter-orders-redrive",
         "router_function": "deadletter-orders-route",
+        "circuit_machine": (
+            "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
+        ),
         "fifo": False,
         "mode": "enforce",
         "terms": {
@@ -246,6 +251,7 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
             "context": {"tenantId": "body.tenantId"},
             "parking_for": {"QUARANTINED": "quarantine"},
             "consumer_library": True,
+            "circuit_key": "context.tenantId",
             "dedicated": ["vip", "slow"],
         },
         "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],

@@ -84,6 +84,19 @@ class TestQueue:
         queue.release([one.handle for one in taken])
         assert len(queue.take(10, 60, 1)) == 1
 
+    def test_hidden_messages_come_back_each_in_its_own_time(self, aws: Aws) -> None:
+        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
+        queue.send([outgoing(str(number)) for number in range(10)])
+        queue.send([outgoing("last")])
+        taken = [*queue.take(10, 60, 1), *queue.take(10, 60, 1)]
+        assert len(taken) == 11
+        first, *others = [one.handle for one in taken]
+        # Eleven are two calls, and one that fails costs no other.
+        waits = [(first, 0), *((handle, 30) for handle in others)]
+        assert queue.hide([*waits, ("no handle", 30), (first, 50_000)]) == 2
+        assert len(queue.take(10, 60, 1)) == 1
+        assert SqsQueue(aws.sqs, aws.queue() + "x", aws.clock).hide(waits) == 11
+
     def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing("a")])

@@ -8,12 +8,25 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter import envelope, journal, judgement, mover, queue_worker, router
+from deadletter import (
+    consuming,
+    delivery,
+    envelope,
+    handled,
+    journal,
+    judgement,
+    mover,
+    queue_worker,
+    router,
+)
 from deadletter import stamp as stamps
+from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.claims import ClaimsUnavailable, Standing
 from deadletter.decision import Hold
+from deadletter.handled import Fate
 from deadletter.journal import OpenIntents, Slot
 from deadletter.mover import Mover
 from deadletter.proof import Proof
@@ -362,4 +375,168 @@ def _() -> Iterator[None]:
 
     fresh = make(judgement.delayed)
     with patch.object(judgement, "JUDGEMENTS", (*judgement.JUDGEMENTS[:-1], fresh)):
+        yield
+
+
+# Of the consumer.
+
+
+@bug("a letter is acknowledged though the parking lot did not confirm it")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def park(self: Any, *rest: Any) -> bool:
+            original(self, *rest)
+            return True
+
+        return park
+
+    with replaced(consuming._Batch, "_park", make):
+        yield
+
+
+@bug("a message is done before its effect")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, key: Any) -> Any:
+            found = original(self, key)
+            if found.standing is Standing.MINE:
+                self._done(found)
+            return found
+
+        return claim
+
+    with replaced(consuming._Batch, "_claim", make):
+        yield
+
+
+@bug("a claim has no lease")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda self, key, owner, until: original(self, key, owner, 1e10)
+
+    with replaced(DynamoDBClaims, "claim", make):
+        yield
+
+
+@bug("anybody may take over a claim at once")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def put(self: Any, claim: Any, payload: str, now: float) -> Any:
+            return original(self, claim, payload, 1e9 + now)
+
+        return put
+
+    with replaced(DynamoDBClaims, "_put", make):
+        yield
+
+
+def whatever_the_owner(deed: str) -> Any:
+    def make(original: Any) -> Any:
+        def update(self: Any, claim: Any, change: str, condition: str, *rest: Any) -> Any:
+            if deed in change:
+                condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
+            return original(self, claim, change, condition, *rest)
+
+        return update
+
+    return replaced(DynamoDBClaims, "_update", make)
+
+
+@bug("a zombie releases the claim of another")
+def _() -> Iterator[None]:
+    with whatever_the_owner(":released"):
+        yield
+
+
+@bug("a zombie ends the claim of another")
+def _() -> Iterator[None]:
+    with whatever_the_owner(":done"):
+        yield
+
+
+@bug("a release deletes the claim")
+def _() -> Iterator[None]:
+    def release(self: Any, claim: Any) -> bool:
+        key: Any = {"pk": {"S": self._partition(claim)}, "sk": {"S": "claim"}}
+        self._table.client.delete_item(TableName=self._table.name, Key=key)
+        return True
+
+    with patch.object(DynamoDBClaims, "release", release):
+        yield
+
+
+@bug("the same key is the same message, whatever it says")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, key: Any, owner: str, until: float) -> Any:
+            return original(self, replace(key, payload="any"), owner, until)
+
+        return claim
+
+    with replaced(DynamoDBClaims, "claim", make):
+        yield
+
+
+@bug("a message that somebody else holds is acknowledged")
+def _() -> Iterator[None]:
+    with patch.object(handled, "ACKNOWLEDGED", handled.ACKNOWLEDGED | {Fate.BUSY}):
+        yield
+
+
+@bug("without an answer from the claims a message is processed all the same")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, key: Any) -> Any:
+            try:
+                return original(self, key)
+            except ClaimsUnavailable:
+                return None
+
+        return claim
+
+    with replaced(consuming._Batch, "_claim", make):
+        yield
+
+
+@bug("a claim that the SDK made twice is taken for another's, and acknowledged")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def found(self: Any, claim: Any, row: Any) -> Any:
+            if row is not None and row["own"] == claim.owner:
+                return replace(claim, standing=Standing.DUPLICATE)
+            return original(self, claim, row)
+
+        return found
+
+    with replaced(DynamoDBClaims, "_as_found", make):
+        yield
+
+
+@bug("the key of a message is the id of its copy")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def key_of(letter: Any, *rest: Any) -> Any:
+            return replace(original(letter, *rest), text=f"origin:{letter.message_id}")
+
+        return key_of
+
+    with replaced(delivery, "key_of", make):
+        yield
+
+
+@bug("what failed is acknowledged with the rest")
+def _() -> Iterator[None]:
+    with patch.object(handled, "ACKNOWLEDGED", handled.ACKNOWLEDGED | {Fate.FAILED}):
+        yield
+
+
+@bug("the consumer parks a letter without its attributes")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def seal(letter: Any, *rest: Any, **named: Any) -> Any:
+            return original(replace(letter, attributes={}), *rest, **named)
+
+        return seal
+
+    with replaced(consuming, "seal", make):
         yield

@@ -39,13 +39,15 @@ PAUSES = ((20.0, 100.0), (120.0, 400.0), (120.0, 400.0))
 class Process:
     """One process of an actor: its own clock, which may be wrong, and its own end.
 
-    `faults` counts what befell it; `dead` processes make no call any more.
+    `faults` counts what befell it, `pauses` how often it was held up; `dead` processes make
+    no call any more.
     """
 
     name: str
     skew: float = 0.0
     dead: bool = False
     faults: int = 0
+    pauses: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
     journal: dict[Any, str] = field(default_factory=dict)
     looked_at: float = 0.0
@@ -115,6 +117,7 @@ class Scheduler:
         pause = 0.001 + self.random.random() * 0.05
         if fault is Fault.PAUSE:
             process.faults += 1
+            process.pauses += 1
             shortest, longest = self.random.choice(PAUSES)
             pause = shortest + (longest - shortest) * self.random.random()
         self.sleep(pause)

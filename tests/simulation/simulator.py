@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,14 +14,19 @@ from unittest.mock import patch
 
 from deadletter import redriver, waiting_room
 from deadletter.aws import queue as sqs_adapter
-from deadletter.aws.clients import Clients
-from deadletter.aws.compose import World, redriver_for, router_for
+from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.compose import World, consumer_for, redriver_for, router_for
 from deadletter.backoff import Backoff
+from deadletter.circuit import CircuitPolicy
+from deadletter.consuming import Consumer
+from deadletter.delivery import Delivery
 from deadletter.envelope import Envelope
+from deadletter.letter import Letter, from_api, to_event
 from deadletter.pace import Bucket
 from deadletter.redriver import Redriver
 from deadletter.report import Report
 from deadletter.settings import Pipeline, Policy
+from deadletter.verdict import Permanent, Skip
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import (
     CIRCUITS,
@@ -37,11 +43,22 @@ ATTEMPTS = 3
 KINDS = (
     *("good", "good", "flaky", "flaky", "poison", "malformed"),
     *("ten", "badten", "large", "tenantb", "forged"),
+    *("twin", "echo", "rival", "rival", "refused", "void"),
 )
-"""What producers send: a flaky message fails in its first two lives, poison in all of them."""
+"""What producers send: a flaky message fails in its first two lives, poison in all of them.
+
+A twin is sent twice, and so is an echo, which works at once; a rival has another's business
+key, a refused one is refused by the business, with a void one there is nothing to do.
+"""
+
+TIMEOUT = 20.0
+"""Seconds that the consumer's function may run; its messages are hidden for ten more."""
 
 
 NO_WAIT = Backoff(base=0, factor=1, cap=0, floor=0)
+
+# The breaker has a simulator of its own; here nobody would close a circuit again.
+NEVER_TRIPS = CircuitPolicy(minimum=1_000_000, consecutive=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,11 @@ class Shape:
     skew: float = 0.0
     apart: float = 7.0
     rule: str | None = None
+    keyed: bool = True
+    parks: bool = True
+    library: bool = False
+    effort: float = 1.0
+    batch: int = 10
 
 
 def shape_of(seed: int) -> Shape:
@@ -82,22 +104,26 @@ def shape_of(seed: int) -> Shape:
         random_queue=random.random() < 0.5,
         operator=random.random() < 0.5,
         redrivers=2,
-        minutes=random.randint(2, 5),
+        minutes=random.randint(2, 4),
         skew=random.choice((0.0, 5.0)),
         apart=random.choice((0.0, 0.2, 7.0)),
         rule=random.choice((None, None, "DELAYED_REDRIVE")),
+        keyed=random.random() < 0.6,
+        parks=random.random() < 0.6,
+        library=random.random() < 0.5,
     )
 
 
 def random_plan(seed: int) -> Plan:
-    """Faults at a rate that the seed chooses, on the calls of redrivers alone."""
+    """Faults at a rate that the seed chooses, on the calls of redrivers, consumers or both."""
     random = Random(seed * 104_729 + 3)
     rate = random.choice((0.0, 0.02, 0.05, 0.15))
     # One kind alone, again and again, finds what a mixture rarely hits twice.
     kinds = (random.choice(tuple(Fault)),) if random.random() < 0.5 else tuple(Fault)
+    struck = random.choice(("redriver", "consumer", ("redriver", "consumer")))
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
-        if not process.name.startswith("redriver") or random.random() >= rate:
+        if not process.name.startswith(struck) or random.random() >= rate:
             return None
         return random.choice(kinds)
 
@@ -136,6 +162,10 @@ class Simulation:
             context={"tenantId": "body.tenantId"},
             workers=1,
             dedicated=("slow",),
+            consumer_library=shape.library,
+            idempotency_key="body.key" if shape.keyed else None,
+            park_permanent=shape.parks,
+            circuit=NEVER_TRIPS,
         )
         self.stage = Stage(
             pipeline,
@@ -153,6 +183,7 @@ class Simulation:
             dlq=self.stage.dlq,
             max_attempts=ATTEMPTS,
             fifo=shape.fifo,
+            keyed=shape.keyed,
         )
         self._run_ids = ids_from(seed + 2)
         self._lives: dict[str, int] = {}
@@ -186,7 +217,8 @@ class Simulation:
         for number, kind in enumerate(self._shape.kinds):
             uid = f"{kind}{number}"
             tenant = "b" if kind == "tenantb" else "a"
-            body = f'{{"tenantId": "{tenant}", "uid": "~{uid}~"}}'
+            key = "shared" if kind == "rival" else uid
+            body = f'{{"tenantId": "{tenant}", "key": "{key}", "uid": "~{uid}~"}}'
             if kind == "malformed":
                 body = f"{{~{uid}~"
             if kind == "large":
@@ -196,12 +228,16 @@ class Simulation:
                 attributes = {f"a{n}": attribute(bytes([n])) for n in range(10)}
             if kind == "forged":
                 attributes["Redrive"] = attribute(f'{{"origin":"{FORGED}","attempt":0}}')
-            options: dict[str, Any] = {}
-            if self._shape.fifo:
-                group = f"g{number % 2}"
-                options = {"MessageGroupId": group, "MessageDeduplicationId": uid}
-            message_id = self.stage.put(body, MessageAttributes=attributes, **options)
-            self.witness.produced(uid, message_id, body, attributes)
+            for copy in range(2 if kind in ("twin", "echo") else 1):
+                options: dict[str, Any] = {}
+                if self._shape.fifo:
+                    group = f"g{number % 2}"
+                    options = {
+                        "MessageGroupId": group,
+                        "MessageDeduplicationId": f"{uid}.{copy}",
+                    }
+                message_id = self.stage.put(body, MessageAttributes=attributes, **options)
+                self.witness.produced(uid, message_id, body, attributes)
         if self._shape.rule is not None:
             columns = {
                 "DEDICATED_DLQ": {"tenantId": "a", "queue": "slow"},
@@ -268,33 +304,97 @@ class Simulation:
         return redriver
 
     def _consumer(self, name: str) -> Callable[[], None]:
+        random = Random(self._random.random())
+
         def act() -> None:
-            process = Process(name)
-            for _ in range(self._shape.minutes * 3):
-                self._consume(process)
+            for turn in range(self._shape.minutes * 3):
+                skew = (random.random() * 2 - 1) * self._shape.skew
+                self._consume(Process(f"{name}.{turn}", skew))
                 self.scheduler.sleep(17)
 
         return act
 
     def _consume(self, process: Process) -> None:
-        sqs = Client(self.scheduler, process, "sqs", self.stage.sqs)
+        """One batch as Lambda hands it over: what its function does not name is deleted."""
+        sqs = self.stage.sqs
         answer = sqs.receive_message(
             QueueUrl=self.stage.main,
-            MaxNumberOfMessages=10,
-            VisibilityTimeout=20,
+            MaxNumberOfMessages=self._shape.batch,
+            VisibilityTimeout=int(TIMEOUT) + 10,
             MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
         )
-        for message in answer.get("Messages", ()):
-            uid = uid_of(message["Body"])
-            life = self._lives[uid] = self._lives.get(uid, -1) + 1
-            works = uid.startswith(("good", "large", "ten", "tenantb", "forged")) and life > 0
-            if works or (uid.startswith("flaky") and life > 1):
-                self.witness.processed(uid)
-                sqs.delete_message(QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"])
+        handles = {one["MessageId"]: one["ReceiptHandle"] for one in answer.get("Messages", ())}
+        if not handles:
+            return
+        letters = [from_api(one) for one in answer["Messages"]]
+        arn = self.stage.wiring.main_arn
+        records = [
+            to_event(one, receipt_handle=handles[one.message_id], source_arn=arn) for one in letters
+        ]
+        began = self.scheduler.now
+        handled: set[str] = set()
+        try:
+            consumer = self._build_consumer(process, handled)
+            done = consumer.process(records, deadline=began + process.skew + TIMEOUT)
+        except Crash:
+            return
+        if self.scheduler.now > began + TIMEOUT:
+            # Lambda has long given up on it, whatever it says now.
+            return
+        for one in letters:
+            if one.message_id not in done.failed:
+                self.witness.effects.acknowledged(one, one.message_id in handled)
+                sqs.delete_message(QueueUrl=self.stage.main, ReceiptHandle=handles[one.message_id])
+        self.witness.check_conservation()
+
+    def _build_consumer(self, process: Process, handled: set[str]) -> Consumer:
+        scheduler, stage = self.scheduler, self.stage
+
+        def handle(delivery: Delivery) -> None:
+            handled.add(delivery.letter.message_id)
+            self._handle(process, delivery.letter)
+
+        clients: Any = ConsumerClients(
+            sqs=Client(scheduler, process, "sqs", stage.consumer_sqs),  # type: ignore[arg-type]
+            dynamodb=Client(scheduler, process, "dynamodb", stage.dynamodb),  # type: ignore[arg-type]
+        )
+        world = World(
+            clock=lambda: scheduler.now + process.skew,
+            wait=scheduler.sleep,
+            new_id=self._run_ids,
+            random=Random(self._random.random()),
+        )
+        return consumer_for(
+            stage.pipeline, stage.wiring, clients, world, handle=handle, tell=lambda *_: None
+        )
+
+    def _handle(self, process: Process, letter: Letter) -> None:
+        """The team's own handler."""
+        self.witness.effects.begun(process)
+        uid = uid_of(letter.body)
+        life = self._lives[uid] = self._lives.get(uid, -1) + 1
+        self.scheduler.sleep(self._random.random() * self._shape.effort)
+        json.loads(letter.body)
+        if uid.startswith("refused"):
+            raise Permanent("no such customer")
+        if uid.startswith("void"):
+            self.witness.processed(uid)
+            self.witness.effects.skipped(letter)
+            raise Skip
+        if uid.startswith(("poison", "badten")):
+            raise ArithmeticError("always the same")
+        if life < {"flaky": 2, "echo": 0}.get(uid.rstrip("0123456789"), 1):
+            raise TimeoutError
+        self.witness.processed(uid)
+        self.witness.effects.had(process, letter)
 
     def _operator(self) -> Callable[[], None]:
         random = Random(self._random.random())
-        deeds = (self._edit_rules, self._flip_circuit, self._resend, self._revive, self._show_twice)
+        deeds = (
+            *(self._edit_rules, self._flip_circuit, self._resend),
+            *(self._revive, self._show_twice, self._deliver_twice),
+        )
 
         def act() -> None:
             for _ in range(4):
@@ -365,6 +465,17 @@ class Simulation:
         self.stage.sqs.redeliver(copy)
         self.witness.revived.add(copy)
 
+    def _deliver_twice(self, random: Random) -> None:
+        """SQS shows a message to a second consumer while a first one holds it."""
+        main = self.stage.main.rpartition("/")[2]
+        held = [
+            one.message_id
+            for one in self.stage.sqs.snapshot()
+            if one.queue == main and one.state == "in flight"
+        ]
+        if held and not self._shape.fifo:
+            self.stage.sqs.redeliver(random.choice(held))
+
     # The end
 
     def _heal(self) -> None:
@@ -392,6 +503,7 @@ class Simulation:
             raise Broken(f"stuck: {self._where()}")
         self.witness.check_conservation()
         self.witness.check_whole()
+        self.witness.effects.check_end()
 
     def _healing_turn(self, turn: int) -> Callable[[], None]:
         def act() -> None:
@@ -399,7 +511,7 @@ class Simulation:
             self._one_run(process, "dlq")
             if any(one.queue.startswith("orders-slow") for one in self.stage.sqs.snapshot()):
                 self._one_run(Process(f"slow{turn}"), "slow")
-            self._consume(Process(f"consumer{turn}"))
+            self._consume(Process(f"consumer.{turn}"))
 
         return act
 
@@ -433,16 +545,16 @@ def simulate(seed: int) -> Simulation:
     return simulation
 
 
-def place(shape: Shape, faults: Mapping[int, Fault], seed: int = 1) -> int:
-    """Faults at these calls of the redrivers, and nothing else odd; raises Broken.
+def place(shape: Shape, faults: Mapping[int, Fault], seed: int = 1, *, on: str = "redriver") -> int:
+    """Faults at these calls of the redrivers (or `on` consumers), and nothing else odd.
 
-    Returns how many calls the redrivers made: the places there are.
+    Raises Broken. Returns how many calls they made: the places there are.
     """
     made = 0
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         nonlocal made
-        if not process.name.startswith("redriver"):
+        if not process.name.startswith(on):
             return None
         made += 1
         return faults.get(made - 1)
@@ -471,7 +583,17 @@ WORKLOADS: dict[str, Shape] = {
         kinds=("good", "good"), backoff=_MIXED, redrivers=2, always_leased=True, minutes=5
     ),
 }
-"""What single faults are tried on, at every call."""
+"""What single faults are tried on, at every call of the redrivers."""
+
+CONSUMED: dict[str, Shape] = {
+    "one is processed at once": Shape(kinds=("echo",)),
+    "two have one key": Shape(kinds=("rival", "rival"), redrivers=2, batch=1),
+    "the key is the origin's": Shape(kinds=("echo", "good"), keyed=False),
+    "one is parked and one is skipped": Shape(kinds=("refused", "void", "malformed")),
+    "one has no room for a stamp": Shape(kinds=("ten", "badten"), keyed=False),
+    "a FIFO group": Shape(fifo=True, kinds=("echo", "good", "refused"), redrivers=2, batch=3),
+}
+"""What single faults are tried on, at every call of the consumers."""
 
 
 def drowsy(seed: int) -> None:
@@ -485,8 +607,59 @@ def drowsy(seed: int) -> None:
     Simulation(seed, WORKLOADS["two redrivers at once"], plan).run()
 
 
+def grouped(seed: int) -> Simulation:
+    """FIFO groups of which some letters wait for a rule and others do not; raises Broken."""
+    random = Random(seed * 37 + 5)
+    rate = random.choice((0.0, 0.05, 0.15))
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        struck = process.name.startswith("redriver") and random.random() < rate
+        return random.choice(tuple(Fault)) if struck else None
+
+    shape = Shape(
+        fifo=True,
+        kinds=tuple(random.choice(GROUPED) for _ in range(5)),
+        backoff=NO_WAIT,
+        redrivers=2,
+        always_leased=True,
+        apart=random.choice((0.2, 7.0)),
+        rule="DELAYED_REDRIVE",
+        parks=False,
+    )
+    simulation = Simulation(seed, shape, plan)
+    simulation.run()
+    return simulation
+
+
+GROUPED = ("good", "tenantb", "tenantb", "flaky", "large")
+CROWD = ("twin", "echo", "echo", "rival", "flaky", "refused")
+
+
+def crowded(seed: int) -> Simulation:
+    """Two consumers that are often struck, and much that is sent twice; raises Broken."""
+    random = Random(seed * 31 + 7)
+    kinds = tuple(Fault) if random.random() < 0.5 else (Fault.PAUSE, Fault.PAUSE, Fault.ERROR)
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        struck = process.name.startswith("consumer") and random.random() < 0.1
+        return random.choice(kinds) if struck else None
+
+    shape = Shape(
+        kinds=tuple(random.choice(CROWD) for _ in range(4)),
+        operator=True,
+        random_queue=True,
+        redrivers=2,
+        keyed=random.random() < 0.8,
+        effort=random.choice((1.0, 8.0)),
+        batch=random.choice((2, 10)),
+    )
+    simulation = Simulation(seed, shape, plan)
+    simulation.run()
+    return simulation
+
+
 def schedules(most: int) -> Iterator[Callable[[], object]]:
-    """Schedules of every sort in turn: random ones, single faults, and drowsy ones."""
+    """Schedules in turn: random ones, single faults, drowsy, crowded and grouped ones."""
     sorts = (
         (partial(simulate, seed) for seed in itertools.count()),
         (
@@ -495,5 +668,7 @@ def schedules(most: int) -> Iterator[Callable[[], object]]:
             for fault in Fault
         ),
         (partial(drowsy, seed) for seed in itertools.count()),
+        (partial(crowded, seed) for seed in itertools.count()),
+        (partial(grouped, seed) for seed in itertools.count()),
     )
     return itertools.islice(itertools.chain.from_iterable(zip(*sorts, strict=False)), most)

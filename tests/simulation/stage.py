@@ -22,6 +22,7 @@ from deadletter.stamp import Stamp
 
 PRODUCER = "AIDAPRODUCER"
 REDRIVER = "AROAREDRIVER"
+CONSUMER = "AROACONSUMER"
 LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
 
 DAY = 86_400.0
@@ -85,6 +86,7 @@ class Stage:
             random=self.random,
         )
         self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
+        self.consumer_sqs = self.sqs.as_sender(f"{CONSUMER}:consume")
         self.dynamodb = MemoryDynamoDB(self.clock, lagging_indexes=self.lagging)
         self.s3 = MemoryS3(self.clock)
         self.names = itertools.count(1)
@@ -123,7 +125,7 @@ class Stage:
             rules_table=RULES,
             circuits_table=CIRCUITS,
             router_function="router",
-            trusted_senders=(REDRIVER,),
+            trusted_senders=(REDRIVER, CONSUMER),
         )
 
     def _create_tables(self) -> None:

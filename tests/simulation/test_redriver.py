@@ -50,7 +50,7 @@ def test_a_dead_letter_goes_back_to_the_main_queue_with_its_stamp(stage: Stage) 
     letter = stage.put()
     stage.fail()
     report = stage.run()
-    assert report.counts["RedriveSuccess"] == 1
+    assert report.counts["Redriven"] == 1
     assert report.stopped == "the source is empty"
     assert stage.bodies(stage.dlq) == []
     [mark] = stage.stamps(stage.main)
@@ -276,7 +276,7 @@ def test_a_target_queue_that_is_gone_leaves_the_letter_in_the_dlq(stage: Stage) 
     stage.sqs.delete_queue(QueueUrl=stage.parking)
     report = stage.run()
     assert report.counts["RedriveFailure"] == 1
-    assert report.counts["RedriveSuccess"] == 1
+    assert report.counts["Redriven"] == 1
     assert stage.bodies(stage.dlq) == ["{"]
 
 
@@ -287,7 +287,7 @@ def test_a_queue_that_takes_less_than_a_letter_leaves_it_in_the_dlq(stage: Stage
     stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"MaximumMessageSize": "1024"})
     report = stage.run()
     assert report.counts["Unsendable"] == 1
-    assert report.counts["RedriveSuccess"] == 1
+    assert report.counts["Redriven"] == 1
     assert len(stage.bodies(stage.dlq)) == 1
 
 
@@ -335,7 +335,7 @@ def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
         def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
             return inner.open_lanes(lanes)
 
-    assert stage.run(router=Lambda()).counts["RedriveSuccess"] == 12
+    assert stage.run(router=Lambda()).counts["Redriven"] == 12
     assert len(sizes) > 1
 
 
@@ -374,7 +374,7 @@ def test_the_pace_holds_over_several_runs(stage: Stage) -> None:
     began = stage.clock()
     sent = 0
     for _ in range(3):
-        sent += stage.run(seconds=30).counts.get("RedriveSuccess", 0)
+        sent += stage.run(seconds=30).counts.get("Redriven", 0)
     assert sent <= 10 + (stage.clock() - began) + 1
     assert sent >= 40
 
@@ -387,7 +387,7 @@ def test_the_straight_path_costs_little_to_write(stage: Stage) -> None:
     before = stage.dynamodb.consumed
     report = stage.run()
     after = stage.dynamodb.consumed
-    assert report.counts["RedriveSuccess"] == 1_000
+    assert report.counts["Redriven"] == 1_000
     assert (after.write_requests - before.write_requests) / 1_000 <= 0.05
     assert (after.write_units - before.write_units) / 1_000 <= 0.06
     assert stage.journal() == []
@@ -446,7 +446,7 @@ def test_a_fifo_group_keeps_its_order_through_a_re_drive() -> None:
     for number in range(25):
         put_fifo(stage, "g", number)
     fail_fifo(stage)
-    assert stage.run().counts["RedriveSuccess"] == 25
+    assert stage.run().counts["Redriven"] == 25
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(25)]
 
 
@@ -459,10 +459,10 @@ def test_a_fifo_group_that_has_to_wait_waits_as_a_whole_and_blocks_no_other() ->
     fail_fifo(stage)
     report = stage.run()
     assert report.counts["Held"] == 15
-    assert report.counts["RedriveSuccess"] == 15
+    assert report.counts["Redriven"] == 15
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(15)]
     stage.clock.pass_by(601)
-    assert stage.run().counts["RedriveSuccess"] == 15
+    assert stage.run().counts["Redriven"] == 15
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(15)]
 
 
@@ -552,7 +552,7 @@ def test_where_only_the_stamp_finds_no_room_the_letter_goes_without_it(stage: St
     stage.fail()
     stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"MaximumMessageSize": "1024"})
     report = stage.run()
-    assert report.counts["RedriveUnmarked"] == report.counts["RedriveSuccess"] == 1
+    assert report.counts["RedriveUnmarked"] == report.counts["Redriven"] == 1
 
 
 def test_two_copies_alike_both_come_back_on_fifo() -> None:
@@ -561,7 +561,7 @@ def test_two_copies_alike_both_come_back_on_fifo() -> None:
     for number in range(2):
         stage.put("{}", MessageGroupId="g", MessageDeduplicationId=f"send{number}")
     fail_fifo(stage)
-    assert stage.run().counts["RedriveSuccess"] == 2
+    assert stage.run().counts["Redriven"] == 2
     assert numbers(stage, stage.main) == ["{}", "{}"]
 
 
@@ -593,7 +593,7 @@ def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: St
     stage.clock.pass_by(3_601)
     report = stage.run()
     assert report.counts["BrokenInWaitingRoom"] == 1
-    assert report.counts["RedriveSuccess"] == 20
+    assert report.counts["Redriven"] == 20
 
 
 def test_a_hold_rule_that_becomes_a_typo_lets_nothing_go(stage: Stage) -> None:
@@ -623,7 +623,7 @@ def test_letters_about_to_be_dropped_move_into_the_lane_of_their_open_circuit(
     assert item["lane"]["S"].startswith("orders|circuit:orders|")
     stage.clock.pass_by(2 * 86_400)
     stage.set_circuit("CLOSED")
-    assert stage.run().counts["RedriveSuccess"] == 1
+    assert stage.run().counts["Redriven"] == 1
 
 
 def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> None:

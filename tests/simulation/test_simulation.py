@@ -11,8 +11,10 @@ import pytest
 from tests.simulation.planted import BUGS
 from tests.simulation.scheduler import Fault
 from tests.simulation.simulator import (
+    CONSUMED,
     WORKLOADS,
     Simulation,
+    crowded,
     drowsy,
     place,
     random_plan,
@@ -29,6 +31,8 @@ PARTS = 20
 def test_no_promise_is_broken_in_the_first_schedules() -> None:
     for seed in range(100):
         simulate(seed)
+    for seed in range(30):
+        crowded(seed)
 
 
 @pytest.mark.long
@@ -49,6 +53,32 @@ def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
             drowsy(seed)
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
+
+
+@pytest.mark.long
+def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
+    runs = []
+    for seed in range(1_000):
+        try:
+            runs.append(crowded(seed).witness.effects)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+    # The proof is not of easy weather: effects were repeated, each for a fault, and duplicates
+    # were spared.
+    assert sum(one.repeated for one in runs) > 50
+    assert sum(one.spared for one in runs) > 1_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workload", CONSUMED)
+def test_no_single_fault_at_any_call_of_a_consumer_breaks_a_promise(workload: str) -> None:
+    shape = CONSUMED[workload]
+    for fault in Fault:
+        for at in range(place(shape, {}, on="consumer")):
+            try:
+                place(shape, {at: fault}, on="consumer")
+            except Broken as broken:
+                pytest.fail(f"{fault} at call {at}: {broken}")
 
 
 @pytest.mark.long

@@ -19,6 +19,8 @@ from botocore.exceptions import ClientError
 from deadletter import stamp as stamps
 from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
 from deadletter.journal import GRACE, key_of
+from tests.simulation.effects import Broken as Broken
+from tests.simulation.effects import Effects
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.stage import BUCKET, LETTERS
 
@@ -36,10 +38,6 @@ class Entry(dict[str, Any]):
     """An entry of a send that remembers which copy it continues: no message says so."""
 
     continues: str = ""
-
-
-class Broken(AssertionError):
-    """A promise of the product does not hold in this schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,6 @@ class Message:
     attributes: Mapping[str, Any]
     origins: set[str]
     done: bool = False
-    deliveries: int = 0
 
 
 def uid_of(body: str) -> str:
@@ -94,6 +91,7 @@ class Witness:
         dlq: str,
         max_attempts: int,
         fifo: bool,
+        keyed: bool,
     ) -> None:
         self._scheduler = scheduler
         self._sqs = sqs
@@ -103,11 +101,13 @@ class Witness:
         self._dlq = dlq
         self._max_attempts = max_attempts
         self._fifo = fifo
+        self.effects = Effects(scheduler, dynamodb, keyed=keyed)
         self.messages: dict[str, Message] = {}
         self.sends: defaultdict[str, list[Send]] = defaultdict(list)
         self.marked: dict[bool, dict[bytes, float]] = {False: {}, True: {}}
         self.revived: set[str] = set()
         self._last_of_group: dict[str, str] = {}
+        self._attempts: dict[str, int] = {}
         self.suspected: set[bytes] = set()
         self._late: set[str] = set()
         self.duplicates = 0
@@ -123,10 +123,8 @@ class Witness:
             known.origins.add(message_id)
 
     def processed(self, uid: str) -> None:
-        """The consumer has had its effect."""
-        message = self.messages[uid]
-        message.done = True
-        message.deliveries += 1
+        """A handler has had its effect, or said that there is none to be had."""
+        self.messages[uid].done = True
 
     # What a process intends: seen when the call begins, before any pause.
 
@@ -199,8 +197,10 @@ class Witness:
                 self._read_from_journal(process, options, answer)
             elif name in ("update_item", "put_item"):
                 self._journaled(options)
+                self.effects.claimed(process, name, options)
             elif name in ("batch_write_item", "delete_item"):
                 self._put_into_room(process, options)
+                self.effects.claimed(process, name, options)
                 self.check_conservation()
         elif name in ("delete_object", "delete_objects"):
             self.check_conservation()
@@ -285,6 +285,10 @@ class Witness:
         entries = {entry["Id"]: entry for entry in options["Entries"]}
         for success in answer.get("Successful", ()):
             entry = entries[success["Id"]]
+            if process.name.startswith("consumer"):
+                mark = _stamp_of(entry["MessageAttributes"])
+                self.effects.parked(process, entry.continues, mark)
+                continue
             uid = uid_of(entry["MessageBody"])
             held = self._held(process, entry)
             if held is None:
@@ -313,20 +317,25 @@ class Witness:
             raise Broken(f"{process.name} sends {uid} under another key")
         if mark.attempt > self._max_attempts:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt}")
-        if mark.attempt != carried + 1 and "ten" not in uid:
+        # Of a copy that is behind the others the ledger knows that it is.
+        latest = max(carried, self._attempts.get(mark.origin, 0))
+        if not carried < mark.attempt <= latest + 1 and "ten" not in uid:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
+        self._attempts[mark.origin] = max(latest, mark.attempt)
 
     def _journaled(self, options: Mapping[str, Any]) -> None:
         key = options.get("Key") or options.get("Item") or {}
         if not key.get("pk", {}).get("S", "").endswith("#journal"):
             return
-        for item in self._dynamodb.items(LETTERS):
-            if item["pk"] == key["pk"] and item["sk"] == key["sk"]:
-                sent = int.from_bytes(item["sent"]["B"], "little")
-                of_room = item["sk"]["S"].startswith("room:")
-                for position, copy in enumerate(_keys(item["plans"]["B"])):
-                    if sent >> position & 1:
-                        self.marked[of_room].setdefault(copy, self._scheduler.now)
+        place = {"pk": key["pk"], "sk": key["sk"]}
+        item = self._dynamodb.get_item(TableName=LETTERS, Key=place).get("Item")
+        if item is None:
+            return
+        sent = int.from_bytes(item["sent"]["B"], "little")
+        of_room = item["sk"]["S"].startswith("room:")
+        for position, copy in enumerate(_keys(item["plans"]["B"])):
+            if sent >> position & 1:
+                self.marked[of_room].setdefault(copy, self._scheduler.now)
 
     # The promises that hold at every moment, and at the end.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deadletter.aws.answers import AWS_ERRORS, code
+from deadletter.circuit import Circuit
+from deadletter.course import Announcer
 from deadletter.rule_check import CheckUnavailable, Refusal
 
 if TYPE_CHECKING:
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 
 SOURCE = "deadletter"
 RULE_REFUSED = "RuleRefused"
+CIRCUIT_CHANGED = "CircuitStateChanged"
+UNANNOUNCED = "CircuitUnannounced"
 
 
 class EventBridgeAnnouncer:
@@ -37,3 +42,39 @@ class EventBridgeAnnouncer:
             raise CheckUnavailable(f"the event bus: {code(error)}") from error
         if answer["FailedEntryCount"]:
             raise CheckUnavailable(f"the event bus: {answer['Entries'][0].get('ErrorCode')}")
+
+
+class EventBridgeCircuits(Announcer):
+    """Says on EventBridge what state a circuit of a pipeline is in now.
+
+    `tell` is given the name of a figure and a number to count.
+    """
+
+    def __init__(
+        self, client: EventBridgeClient, pipeline: str, tell: Callable[[str, int], None]
+    ) -> None:
+        self._client = client
+        self._pipeline = pipeline
+        self._tell = tell
+
+    def announce(self, circuit: Circuit, before: str) -> None:
+        detail = {
+            "pipeline": self._pipeline,
+            "key": circuit.key,
+            "state": str(circuit.state),
+            **({"before": before} if before else {}),
+            "generation": circuit.generation,
+            "restart": circuit.restart,
+            "trips": circuit.trips,
+            "opened_at": circuit.opened_at,
+            "open_until": circuit.open_until,
+            **({"forced_by": circuit.forced.by} if circuit.forced else {}),
+        }
+        entry = {"Source": SOURCE, "DetailType": CIRCUIT_CHANGED, "Detail": json.dumps(detail)}
+        try:
+            answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
+        except AWS_ERRORS:
+            self._tell(UNANNOUNCED, 1)
+            return
+        if answer["FailedEntryCount"]:
+            self._tell(UNANNOUNCED, 1)

@@ -6,34 +6,67 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from deadletter.aws.announcer import EventBridgeAnnouncer
-from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import CheckClients, Clients
+from deadletter.aws.announcer import EventBridgeAnnouncer, EventBridgeCircuits
+from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
+from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.clients import (
+    CheckClients,
+    Clients,
+    ConsumerClients,
+    OutageClients,
+    consumer_call,
+    secretsmanager,
+    stepfunctions,
+)
+from deadletter.aws.consumer_call import LambdaConsumer
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.mapping import LambdaMappings
+from deadletter.aws.outages import StepFunctionsOutages
+from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.registrations import SsmTerms
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts
 from deadletter.aws.rules import DynamoDBRules
+from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.breaker import Breaker
+from deadletter.canary import CanarySource, DlqCanaries, LaneCanaries, MainQueueCanaries, Prober
+from deadletter.consuming import Consumer, Handle
+from deadletter.course import Herald
+from deadletter.health import HttpHealth
 from deadletter.http import Poster
+from deadletter.ledger import LIVES
+from deadletter.mapping import Valve
 from deadletter.mover import MAIN, Mover, Together
+from deadletter.outage import Outages
 from deadletter.queue import MAIN_DLQ, Sending
+from deadletter.recovery import Recovery
 from deadletter.redriver import Abreast, Redriver
 from deadletter.report import Tally
 from deadletter.router import DirectRouter, Router
 from deadletter.rule_check import RuleChecker
 from deadletter.settings import BadSettings, Pipeline, Webhook, Wiring
+from deadletter.sweeper import Sweeper
 from deadletter.webhook import Dispatcher
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
 
 KEEP_SECONDS = 45 * 86_400.0
 """How long rows of letters and abandoned intents stay: longer than main queue, DLQ and
 parking lot can keep a message one after the other (14 days each)."""
+
+ANSWER_MARGIN = 5
+"""Seconds past the consumer's own timeout in which its answer may still come."""
+
+HEALTH_SECONDS = 5.0
+"""How long a dependency may take to say that it is well."""
 
 T = TypeVar("T")
 
@@ -91,16 +124,79 @@ def rule_checker_for(wiring: Wiring, clients: CheckClients, world: World) -> Rul
     )
 
 
-def dispatcher_for(
-    pipeline: Pipeline, wiring: Wiring, webhook: Webhook, clients: Clients, world: World
-) -> Dispatcher:
-    """The webhook dispatcher of a pipeline."""
-    return Dispatcher(
+def consumer_for(
+    pipeline: Pipeline,
+    wiring: Wiring,
+    clients: ConsumerClients,
+    world: World,
+    *,
+    handle: Handle,
+    tell: Callable[[str, int], None],
+) -> Consumer:
+    """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""
+    circuits, name = wiring.circuits_table, pipeline.name
+    breaker = DynamoDBBreaker(
+        client=clients.dynamodb,
+        table=circuits,
+        pipeline=name,
+        policy=pipeline.circuit,
+        clock=world.clock,
+        random=world.random,
+        new_id=world.new_id,
+    )
+    return Consumer(
         pipeline=pipeline,
-        registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table),
-        post=Poster(webhook.timeout),
+        handle=handle,
+        log=_ledger(pipeline, wiring, clients, world),
+        claims=DynamoDBClaims(
+            clients.dynamodb, wiring.letters_table, name, world.clock, pipeline.idempotency_keep
+        ),
+        circuits=breaker,
+        outcomes=DynamoDBOutcomes(
+            client=clients.dynamodb,
+            table=circuits,
+            pipeline=name,
+            policy=pipeline.circuit,
+            breaker=breaker,
+            # The sweep in the redrive run starts the outage: a consumer starts nothing.
+            outages=None,
+            clock=world.clock,
+            tell=tell,
+        ),
+        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+        parking={
+            one: SqsQueue(clients.sqs, url, world.clock) for one, url in wiring.parking.items()
+        },
         trusted_senders=frozenset(wiring.trusted_senders),
-        allow_loopback=webhook.allow_loopback,
+        clock=world.clock,
+        random=world.random,
+        new_id=world.new_id,
+    )
+
+
+def webhook_consumer_for(
+    pipeline: Pipeline,
+    wiring: Wiring,
+    webhook: Webhook,
+    clients: ConsumerClients,
+    world: World,
+    *,
+    tell: Callable[[str, int], None],
+) -> Consumer:
+    """The consumer whose handler is the webhook dispatcher."""
+    dispatcher = dispatcher_for(wiring, webhook, clients, world)
+    return consumer_for(pipeline, wiring, clients, world, handle=dispatcher.deliver, tell=tell)
+
+
+def dispatcher_for(
+    wiring: Wiring, webhook: Webhook, clients: Clients | ConsumerClients, world: World
+) -> Dispatcher:
+    """The webhook dispatcher: where the messages of a pipeline go, and how."""
+    return Dispatcher(
+        webhook=webhook,
+        registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table, world.clock),
+        secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
+        post=Poster(webhook.timeout, world.clock),
         clock=world.clock,
     )
 
@@ -115,6 +211,7 @@ def redriver_for(
     router: Router | None = None,
     together: Together[Sending] = in_threads,
     abreast: Abreast = abreast_in_threads,
+    outages: Outages | None = None,
 ) -> Redriver:
     """One run of a pipeline's redriver on the DLQ, or on the dedicated DLQ `source_id`.
 
@@ -129,15 +226,7 @@ def redriver_for(
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {source_id!r}; it has {known}")
     main = queue(wiring.main_url)
-    room = DynamoDBWaitingRoom(
-        dynamodb=clients.dynamodb,
-        table=wiring.letters_table,
-        s3=clients.s3,
-        bucket=wiring.letters_bucket,
-        pipeline=pipeline.name,
-        fifo=pipeline.fifo,
-        clock=world.clock,
-    )
+    room = _room(pipeline, wiring, clients, world)
     tally = Tally()
     mover = Mover(
         fifo=pipeline.fifo,
@@ -154,6 +243,29 @@ def redriver_for(
         tally=tally,
     )
     letters = wiring.letters_table
+    breaker = _breaker(pipeline, wiring, clients, world)
+    if outages is None and wiring.circuit_machine:
+        outages = StepFunctionsOutages(stepfunctions(), wiring.circuit_machine, pipeline.name)
+    sweeper, outcomes = None, None
+    if outages is not None and source_id == MAIN_DLQ:
+        sweeper = Sweeper(
+            pipeline=pipeline.name,
+            breaker=breaker,
+            outages=outages,
+            valve=_valve(wiring, clients, breaker, tally.tell),
+            clock=world.clock,
+            tell=tally.tell,
+        )
+        outcomes = DynamoDBOutcomes(
+            client=clients.dynamodb,
+            table=wiring.circuits_table,
+            pipeline=pipeline.name,
+            policy=pipeline.circuit,
+            breaker=breaker,
+            outages=outages,
+            clock=world.clock,
+            tell=tally.tell,
+        )
     return Redriver(
         pipeline=pipeline,
         source_id=source_id,
@@ -164,7 +276,7 @@ def redriver_for(
         router=router or LambdaRouter(clients.functions, wiring.router_function),
         journal=DynamoDBJournal(clients.dynamodb, letters, pipeline.name, KEEP_SECONDS),
         room=room,
-        circuits=DynamoDBCircuits(clients.dynamodb, wiring.circuits_table, pipeline.name),
+        circuits=breaker,
         lease=DynamoDBLease(
             clients.dynamodb, letters, pipeline.name, source_id, pipeline.rate, pipeline.burst
         ),
@@ -173,10 +285,156 @@ def redriver_for(
         clock=world.clock,
         wait=world.wait,
         abreast=abreast,
+        sweeper=sweeper,
+        outcomes=outcomes,
     )
 
 
-def _ledger(pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World) -> DynamoDBLedger:
+def recovery_for(
+    pipeline: Pipeline,
+    wiring: Wiring,
+    clients: OutageClients,
+    world: World,
+    tell: Callable[[str, int], None],
+) -> Recovery:
+    """The steps of a pipeline's outages, the canary aside."""
+    breaker = _breaker(pipeline, wiring, clients, world)
+    return Recovery(
+        pipeline=pipeline.name,
+        policy=pipeline.circuit,
+        circuits=breaker,
+        valve=_valve(wiring, clients, breaker, tell),
+        herald=_herald(pipeline, clients, tell),
+        clock=world.clock,
+    )
+
+
+def prober_for(
+    pipeline: Pipeline,
+    wiring: Wiring,
+    clients: Clients,
+    outage_clients: OutageClients,
+    world: World,
+    tell: Callable[[str, int], None],
+    *,
+    router: Router | None = None,
+    consumer: LambdaClient | None = None,
+) -> Prober:
+    """Whoever sends a pipeline's canaries to the consumer's function."""
+    breaker = _breaker(pipeline, wiring, clients, world)
+    seconds = wiring.consumer_timeout + ANSWER_MARGIN
+    call = consumer or consumer_call(seconds)
+    return Prober(
+        breaker=breaker,
+        circuits=breaker,
+        sources=_canaries(pipeline, wiring, clients, world, router),
+        consumer=LambdaConsumer(call, wiring.consumer_function),
+        answer_seconds=seconds,
+        health=HttpHealth(wiring.health_url, Poster(HEALTH_SECONDS, world.clock).exchange)
+        if wiring.health_url
+        else None,
+        herald=_herald(pipeline, outage_clients, tell),
+        clock=world.clock,
+        new_id=world.new_id,
+        tell=tell,
+    )
+
+
+def _canaries(
+    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World, router: Router | None
+) -> list[CanarySource]:
+    """Where canaries come from: first what is dead already, last what has not been tried."""
+    router = router or LambdaRouter(clients.functions, wiring.router_function)
+    journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
+    room = _room(pipeline, wiring, clients, world)
+    return [
+        DlqCanaries(
+            queue=SqsQueue(clients.sqs, wiring.dlq_url, world.clock),
+            arn=wiring.dlq_arn,
+            main_arn=wiring.main_arn,
+            fifo=pipeline.fifo,
+            router=router,
+            journal=journal,
+            room=room,
+            clock=world.clock,
+        ),
+        LaneCanaries(
+            arn=wiring.dlq_arn,
+            fifo=pipeline.fifo,
+            room=room,
+            router=router,
+            journal=journal,
+            owner=world.new_id,
+            clock=world.clock,
+            random=world.random,
+        ),
+        MainQueueCanaries(
+            queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+            arn=wiring.main_arn,
+            key=pipeline.name,
+        ),
+    ]
+
+
+def _breaker(
+    pipeline: Pipeline, wiring: Wiring, clients: Clients | OutageClients, world: World
+) -> DynamoDBBreaker:
+    return DynamoDBBreaker(
+        client=clients.dynamodb,
+        table=wiring.circuits_table,
+        pipeline=pipeline.name,
+        policy=pipeline.circuit,
+        clock=world.clock,
+        random=world.random,
+        new_id=world.new_id,
+    )
+
+
+def _valve(
+    wiring: Wiring,
+    clients: Clients | OutageClients,
+    breaker: Breaker,
+    tell: Callable[[str, int], None],
+) -> Valve | None:
+    """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
+    if not wiring.consumer_mapping and not wiring.consumer_function:
+        return None
+    mappings = LambdaMappings(
+        clients.functions,
+        function=wiring.consumer_function,
+        queue_arn=wiring.main_arn,
+        mapping_id=wiring.consumer_mapping,
+    )
+    return Valve(breaker=breaker, mappings=mappings, tell=tell)
+
+
+def _herald(pipeline: Pipeline, clients: OutageClients, tell: Callable[[str, int], None]) -> Herald:
+    announcer = EventBridgeCircuits(clients.events, pipeline.name, tell)
+    return Herald(pipeline=pipeline.name, announcer=announcer, tell=tell)
+
+
+def _room(
+    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World
+) -> DynamoDBWaitingRoom:
+    return DynamoDBWaitingRoom(
+        dynamodb=clients.dynamodb,
+        table=wiring.letters_table,
+        s3=clients.s3,
+        bucket=wiring.letters_bucket,
+        pipeline=pipeline.name,
+        fifo=pipeline.fifo,
+        clock=world.clock,
+    )
+
+
+def _ledger(
+    pipeline: Pipeline, wiring: Wiring, clients: Clients | ConsumerClients, world: World
+) -> DynamoDBLedger:
     return DynamoDBLedger(
-        clients.dynamodb, wiring.letters_table, pipeline.name, world.clock, KEEP_SECONDS
+        clients.dynamodb,
+        wiring.letters_table,
+        pipeline.name,
+        world.clock,
+        KEEP_SECONDS,
+        lives=max(LIVES, pipeline.poison_lives),
     )

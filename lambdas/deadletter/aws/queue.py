@@ -126,15 +126,24 @@ class SqsQueue:
 
     def release(self, handles: Sequence[str]) -> None:
         """Make letters visible at once, as far as SQS does it: their locks end anyway."""
-        for part in _tens(handles):
+        self.hide([(handle, 0) for handle in handles])
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        """Hide messages, by receipt handle, for seconds from now; how many it failed for."""
+        done = 0
+        for part in _tens(waits):
             entries: list[Any] = [
-                {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": 0}
-                for position, handle in enumerate(part)
+                {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for position, (handle, seconds) in enumerate(part)
             ]
             try:
-                self._client.change_message_visibility_batch(QueueUrl=self._url, Entries=entries)
+                answer = self._client.change_message_visibility_batch(
+                    QueueUrl=self._url, Entries=entries
+                )
             except AWS_ERRORS:
                 continue
+            done += len(answer.get("Successful", []))
+        return len(waits) - done
 
     def depth(self) -> Depth:
         found = self._attributes(

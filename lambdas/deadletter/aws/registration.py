@@ -1,0 +1,36 @@
+"""A pipeline's registration in SSM, for a function that is not of its deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deadletter import registration
+from deadletter.aws.answers import AWS_ERRORS, code
+from deadletter.settings import Pipeline, Wiring
+
+if TYPE_CHECKING:
+    from mypy_boto3_ssm import SSMClient
+
+
+class NotRegistered(Exception):
+    """SSM did not say where the pipeline is; the message says why, and what to do."""
+
+
+def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Wiring]:
+    """The pipeline and what a consumer of it talks to; raises NotRegistered and BadSettings."""
+    names = [
+        registration.app_parameter(app),
+        registration.pipeline_parameter(app, pipeline),
+    ]
+    try:
+        answer = client.get_parameters(Names=names)
+    except AWS_ERRORS as error:
+        raise NotRegistered(
+            f"{' and '.join(names)} could not be read ({code(error)}); the function's role "
+            f"needs the managed policy {app}-{pipeline}-consumer-<region>"
+        ) from error
+    found = {one["Name"]: one["Value"] for one in answer.get("Parameters", [])}
+    for name in names:
+        if name not in found:
+            raise NotRegistered(f"there is no parameter {name} in this account and region")
+    return registration.read(pipeline, *(found[name] for name in names))

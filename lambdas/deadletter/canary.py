@@ -1,0 +1,428 @@
+"""One letter that says whether a dependency works again, sent under the circuit's permit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Protocol
+
+from deadletter.breaker import (
+    Breaker,
+    CanaryAnswered,
+    CanaryLost,
+    Moved,
+    PermitTaken,
+    Refusal,
+    Verdict,
+)
+from deadletter.circuit import Circuit, Circuits, CircuitsUnavailable, Permit
+from deadletter.course import Course, Herald, Next, Step, seconds_to_probe
+from deadletter.decision import Hold
+from deadletter.journal import (
+    OUT_OF_ROOM,
+    ROOM,
+    ClaimLost,
+    Intent,
+    Journal,
+    JournalUnavailable,
+    Plan,
+    Slot,
+    key_of,
+    open_intents,
+)
+from deadletter.proof import Proof
+from deadletter.queue import Queue, QueueUnavailable, Taken
+from deadletter.redriver import EVER
+from deadletter.router import Question, Router, RouterUnavailable, one_each
+from deadletter.waiting_room import SHARDS, RoomUnavailable, WaitingRoom
+
+LOCK_PAST_ANSWER = 60.0
+"""Seconds a canary stays locked after it must have been answered."""
+
+MOST_LOOKED_AT = 5
+"""Letters of a queue that one probe looks at: each look counts as a receive."""
+
+POLL_SECONDS = 2
+"""Seconds to wait for a letter: a short poll may find nothing in a queue that is not empty."""
+
+ENOUGH_EMPTY = 3
+"""Probes in a row without anything to probe with, after which there is nothing to harm."""
+
+NOT_PAUSED = "ConsumerNotPaused"
+EMPTY = "NothingToProbe"
+UNDELETED = "Undeleted"
+
+
+ASIDE_SECONDS = 1_800
+"""Seconds for which a dead letter that failed as a canary is not tried again: were its fault its
+own, it would keep the circuit open for as long as it is there, alone or with a few like it."""
+
+
+class ConsumerUnavailable(Exception):
+    """The consumer was surely not given the letter: it says nothing of the dependency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the consumer made of a letter; with a proof it was processed and may go."""
+
+    verdict: Verdict
+    proof: Proof | None = None
+
+
+class Consumer(Protocol):
+    """The consumer of the main queue, given one letter directly."""
+
+    def give(self, taken: Taken, source_arn: str, permit: str) -> Given:
+        """Have the letter processed under the permit; raises ConsumerUnavailable."""
+
+
+class Health(Protocol):
+    """Whoever can say without a letter whether the dependency works."""
+
+    def is_well(self) -> bool: ...
+
+
+class HidingQueue(Queue, Protocol):
+    """A queue in which letters can be hidden for longer than they were locked for."""
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        """Hide letters, by handle, for seconds from now; how many it failed for."""
+
+
+class CanarySource(Protocol):
+    """Where a canary comes from.
+
+    Both calls raise QueueUnavailable, RoomUnavailable, JournalUnavailable and
+    RouterUnavailable; the letter is then where it was, its lock ends by itself.
+    """
+
+    @property
+    def arn(self) -> str:
+        """The queue that the consumer is told the letter came from."""
+
+    def take(self, key: str, lock_seconds: float) -> Taken | None:
+        """A letter of this circuit that nobody else takes meanwhile, if there is one."""
+
+    def put_away(self, taken: Taken, given: Given) -> bool:
+        """Delete a letter that was processed and leave any other; False if it may still be there.
+
+        Of those that are left, one that said nothing stays locked, so that the next probe
+        takes another; one without an answer too, for it may be at work still.
+        """
+
+
+class Prober:
+    """What the probe function does in the execution of an outage.
+
+    `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
+    `clock` gives epoch seconds, `new_id` a text that nobody else has; `tell` is given the
+    name of a figure and a number to count.
+    """
+
+    def __init__(
+        self,
+        *,
+        breaker: Breaker,
+        circuits: Circuits,
+        sources: Sequence[CanarySource],
+        consumer: Consumer,
+        answer_seconds: float,
+        health: Health | None,
+        herald: Herald,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+        tell: Callable[[str, int], None],
+    ) -> None:
+        self._breaker = breaker
+        self._circuits = circuits
+        self._sources = sources
+        self._consumer = consumer
+        self._answer_seconds = answer_seconds
+        self._health = health
+        self._herald = herald
+        self._clock = clock
+        self._new_id = new_id
+        self._tell = tell
+
+    def probe(self, course: Course) -> Step:
+        """Take the permit, send one canary, and say what became of the circuit.
+
+        Where the canary could not be sent the permit is given back and the error raised:
+        CircuitsUnavailable, ConsumerUnavailable, or one of a CanarySource's. A prober that
+        dies leaves the permit to its lease.
+        """
+        if course.pause_failed:
+            self._tell(NOT_PAUSED, 1)
+        course = replace(course, probes=course.probes + 1)
+        circuit = self._circuits.read([course.key])[course.key]
+        if not course.runs(circuit):
+            return course.goes(Next.HAND_OVER, circuit)
+        owner = self._new_id()
+        moved = self._breaker.apply(course.key, PermitTaken(owner))
+        if moved.refused is None and moved.circuit.permit is not None:
+            course, verdict = self._canary(course, moved.circuit, moved.circuit.permit)
+            moved = self._answer(moved.circuit, owner, verdict)
+        elif moved.refused is Refusal.LEASE_ENDED:
+            moved = self._breaker.apply(course.key, CanaryLost(moved.circuit.generation))
+        return self._goes_on(course, moved.circuit)
+
+    def _goes_on(self, course: Course, circuit: Circuit) -> Step:
+        course = self._herald.say(course, circuit)
+        if not course.runs(circuit):
+            return course.goes(Next.HAND_OVER, circuit)
+        if circuit.lets_through:
+            return course.goes(Next.RESUME, circuit)
+        wait = seconds_to_probe(circuit, self._clock())
+        # There may be something to probe with after as long as it cooled down before.
+        return course.goes(Next.PROBE, circuit, circuit.cooldown if course.empty else wait)
+
+    def _answer(self, circuit: Circuit, owner: str, verdict: Verdict) -> Moved:
+        answer = CanaryAnswered(circuit.generation, owner, verdict)
+        try:
+            return self._breaker.apply(circuit.key, answer)
+        except CircuitsUnavailable:
+            # It may have been written; then the second is refused, and shows what stands there.
+            return self._breaker.apply(circuit.key, answer)
+
+    def _canary(self, course: Course, circuit: Circuit, permit: Permit) -> tuple[Course, Verdict]:
+        try:
+            for source in self._sources:
+                taken = source.take(circuit.key, self._answer_seconds + LOCK_PAST_ANSWER)
+                if taken is not None:
+                    return replace(course, empty=0), self._send(source, taken, permit)
+        except (
+            ConsumerUnavailable,
+            QueueUnavailable,
+            RoomUnavailable,
+            JournalUnavailable,
+            RouterUnavailable,
+        ):
+            self._answer(circuit, permit.owner, Verdict.NEUTRAL)
+            raise
+        return self._without_letter(replace(course, empty=course.empty + 1))
+
+    def _without_letter(self, course: Course) -> tuple[Course, Verdict]:
+        self._tell(EMPTY, 1)
+        if self._health is not None:
+            well = self._health.is_well()
+            return replace(course, empty=0), Verdict.SUCCESS if well else Verdict.FAILURE
+        enough = course.empty >= ENOUGH_EMPTY
+        return course, Verdict.SUCCESS if enough else Verdict.NEUTRAL
+
+    def _send(self, source: CanarySource, taken: Taken, permit: Permit) -> Verdict:
+        if not permit.lasts_for(self._answer_seconds, self._clock()):
+            # This prober was held up: before an answer came another could send a canary.
+            source.put_away(taken, Given(Verdict.FAILURE))
+            return Verdict.NEUTRAL
+        try:
+            given = self._consumer.give(taken, source.arn, permit.owner)
+        except ConsumerUnavailable:
+            source.put_away(taken, Given(Verdict.FAILURE))
+            raise
+        try:
+            gone = source.put_away(taken, given)
+        except (QueueUnavailable, RoomUnavailable, JournalUnavailable):
+            gone = False
+        if given.proof is not None and not gone:
+            # It will be seen again, and the consumer's claim tells that it was processed.
+            self._tell(UNDELETED, 1)
+        return given.verdict
+
+
+class MainQueueCanaries(CanarySource):
+    """The next message of the main queue: in HALF_OPEN it is the one that is let through.
+
+    `key` is the circuit of the whole pipeline. Of a single key nobody knows a message
+    without reading many, and each look at one is a receive of its life.
+    """
+
+    def __init__(self, *, queue: Queue, arn: str, key: str) -> None:
+        self._queue = queue
+        self._arn = arn
+        self._key = key
+
+    @property
+    def arn(self) -> str:
+        return self._arn
+
+    def take(self, key: str, lock_seconds: float) -> Taken | None:
+        if key != self._key:
+            return None
+        return next(iter(self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
+
+    def put_away(self, taken: Taken, given: Given) -> bool:
+        if given.proof is not None:
+            return not self._queue.delete([(taken, given.proof)])
+        if given.verdict is Verdict.FAILURE:
+            self._queue.release([taken.handle])
+        return False
+
+
+class DlqCanaries(CanarySource):
+    """A letter of the DLQ that waits there for nothing but this circuit.
+
+    What a rule stops, what is expired, poison or somebody else's, and what the journal
+    shows as under way is left alone. Of a FIFO group nothing goes while an earlier letter
+    of it waits elsewhere.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: HidingQueue,
+        arn: str,
+        main_arn: str,
+        fifo: bool,
+        router: Router,
+        journal: Journal,
+        room: WaitingRoom,
+        clock: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._arn = arn
+        self._main_arn = main_arn
+        self._fifo = fifo
+        self._router = router
+        self._journal = journal
+        self._room = room
+        self._clock = clock
+
+    @property
+    def arn(self) -> str:
+        return self._arn
+
+    def take(self, key: str, lock_seconds: float) -> Taken | None:
+        passed_over: list[Taken] = []
+        try:
+            for _ in range(MOST_LOOKED_AT):
+                found = self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)
+                if not found:
+                    return None
+                passed_over += found
+                if self._fits(found[0], key):
+                    return passed_over.pop()
+            return None
+        finally:
+            if passed_over:
+                self._queue.release([one.handle for one in passed_over])
+
+    def put_away(self, taken: Taken, given: Given) -> bool:
+        if given.proof is not None:
+            return not self._queue.delete([(taken, given.proof)])
+        if given.verdict is Verdict.FAILURE:
+            # Behind the first of a FIFO group its others would wait as long.
+            self._queue.hide([(taken.handle, 0 if self._fifo else ASIDE_SECONDS)])
+        return False
+
+    def _fits(self, taken: Taken, key: str) -> bool:
+        source = taken.letter.source_arn
+        foreign = bool(source and self._main_arn and source != self._main_arn)
+        if foreign or self._is_under_way(taken) or self._is_overtaking(taken):
+            return False
+        return waits_for(self._router, taken, key)
+
+    def _is_under_way(self, taken: Taken) -> bool:
+        """Whether the mover has, or may have, sent it: the next run will know what to do."""
+        copy = taken.letter.message_id
+        opens = open_intents(self._journal.read(), self._clock())
+        touched = opens.proof_of(copy) is not None or opens.is_busy(copy)
+        return touched or opens.unknown_target(copy) is not None
+
+    def _is_overtaking(self, taken: Taken) -> bool:
+        group = taken.letter.group
+        if not self._fifo or group is None:
+            return False
+        return bool(self._room.waits([group], taken.home))
+
+
+class LaneCanaries(CanarySource):
+    """A letter of the circuit's lane in the waiting room.
+
+    The shard's open intent is the claim, as for whoever lets letters out: a canary that
+    is never answered leaves it standing, and whoever sees the letter next knows that it
+    may have been processed.
+    """
+
+    def __init__(
+        self,
+        *,
+        arn: str,
+        fifo: bool,
+        room: WaitingRoom,
+        router: Router,
+        journal: Journal,
+        owner: Callable[[], str],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._arn = arn
+        self._fifo = fifo
+        self._room = room
+        self._router = router
+        self._journal = journal
+        self._owner = owner
+        self._clock = clock
+        self._random = random
+        self._slot: Slot | None = None
+
+    @property
+    def arn(self) -> str:
+        return self._arn
+
+    def take(self, key: str, lock_seconds: float) -> Taken | None:
+        lane = f"circuit:{key}"
+        if all(one.name != lane for one in self._room.lanes()):
+            return None
+        shards = list(range(SHARDS))
+        # One that said nothing would else be the first again.
+        self._random.shuffle(shards)
+        for shard in shards:
+            taken = self._from(lane, shard, key, lock_seconds)
+            if taken is not None:
+                return taken
+        return None
+
+    def put_away(self, taken: Taken, given: Given) -> bool:
+        slot, self._slot = self._slot, None
+        assert slot is not None, "a letter is taken before it is put away"
+        gone = given.proof is not None and not self._room.delete([(taken, given.proof)])
+        if given.verdict is not Verdict.NO_ANSWER:
+            slot.close()
+        return gone
+
+    def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> Taken | None:
+        until = self._clock() + lock_seconds
+        seats = self._room.due(lane, shard, EVER, MOST_LOOKED_AT)
+        if not seats:
+            return None
+        seat = seats[0] if self._fifo else self._random.choice(seats)
+        name = f"{ROOM}:{lane}:{shard}"
+        intents: Sequence[Intent] = self._journal.read()
+        claimed = any(one.slot == name or one.slot.startswith(f"{name}~") for one in intents)
+        opens = open_intents(intents, self._clock())
+        touched = opens.proof_of(seat.copy) is not None or opens.is_busy(seat.copy)
+        if claimed or touched or opens.unknown_target(seat.copy) is not None:
+            return None
+        slot = Slot(self._journal, name, self._owner())
+        try:
+            slot.intend([Plan(key_of(seat.copy), OUT_OF_ROOM, 0)], until)
+        except ClaimLost:
+            return None
+        found = self._room.read([seat], until).letters
+        if not found or not waits_for(self._router, found[0], key):
+            slot.close()
+            return None
+        self._slot = slot
+        return found[0]
+
+
+def waits_for(router: Router, taken: Taken, key: str) -> bool:
+    """Whether the router holds the letter back for this circuit, and for nothing else."""
+    copy = taken.letter.message_id
+    answer = router.decide([Question(taken.letter, served=True, home=taken.home)])
+    verdict = one_each(answer, [copy]).get(copy)
+    decision = verdict.decision if verdict is not None else None
+    return isinstance(decision, Hold) and decision.lane == f"circuit:{key}"

@@ -1,0 +1,56 @@
+"""What a team wraps around its own handler of SQS messages: see docs/consumer.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from deadletter.consumer import edge
+from deadletter.consuming import plainly
+from deadletter.failure import Category
+from deadletter.handled import Handled
+from deadletter.invocation import permit_of, records_of, seconds_left
+from deadletter.verdict import Permanent, Skip, Transient
+
+__all__ = ["Category", "Permanent", "Skip", "Transient", "consume", "consumer", "handle"]
+
+Record = Mapping[str, Any]
+Each = Callable[[dict[str, Any]], object]
+"""A team's own handler of one SQS record, as Lambda spells it. Returning means processed."""
+
+
+def consumer(each: Each) -> Callable[[Any, Any], dict[str, Any]]:
+    """Turn a function of one SQS record into a Lambda handler of a batch of them."""
+
+    @wraps(each)
+    def handler(event: Any, context: Any) -> dict[str, Any]:
+        return consume(event, context, each)
+
+    return handler
+
+
+def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
+    """Process a Lambda event of SQS records one by one with `each`; returns the response.
+
+    Raises ValueError for an event of another kind, BadSettings or NotRegistered if the
+    environment variable DEADLETTER names no pipeline: then the batch comes back whole.
+
+    WARNING: the event source mapping must say ReportBatchItemFailures, or Lambda deletes
+    what the response names.
+    """
+    return handle(records_of(event), context, each).to_response()
+
+
+def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> Handled:
+    """As `consume`, for records; says what became of each."""
+    kit = edge.kit()
+    if kit.consumer is None:
+        handled = plainly(records, each, kit.clock())
+    else:
+        one = replace(kit.consumer, handle=lambda delivery: each(delivery.record))
+        deadline = kit.clock() + seconds_left(context)
+        handled = one.process(records, deadline=deadline, permit=permit_of(context))
+    kit.tell(handled)
+    return handled

@@ -1,0 +1,330 @@
+"""A pipeline in memory: queues, tables and a clock, for the tests of a consumer."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from deadletter import stamp as stamps
+from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.compose import KEEP_SECONDS, World, consumer_for
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.memory import MemoryDynamoDB, MemorySqs
+from deadletter.consumer.edge import Kit
+from deadletter.consuming import Consumer
+from deadletter.delivery import Delivery
+from deadletter.ledger import NO_ROW, Row
+from deadletter.letter import from_api, to_event
+from deadletter.settings import Pipeline, Wiring
+from deadletter.stamp import Stamp
+
+START = 1_800_000_000.0
+"""Epoch seconds at which every test begins."""
+
+FUNCTION_SECONDS = 30.0
+"""Seconds that an invocation has."""
+
+VISIBILITY = 180
+"""Seconds that SQS hides a received message: six times the function's, as AWS recommends."""
+
+Handler = Callable[[Any, Any], Any]
+
+_PRODUCER, _CONSUMER, _REDRIVER = "AIDAPRODUCER", "AROACONSUMER:function", "AROAREDRIVER"
+
+
+class Clock:
+    """Epoch seconds that pass only when a test lets them."""
+
+    def __init__(self, now: float = START) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """What the caller of a function sent along."""
+
+    custom: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """As much of Lambda's context as a handler of messages asks for."""
+
+    clock: Clock
+    deadline: float
+    client_context: ClientContext | None = None
+    function_name: str = "consumer"
+    function_version: str = "$LATEST"
+    memory_limit_in_mb: int = 128
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:consumer"
+    aws_request_id: str = "00000000-0000-4000-8000-000000000000"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self.deadline - self.clock()) * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One invocation: the ids it was given, what the handler answered, and what followed."""
+
+    received: tuple[str, ...]
+    response: Mapping[str, Any]
+    acknowledged: tuple[str, ...]
+    returned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A message in the parking lot; `stamp` says why it is there."""
+
+    message_id: str
+    body: str
+    stamp: Stamp
+
+
+@dataclass(eq=False)
+class Letterbox:
+    """A main queue, its DLQ and its parking lot, and whatever the library writes down.
+
+    `settings` are the pipeline's; `clock` is the test's to move. Nothing leaves memory,
+    and nothing happens by itself but what SQS does when time passes.
+    """
+
+    settings: Pipeline
+    clock: Clock = field(default_factory=Clock)
+    max_receive_count: int = 5
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._numbers = Random(1)
+        self.sqs = MemorySqs(
+            self.clock, self.new_id, sender_id=_PRODUCER, on_wait=self.clock.pass_by
+        )
+        self.dynamodb = MemoryDynamoDB(self.clock)
+        _create_table(self.dynamodb, "letters", "pk", "sk")
+        _create_table(self.dynamodb, "circuits", "pipeline", "circuit_key")
+        self._create_queues()
+        self._kit: Kit | None = None
+
+    @property
+    def kit(self) -> Kit:
+        """What the library consumes with here, made at the first event as in a real process."""
+        if self._kit is None:
+            self._kit = Kit(self._consumer(), self.clock, self.lines.append)
+        return self._kit
+
+    def new_id(self) -> str:
+        """An id that looks like SQS's and is the same in each run of a test."""
+        return str(uuid.UUID(int=self._numbers.getrandbits(128), version=4))
+
+    def send(
+        self,
+        body: Any,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        group: str | None = None,
+    ) -> str:
+        """Send a message as a producer does; a body that is no text is sent as JSON."""
+        return self._send(self.sqs, body, attributes or {}, group)
+
+    def redrive(
+        self,
+        body: Any,
+        *,
+        origin: str,
+        attempt: int = 1,
+        attributes: Mapping[str, str] | None = None,
+    ) -> str:
+        """Send a message as the redriver brings it back: the letter `origin` once more."""
+        mark = stamps.attribute(Stamp(origin, attempt, int(START * 1000), _PRODUCER))
+        ours = {**(attributes or {}), stamps.NAME: str(mark.value)}
+        return self._send(self.sqs.as_sender(f"{_REDRIVER}:run"), body, ours, None)
+
+    def run(self, handler: Handler, *, batch_size: int = 10, permit: str | None = None) -> Run:
+        """Invoke a Lambda handler with what the main queue has, as its event source would.
+
+        What the response does not name is deleted; if the handler raises, nothing is, and
+        the exception is the test's. `permit` makes the invocation a canary of the circuit.
+        """
+        answer = self.sqs.receive_message(
+            QueueUrl=self.main,
+            MaxNumberOfMessages=batch_size,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        handles = {one["MessageId"]: one["ReceiptHandle"] for one in answer.get("Messages", [])}
+        if not handles:
+            return Run((), {"batchItemFailures": []}, (), ())
+        event = {
+            "Records": [
+                to_event(from_api(one), receipt_handle=one["ReceiptHandle"], source_arn=self._arn)
+                for one in answer["Messages"]
+            ]
+        }
+        response = handler(event, self.context(permit)) or {}
+        failed = {one["itemIdentifier"] for one in response.get("batchItemFailures", [])}
+        if not failed <= handles.keys():
+            # Lambda then takes the whole batch for failed.
+            failed = set(handles)
+        for message_id, handle in handles.items():
+            if message_id not in failed:
+                self.sqs.delete_message(QueueUrl=self.main, ReceiptHandle=handle)
+        return Run(
+            tuple(handles),
+            response,
+            tuple(one for one in handles if one not in failed),
+            tuple(one for one in handles if one in failed),
+        )
+
+    def context(self, permit: str | None = None) -> Context:
+        """The context of an invocation that begins now."""
+        custom = None if permit is None else ClientContext({"deadletter_permit": permit})
+        return Context(self.clock, self.clock() + FUNCTION_SECONDS, custom)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The bodies of the messages in the main queue, visible or hidden, oldest first."""
+        return self._bodies(self.main)
+
+    @property
+    def dead(self) -> list[str]:
+        """The bodies of the messages in the DLQ."""
+        return self._bodies(self.dlq)
+
+    @property
+    def parked(self) -> list[Parked]:
+        """The messages in the parking lot, and why they are there."""
+        found = []
+        for one in self.sqs.snapshot():
+            if one.queue == _name(self.lot):
+                said = one.attributes[stamps.NAME]["StringValue"]
+                mark = stamps.parse(said)
+                assert mark is not None, said
+                found.append(Parked(one.message_id, one.body, mark))
+        return found
+
+    def ledger(self, origin: str) -> Row:
+        """What is written down about a message, by the id that it was first sent with."""
+        client: Any = self.dynamodb
+        ledger = DynamoDBLedger(client, "letters", self.settings.name, self.clock, KEEP_SECONDS)
+        return ledger.rows([origin]).get(origin, NO_ROW)
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Everything that was counted so far, by the metric's name."""
+        counts: dict[str, int] = {}
+        for line in map(json.loads, self.lines):
+            for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+                for one in directive["Metrics"]:
+                    counts[one["Name"]] = counts.get(one["Name"], 0) + line[one["Name"]]
+        return counts
+
+    def set_circuit(self, state: str, key: str | None = None) -> None:
+        """Put the dependency's circuit into a state: CLOSED, OPEN or HALF_OPEN."""
+        self.dynamodb.put_item(
+            TableName="circuits",
+            Item={
+                "pipeline": {"S": self.settings.name},
+                "circuit_key": {"S": key or self.settings.name},
+                "state": {"S": state},
+            },
+        )
+
+    def _consumer(self) -> Consumer:
+        clients: Any = ConsumerClients(
+            sqs=self.sqs.as_sender(_CONSUMER),  # type: ignore[arg-type]
+            dynamodb=self.dynamodb,  # type: ignore[arg-type]
+        )
+        world = World(
+            clock=self.clock, wait=self.clock.pass_by, new_id=self.new_id, random=Random(1)
+        )
+        wiring = Wiring(
+            main_url=self.main,
+            parking={"default": self.lot},
+            letters_table="letters",
+            circuits_table="circuits",
+            trusted_senders=(_REDRIVER,),
+        )
+        return consumer_for(
+            self.settings, wiring, clients, world, handle=_nobody, tell=lambda *_: None
+        )
+
+    def _create_queues(self) -> None:
+        self.dlq = self._create("dlq", MessageRetentionPeriod="1209600")
+        self.lot = self._create("parking", MessageRetentionPeriod="1209600")
+        policy = {
+            "deadLetterTargetArn": self._arn_of(self.dlq),
+            "maxReceiveCount": self.max_receive_count,
+        }
+        self.main = self._create(
+            "main", RedrivePolicy=json.dumps(policy), VisibilityTimeout=str(VISIBILITY)
+        )
+        self._arn = self._arn_of(self.main)
+
+    def _create(self, name: str, **attributes: str) -> str:
+        fifo = {"FifoQueue": "true"} if self.settings.fifo else {}
+        suffix = ".fifo" if self.settings.fifo else ""
+        answer = self.sqs.create_queue(
+            QueueName=f"{self.settings.name}-{name}{suffix}", Attributes={**fifo, **attributes}
+        )
+        return str(answer["QueueUrl"])
+
+    def _arn_of(self, url: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def _send(
+        self, sqs: MemorySqs, body: Any, attributes: Mapping[str, str], group: str | None
+    ) -> str:
+        options: dict[str, Any] = {}
+        if self.settings.fifo:
+            options = {
+                "MessageGroupId": group or "group",
+                "MessageDeduplicationId": self.new_id(),
+            }
+        answer = sqs.send_message(
+            QueueUrl=self.main,
+            MessageBody=body if isinstance(body, str) else json.dumps(body),
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value}
+                for name, value in attributes.items()
+            },
+            **options,
+        )
+        return str(answer["MessageId"])
+
+    def _bodies(self, url: str) -> list[str]:
+        return [one.body for one in self.sqs.snapshot() if one.queue == _name(url)]
+
+
+def _nobody(_: Delivery) -> None:
+    raise NotImplementedError("each event brings its own handler")
+
+
+def _name(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+def _create_table(dynamodb: Any, name: str, partition: str, sort: str) -> None:
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=[
+            {"AttributeName": partition, "KeyType": "HASH"},
+            {"AttributeName": sort, "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": partition, "AttributeType": "S"},
+            {"AttributeName": sort, "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )

@@ -1,0 +1,62 @@
+"""docs/consumer.md says what is so, and its example runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deadletter.aws import outcomes
+from deadletter.handled import RECOVERED, Fate, Trouble
+from deadletter.testing import Letterbox
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "consumer.md").read_text()
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The page's blocks of code as the files that they name."""
+    for name, text in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
+    assert PAGE.count("```python") == len(list(example.iterdir())) == 7
+    for_python = {**os.environ, "PYTHONPATH": f"{ROOT / 'lambdas'}{os.pathsep}{example}"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", example],
+        cwd=example,
+        env=for_python,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("name", ["called", "with_powertools", "before"])
+def test_each_way_of_writing_it_ships_the_order(
+    example: Path, name: str, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(example))
+    for module in (name, "shop"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    letterbox.send({"orderId": 7, "count": 1})
+    handler = __import__(name).handler
+    assert letterbox.run(handler).acknowledged
+    assert sys.modules["shop"].shipped == [7]
+    monkeypatch.delitem(sys.modules, "shop")
+    monkeypatch.delitem(sys.modules, name)
+
+
+def test_the_table_has_every_metric_and_no_other() -> None:
+    table = PAGE.split("## Metrics")[1].split("## Limits")[0]
+    named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
+    told = (outcomes.DROPPED, outcomes.TRIPPED, outcomes.NOT_TRIPPED)
+    assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), RECOVERED, *told})

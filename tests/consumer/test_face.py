@@ -1,0 +1,304 @@
+"""What a team's own Lambda handler does once it is wrapped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.memory.errors import client_error
+from deadletter.aws.registration import NotRegistered, look_up
+from deadletter.backoff import Backoff
+from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, edge
+from deadletter.failure import Category
+from deadletter.settings import BadSettings, Pipeline
+from deadletter.testing import Context, Letterbox
+
+
+def raising(error: BaseException | None) -> Any:
+    def each(_: Any) -> None:
+        if error is not None:
+            raise error
+
+    return consumer(each)
+
+
+def test_a_wrapped_function_is_a_lambda_handler(letterbox: Letterbox) -> None:
+    seen: list[Any] = []
+
+    @consumer
+    def handler(record: dict[str, Any]) -> None:
+        """Ships an order."""
+        seen.append(json.loads(record["body"]))
+
+    letterbox.send({"orderId": 7})
+    ran = letterbox.run(handler)
+    assert seen == [{"orderId": 7}]
+    assert ran.response == {"batchItemFailures": []}
+    assert letterbox.waiting == []
+    assert handler.__doc__ == "Ships an order."
+    assert letterbox.metrics == {"Processed": 1}
+
+
+def test_a_function_call_does_the_same(letterbox: Letterbox) -> None:
+    letterbox.send("x")
+    assert letterbox.run(lambda event, context: consume(event, context, len)).acknowledged
+
+
+def test_a_failure_stays_in_its_queue_and_is_in_the_ledger(letterbox: Letterbox) -> None:
+    message_id = letterbox.send("x")
+    ran = letterbox.run(raising(Transient("the shop is closed", status=503, retry_after=60)))
+    assert ran.returned == (message_id,)
+    [failure] = letterbox.ledger(message_id).failures
+    assert (failure.category, failure.http_status) == (Category.TRANSIENT, 503)
+    assert (failure.queue, failure.receive) == ("test-main", 1)
+    assert letterbox.waiting == ["x"]
+
+
+def test_it_comes_back_when_it_was_told_to(letterbox: Letterbox) -> None:
+    message_id = letterbox.send("x")
+    letterbox.run(raising(Transient(retry_after=60)))
+    letterbox.clock.pass_by(59)
+    assert letterbox.run(raising(None)).received == ()
+    letterbox.clock.pass_by(2)
+    assert letterbox.run(raising(None)).acknowledged == (message_id,)
+
+
+def test_a_permanent_failure_is_in_the_parking_lot_at_its_first_receive(
+    letterbox: Letterbox,
+) -> None:
+    message_id = letterbox.send("x")
+    letterbox.run(raising(Permanent("no such product")))
+    [parked] = letterbox.parked
+    assert (parked.body, parked.stamp.origin, parked.stamp.reason) == ("x", message_id, "PERMANENT")
+    assert letterbox.waiting == letterbox.dead == []
+    assert letterbox.metrics["MessageMovedToParkingLot"] == 1
+
+
+def test_a_redriven_message_that_works_at_last_is_recovered(letterbox: Letterbox) -> None:
+    origin = letterbox.send("x")
+    letterbox.max_receive_count = 1
+    letterbox.run(raising(ValueError()))
+    letterbox.redrive("x", origin=origin, attempt=2)
+    letterbox.run(raising(None))
+    row = letterbox.ledger(origin)
+    assert (row.recovered_attempt, row.recovered_at) == (2, letterbox.clock())
+    assert letterbox.metrics["RedriveSuccess"] == 1
+
+
+def test_a_producer_that_sends_twice_is_served_once(letterbox: Letterbox) -> None:
+    letterbox.settings = replace(letterbox.settings, idempotency_key="body.orderId")
+    seen: list[str] = []
+    for body in ({"orderId": 7}, {"orderId": 7}, {"orderId": 8}):
+        letterbox.send(body)
+    letterbox.run(consumer(lambda record: seen.append(record["body"])))
+    assert sorted(seen) == ['{"orderId": 7}', '{"orderId": 8}']
+    assert letterbox.metrics["dedup.skip"] == 1
+
+
+def test_five_failures_end_in_the_dlq_and_the_ledger_knows_them(letterbox: Letterbox) -> None:
+    letterbox.settings = replace(letterbox.settings, retry=Backoff(base=0, floor=0))
+    message_id = letterbox.send("x")
+    for _ in range(6):
+        letterbox.run(raising(ValueError("why")))
+        letterbox.clock.pass_by(1)
+    assert letterbox.dead == ["x"]
+    assert [one.receive for one in letterbox.ledger(message_id).failures] == [4, 5]
+
+
+@pytest.mark.parametrize("error", [Skip("done long ago"), None])
+def test_a_skip_is_an_acknowledgement(letterbox: Letterbox, error: Exception | None) -> None:
+    letterbox.send("x")
+    assert letterbox.run(raising(error)).returned == ()
+
+
+def test_a_canary_is_known_by_its_client_context(letterbox: Letterbox) -> None:
+    letterbox.send("x")
+    ran = letterbox.run(raising(TimeoutError()), permit="owner")
+    assert ran.response["deadletter"] == {"verdict": "failure"}
+
+
+def test_a_fifo_group_waits_for_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Letterbox(Pipeline("test", fifo=True))
+    monkeypatch.setattr(edge, "kit", lambda: box.kit)
+    for body in ("first", "second"):
+        box.send(body, group="g")
+    box.send("other", group="h")
+
+    @consumer
+    def handler(record: dict[str, Any]) -> None:
+        if record["body"] == "first":
+            raise TimeoutError
+
+    box.run(handler)
+    assert sorted(box.waiting) == ["first", "second"]
+
+
+def test_each_failure_is_a_line_of_json_without_the_message(letterbox: Letterbox) -> None:
+    letterbox.send("Rumpelstiltskin")
+    letterbox.run(raising(ValueError("no such name: Rumpelstiltskin")))
+    [failure, metrics] = map(json.loads, letterbox.lines)
+    assert failure["level"] == "WARNING"
+    assert (failure["pipeline"], failure["error_type"]) == ("test", "ValueError")
+    assert metrics["ProcessingFailure"] == 1
+    assert "Rumpelstiltskin" not in str(letterbox.lines)
+
+
+def test_the_metrics_are_one_line_of_the_embedded_format(letterbox: Letterbox) -> None:
+    letterbox.send("x")
+    letterbox.run(raising(None))
+    assert list(map(json.loads, letterbox.lines)) == [
+        {
+            "_aws": {
+                "Timestamp": int(letterbox.clock() * 1000),
+                "CloudWatchMetrics": [
+                    {
+                        "Namespace": "Deadletter",
+                        "Dimensions": [["pipeline"]],
+                        "Metrics": [{"Name": "Processed", "Unit": "Count"}],
+                    }
+                ],
+            },
+            "pipeline": "test",
+            "Processed": 1,
+        }
+    ]
+
+
+def test_what_the_outcomes_told_meanwhile_is_said_once(letterbox: Letterbox) -> None:
+    letterbox.kit.told["CircuitTripped"] += 1
+    for _ in range(2):
+        letterbox.send("x")
+        letterbox.run(raising(None))
+    assert letterbox.metrics == {"Processed": 2, "CircuitTripped": 1}
+
+
+@pytest.mark.parametrize("event", [{}, {"Records": None}, {"Records": {}}, [], None])
+def test_another_kind_of_event_is_refused(letterbox: Letterbox, event: Any) -> None:
+    with pytest.raises(ValueError, match="allowed: the event of an SQS queue"):
+        consume(event, letterbox.context(), len)
+
+
+def test_without_a_context_the_lease_is_as_long_as_lambda_allows(letterbox: Letterbox) -> None:
+    letterbox.send("x")
+    letterbox.run(lambda event, _: consume(event, None, len))
+    [row] = [one for one in letterbox.dynamodb.items("letters") if "until" in one]
+    assert float(row["until"]["N"]) == letterbox.clock() + 905
+
+
+# The environment variable.
+
+
+@pytest.mark.parametrize("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
+def test_a_variable_that_names_no_pipeline_is_refused_by_name(value: str | None) -> None:
+    with pytest.raises(BadSettings, match=r"DEADLETTER .*allowed: <app>/<pipeline>.*or off"):
+        edge.kit_from(value)
+
+
+def test_nothing_is_asked_of_the_environment_before_the_first_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("DEADLETTER", raising=False)
+    edge.kit.cache_clear()
+    handler = consumer(len)
+    with pytest.raises(BadSettings, match="is not set"):
+        handler({"Records": []}, None)
+    # It is asked again: what was mended meanwhile counts.
+    monkeypatch.setenv("DEADLETTER", "off")
+    assert handler({"Records": []}, None) == {"batchItemFailures": []}
+    edge.kit.cache_clear()
+
+
+def test_switched_off_failures_are_still_partial_and_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DEADLETTER", "off")
+    edge.kit.cache_clear()
+    records = [{"messageId": "m1", "body": "a"}, {"messageId": "m2", "body": "b"}]
+
+    @consumer
+    def handler(record: dict[str, Any]) -> None:
+        if record["body"] == "b":
+            raise ValueError("no")
+
+    assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
+    edge.kit.cache_clear()
+    [line] = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["message_id"] == "m2"
+
+
+# The registration.
+
+
+class Ssm:
+    """Parameters, and the names that were asked for."""
+
+    def __init__(self, parameters: dict[str, Any], fails: str = "") -> None:
+        self.parameters, self.fails = parameters, fails
+        self.asked: list[str] = []
+
+    def get_parameters(self, *, Names: list[str]) -> Any:  # noqa: N803
+        if self.fails:
+            raise client_error("GetParameters", self.fails, "no")
+        self.asked += Names
+        found = [
+            {"Name": one, "Value": json.dumps(self.parameters[one])}
+            for one in Names
+            if one in self.parameters
+        ]
+        return {"Parameters": found}
+
+
+APP = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}
+ORDERS = {
+    "main_url": "https://sqs/orders",
+    "parking": {"default": "https://sqs/parking"},
+    "pipeline": {"name": "orders", "idempotency_key": "body.orderId"},
+    "trusted_senders": ["AROA"],
+}
+
+
+def test_two_parameters_say_where_everything_is() -> None:
+    ssm: Any = Ssm({"/shop/app": APP, "/shop/pipelines/orders": ORDERS})
+    pipeline, wiring = look_up(ssm, "shop", "orders")
+    assert ssm.asked == ["/shop/app", "/shop/pipelines/orders"]
+    assert pipeline == Pipeline("orders", idempotency_key="body.orderId")
+    assert (wiring.letters_table, wiring.circuits_table) == ("letters", "circuits")
+    assert (wiring.main_url, wiring.parking) == (ORDERS["main_url"], ORDERS["parking"])
+    assert wiring.trusted_senders == ("AROA",)
+
+
+def test_a_missing_parameter_and_a_missing_permission_are_named() -> None:
+    nothing: Any = Ssm({"/shop/app": APP})
+    with pytest.raises(NotRegistered, match="no parameter /shop/pipelines/orders"):
+        look_up(nothing, "shop", "orders")
+    denied: Any = Ssm({}, "AccessDeniedException")
+    with pytest.raises(NotRegistered, match=r"AccessDeniedException.*policy shop-orders-consumer-"):
+        look_up(denied, "shop", "orders")
+
+
+@pytest.mark.parametrize(
+    ("app", "own"),
+    [
+        ([], ORDERS),
+        ({}, ORDERS),
+        (APP, {}),
+        (APP, {**ORDERS, "pipeline": None}),
+        (APP, {**ORDERS, "pipeline": {"unknown": 1}}),
+        (APP, {**ORDERS, "parking": []}),
+        (APP, {**ORDERS, "main_url": ""}),
+        (APP, {**ORDERS, "trusted_senders": "AROA"}),
+    ],
+)
+def test_a_registration_that_is_not_understood_consumes_nothing(app: Any, own: Any) -> None:
+    ssm: Any = Ssm({"/shop/app": app, "/shop/pipelines/orders": own})
+    with pytest.raises(BadSettings):
+        look_up(ssm, "shop", "orders")
+
+
+def test_the_context_of_the_fixture_runs_out_with_the_clock(letterbox: Letterbox) -> None:
+    context: Context = letterbox.context()
+    letterbox.clock.pass_by(29)
+    assert context.get_remaining_time_in_millis() == 1000

@@ -1,0 +1,188 @@
+"""Powertools' own way of processing a batch, with another processor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch import EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from deadletter.consumer import Permanent, edge
+from deadletter.powertools import DeadletterProcessor, NotProcessed
+from deadletter.settings import Pipeline
+from deadletter.testing import Letterbox
+
+
+def handler_of(
+    record_handler: Callable[..., Any], processor: DeadletterProcessor | None = None
+) -> Callable[[Any, Any], Any]:
+    one = processor or DeadletterProcessor(event_type=EventType.SQS)
+
+    def handler(event: Any, context: Any) -> Any:
+        return process_partial_response(
+            event=event, record_handler=record_handler, processor=one, context=context
+        )
+
+    return handler
+
+
+def fail_on(*bodies: str, error: type[Exception] = ValueError) -> Callable[[SQSRecord], str]:
+    def record_handler(record: SQSRecord) -> str:
+        if record.body in bodies:
+            raise error(f"cannot do {record.body}")
+        return record.body
+
+    return record_handler
+
+
+def test_it_is_a_change_of_one_line(letterbox: Letterbox) -> None:
+    for body in ("good", "bad"):
+        letterbox.send(body)
+    ran = letterbox.run(handler_of(fail_on("bad")))
+    assert letterbox.waiting == ["bad"]
+    [failure] = letterbox.ledger(ran.returned[0]).failures
+    assert failure.error_type == "ValueError"
+    assert letterbox.metrics == {"Processed": 1, "ProcessingFailure": 1}
+
+
+def test_each_record_is_claimed_before_and_done_after(letterbox: Letterbox) -> None:
+    seen: list[list[str]] = []
+
+    def record_handler(record: SQSRecord) -> None:
+        items = letterbox.dynamodb.items("letters")
+        seen.append(sorted(one["status"]["S"] for one in items))
+
+    for body in ("a", "b"):
+        letterbox.send(body)
+    letterbox.run(handler_of(record_handler))
+    assert seen == [["CLAIMED"], ["CLAIMED", "DONE"]]
+
+
+def test_the_record_handler_may_ask_for_the_context(letterbox: Letterbox) -> None:
+    seen: list[Any] = []
+
+    def record_handler(record: SQSRecord, lambda_context: Any) -> None:
+        seen.append((record.body, lambda_context.get_remaining_time_in_millis()))
+
+    letterbox.send("x")
+    letterbox.run(handler_of(record_handler))
+    assert seen == [("x", 30_000)]
+
+
+def test_the_hooks_of_a_processor_are_called_as_ever(letterbox: Letterbox) -> None:
+    class Noting(DeadletterProcessor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[str, Any]] = []
+
+        def success_handler(self, record: Any, result: Any) -> Any:
+            self.seen.append(("good", result))
+            return super().success_handler(record, result)
+
+        def failure_handler(self, record: Any, exception: Any) -> Any:
+            self.seen.append(("bad", exception[0]))
+            return super().failure_handler(record, exception)
+
+    noting = Noting()
+    for body in ("a", "b"):
+        letterbox.send(body)
+    letterbox.run(handler_of(fail_on("b"), noting))
+    assert sorted(noting.seen, key=str) == [("bad", ValueError), ("good", "a")]
+    assert len(noting.success_messages) == len(noting.fail_messages) == 1
+
+
+def test_a_duplicate_is_a_success_without_a_result(letterbox: Letterbox) -> None:
+    processor = DeadletterProcessor()
+    seen: list[str] = []
+    message_id = letterbox.send("x")
+    handler = handler_of(lambda record: seen.append(record.body), processor)
+    event: Any = None
+
+    def first(one: Any, context: Any) -> Any:
+        nonlocal event
+        event = one
+        return handler(one, context)
+
+    letterbox.run(first)
+    handler(event, letterbox.context())
+    assert seen == ["x"]
+    assert processor.response() == {"batchItemFailures": []}
+    assert len(processor.success_messages) == 1
+    assert message_id
+
+
+def test_a_parked_message_is_a_failure_that_nobody_is_told_to_keep(letterbox: Letterbox) -> None:
+    processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
+    letterbox.send("x")
+    ran = letterbox.run(handler_of(fail_on("x", error=Permanent), processor))
+    assert ran.returned == ()
+    assert len(letterbox.parked) == len(processor.fail_messages) == 1
+
+
+def test_a_batch_that_fails_entirely_raises_only_if_asked_to(letterbox: Letterbox) -> None:
+    letterbox.send("x")
+    assert letterbox.run(handler_of(fail_on("x"))).returned
+    letterbox.clock.pass_by(1000)
+    processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
+    with pytest.raises(BatchProcessingError):
+        letterbox.run(handler_of(fail_on("x"), processor))
+
+
+def test_a_probe_is_always_answered(letterbox: Letterbox) -> None:
+    processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
+    letterbox.send("x")
+    ran = letterbox.run(handler_of(fail_on("x", error=TimeoutError), processor), permit="p")
+    assert ran.response["deadletter"] == {"verdict": "failure"}
+
+
+def test_fifo_needs_no_processor_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Letterbox(Pipeline("test", fifo=True))
+    monkeypatch.setattr(edge, "kit", lambda: box.kit)
+    processor = DeadletterProcessor()
+    for body in ("first", "second"):
+        box.send(body, group="g")
+    box.send("other", group="h")
+    box.run(handler_of(fail_on("first"), processor))
+    assert sorted(box.waiting) == ["first", "second"]
+    assert [one[0] for one in processor.exceptions] == [ValueError, NotProcessed]
+
+
+def test_a_model_that_refuses_a_message_blames_its_schema(letterbox: Letterbox) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
+
+    class Order(pydantic.BaseModel):  # type: ignore[name-defined,misc]
+        order_id: int
+
+    class OrderRecord(SqsRecordModel):
+        body: pydantic.Json[Order]
+
+    processor = DeadletterProcessor(model=OrderRecord)
+    letterbox.send({"order_id": 7})
+    letterbox.send({"order_id": "Rumpelstiltskin"})
+    seen: list[int] = []
+    letterbox.run(handler_of(lambda record: seen.append(record.body.order_id), processor))
+    assert seen == [7]
+    [parked] = letterbox.parked
+    assert json.loads(parked.body) == {"order_id": "Rumpelstiltskin"}
+    assert "schema" in str(parked.stamp.because)
+
+
+def test_switched_off_it_is_powertools_batch_processor(
+    letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge, "kit", lambda: edge.kit_from("off"))
+    for body in ("good", "bad"):
+        letterbox.send(body)
+    letterbox.run(handler_of(fail_on("bad")))
+    assert letterbox.waiting == ["bad"]
+    assert letterbox.dynamodb.items("letters") == []
+
+
+def test_another_event_source_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"allowed: EventType\.SQS"):
+        DeadletterProcessor(event_type=EventType.KinesisDataStreams)

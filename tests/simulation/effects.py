@@ -1,0 +1,147 @@
+"""Keeps book of what handlers did beside the consumer that is being tested.
+
+The promises: an effect is repeated only where a fault explains it; a message leaves its
+queue only if it was processed, skipped or parked; a claim is changed by its owner alone and
+never forgotten; nobody is kept waiting by a claim for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter import stamp as stamps
+from deadletter.aws.memory import MemoryDynamoDB
+from deadletter.letter import Letter
+from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.stage import LETTERS, REDRIVER
+
+
+class Broken(BaseException):
+    """A promise of the product does not hold in this schedule.
+
+    No Exception: what is being tested must not take it for a handler's failure.
+    """
+
+
+@dataclass(eq=False)
+class Effect:
+    """One effect, and the faults that its process had had when it happened.
+
+    `closed` is how many it had when it went on to its next message.
+    """
+
+    process: Process
+    faults: int
+    closed: int | None = None
+
+    @property
+    def excused(self) -> bool:
+        """Whether its end was struck, or its process held up: only then may it be repeated."""
+        until = self.process.faults if self.closed is None else self.closed
+        return until > self.faults or self.process.pauses > 0
+
+
+class Effects:
+    """What handlers did to each message; `keyed` says that messages carry a business key."""
+
+    def __init__(self, scheduler: Scheduler, dynamodb: MemoryDynamoDB, *, keyed: bool) -> None:
+        self._scheduler = scheduler
+        self._dynamodb = dynamodb
+        self._keyed = keyed
+        self._effects: defaultdict[Hashable, list[Effect]] = defaultdict(list)
+        self._latest: dict[Process, Effect] = {}
+        self._skipped: set[Hashable] = set()
+        self._parked: defaultdict[str, list[Process]] = defaultdict(list)
+        self._claims: dict[str, Mapping[str, Any]] = {}
+        self.repeated = 0
+        self.spared = 0
+
+    def begun(self, process: Process) -> None:
+        """A handler was called: whatever its process had in hand before is over."""
+        latest = self._latest.pop(process, None)
+        if latest is not None:
+            latest.closed = process.faults
+
+    def had(self, process: Process, letter: Letter) -> None:
+        """The handler has had its effect."""
+        identity = self._identity(letter)
+        for earlier in self._effects[identity]:
+            if not earlier.excused:
+                raise Broken(
+                    f"{process.name} repeats {letter.message_id} after"
+                    f" {earlier.process.name}, and no fault explains it"
+                )
+            self.repeated += 1
+        one = self._latest[process] = Effect(process, process.faults)
+        self._effects[identity].append(one)
+
+    def skipped(self, letter: Letter) -> None:
+        """The handler said that there was nothing to do."""
+        self._skipped.add(self._identity(letter))
+
+    def parked(self, process: Process, copy: str, mark: stamps.Stamp | None) -> None:
+        """A consumer's send of a letter to the parking lot was taken."""
+        if mark is None or mark.decision != "PARK" or mark.reason != "PERMANENT":
+            raise Broken(f"{process.name} parks {copy} and does not say why")
+        for earlier in self._parked[copy]:
+            if not earlier.faults:
+                raise Broken(f"{process.name} parks {copy} after {earlier.name}")
+        self._parked[copy].append(process)
+
+    def acknowledged(self, letter: Letter, handled_now: bool) -> None:
+        """A message is about to leave its queue."""
+        identity, copy = self._identity(letter), letter.message_id
+        if self._effects[identity] or identity in self._skipped:
+            self.spared += not handled_now
+            return
+        if not self._parked[copy]:
+            raise Broken(f"{copy} is acknowledged and was neither processed nor parked")
+
+    def claimed(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
+        """A row among the claims was written."""
+        key = options.get("Key") or options.get("Item") or {}
+        partition = key.get("pk", {}).get("S", "")
+        if "#done#" not in partition:
+            return
+        place = {"pk": key["pk"], "sk": key["sk"]}
+        row = self._dynamodb.get_item(TableName=LETTERS, Key=place).get("Item")
+        before = self._claims.get(partition)
+        if row is None:
+            raise Broken(f"{process.name} forgets a claim")
+        self._claims[partition] = dict(row)
+        if before is None:
+            return
+        if before["payload"] != row["payload"]:
+            raise Broken(f"{process.name} puts another message into the place of one")
+        if before["status"]["S"] == "DONE" and row["status"] != before["status"]:
+            raise Broken(f"{process.name} forgets what was done")
+        writer = options.get("ExpressionAttributeValues", {}).get(":own", before["own"])
+        if writer != before["own"]:
+            raise Broken(f"{process.name} changes the claim of another")
+
+    def check_end(self) -> None:
+        """No message waits for an owner who is gone, and no claim was lost."""
+        now = self._scheduler.now
+        rows = {one["pk"]["S"]: one for one in self._dynamodb.items(LETTERS)}
+        for partition in self._claims:
+            if partition not in rows:
+                raise Broken("a claim is gone before its time")
+            row = rows[partition]
+            if row["status"]["S"] == "CLAIMED" and float(row["until"]["N"]) > now + 60:
+                raise Broken("a claim stands although its owner is gone")
+
+    def _identity(self, letter: Letter) -> Hashable:
+        """What the producer takes for one message, found without the code under test."""
+        theirs = {name: one for name, one in letter.attributes.items() if name != stamps.NAME}
+        content = (letter.body, tuple(sorted(theirs.items(), key=lambda pair: pair[0])))
+        if self._keyed:
+            # The key is in the body.
+            return content
+        mark = letter.attributes.get(stamps.NAME)
+        ours = letter.sender.startswith(REDRIVER)
+        origin = json.loads(mark.value)["origin"] if mark and ours else letter.message_id
+        return (origin, *content)

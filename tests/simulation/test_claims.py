@@ -1,0 +1,249 @@
+"""The claims under every schedule: who may act at one time, and how often it can happen.
+
+Workers of any number of processes claim, act and end their claims on the real adapter, while
+processes die, answers are lost and pauses outlast leases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.memory import MemoryDynamoDB
+from deadletter.claims import BusinessKey, Claim, ClaimsUnavailable, Standing
+from tests.simulation.effects import Broken
+from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
+from tests.simulation.stage import LETTERS, START, create_letters_table
+
+KEYS = (BusinessKey("key:7", "a"), BusinessKey("key:7", "b"), BusinessKey("origin:1", "a"))
+LEASE = 60.0
+KEEP = 45 * 86_400.0
+
+
+@dataclass(eq=False)
+class Held:
+    """A claim that was won, the process that has it, and its faults when it asked."""
+
+    claim: Claim
+    process: Process
+    faults: int
+    effect: bool = False
+    ended: bool = False
+
+    @property
+    def excused(self) -> bool:
+        """Whether something befell its process since: only then may its effect be repeated."""
+        return self.process.faults > self.faults
+
+
+@dataclass(eq=False)
+class Book:
+    """What really happened to one message."""
+
+    held: list[Held] = field(default_factory=list)
+
+    @property
+    def effects(self) -> list[Held]:
+        return [one for one in self.held if one.effect]
+
+
+class Workers:
+    """One schedule of three workers; raises Broken."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random = Random(seed)
+        faults = Random(seed * 104_729 + 3)
+        rate = random.choice((0.0, 0.05, 0.1, 0.3))
+        kinds = tuple(Fault)
+        self._healing = False
+
+        def plan(_process: Process, _name: str, _number: int) -> Fault | None:
+            struck = not self._healing and faults.random() < rate
+            return faults.choice(kinds) if struck else None
+
+        self.scheduler = Scheduler(seed, START, plan)
+        self._dynamodb = MemoryDynamoDB(self.scheduler.clock)
+        create_letters_table(self._dynamodb)
+        self._books = {key: Book() for key in KEYS}
+        self._owners = 0
+        self._rows: dict[str, dict[str, Any]] = {}
+        self.scheduler.after_call = self._written
+
+    def run(self) -> None:
+        for number in range(3):
+            self.scheduler.add(self._worker(f"worker{number}"))
+        self.scheduler.run()
+        self._healing = True
+        self.scheduler.now += 10 * LEASE
+        for key in KEYS:
+            self.scheduler.add(partial(self._deliver, Process("healer"), key, works=True))
+        self.scheduler.run()
+        self._check_end()
+
+    def _worker(self, name: str) -> Callable[[], None]:
+        random = Random(self._random.random())
+
+        def act() -> None:
+            process = Process(f"{name}.0")
+            for number in range(6):
+                try:
+                    self._deliver(process, random.choice(KEYS), works=random.random() < 0.6)
+                except Crash:
+                    process = Process(f"{name}.{number + 1}")
+                self.scheduler.sleep(random.random() * LEASE)
+
+        return act
+
+    def _deliver(self, process: Process, key: BusinessKey, *, works: bool) -> None:
+        """One receive of a message, as a consumer handles it."""
+        client: Any = Client(self.scheduler, process, "dynamodb", self._dynamodb)
+        clock = self.scheduler.clock
+        claims = DynamoDBClaims(client, LETTERS, "orders", clock, KEEP)
+        self._owners += 1
+        with contextlib.suppress(ClaimsUnavailable):
+            # A pause in the claim itself uses up its lease as any other.
+            faults = process.faults
+            claim = claims.claim(key, f"owner{self._owners}", clock() + LEASE)
+            if claim.standing is Standing.DUPLICATE and not self._books[key].effects:
+                raise Broken(f"{key} was never processed and is called a duplicate")
+            if claim.standing is not Standing.MINE:
+                return
+            held = self._won(Held(claim, process, faults), key)
+            # The effect takes its time, and others have their turn meanwhile.
+            self.scheduler.sleep(self._random.random() * 5)
+            if not works:
+                held.ended = True
+                claims.release(claim)
+                return
+            held.effect = True
+            if not claims.done(claim) and not held.excused:
+                raise Broken(f"{claim.owner} lost {key} and nothing befell it")
+            held.ended = True
+
+    def _won(self, held: Held, key: BusinessKey) -> Held:
+        book, owner = self._books[key], held.claim.owner
+        for earlier in book.held:
+            if not earlier.excused and not earlier.ended:
+                raise Broken(f"{owner} may process {key} beside {earlier.claim.owner}")
+            if earlier.effect and not earlier.excused:
+                raise Broken(f"{owner} may repeat {key}, and no fault explains it")
+        book.held.append(held)
+        return held
+
+    def _written(self, process: Process, service: str, name: str, options: Any, _: Any) -> None:
+        """A row belongs to the owner who claimed it: nobody else may change its standing."""
+        for row in self._dynamodb.items(LETTERS):
+            before = self._rows.get(row["pk"]["S"])
+            self._rows[row["pk"]["S"]] = dict(row)
+            if before is None:
+                continue
+            if before["payload"] != row["payload"]:
+                raise Broken(f"{process.name} puts another message into a row")
+            if before["status"] == row["status"]:
+                continue
+            if before["status"]["S"] == "DONE":
+                raise Broken(f"{process.name} forgets what was done")
+            if name == "update_item":
+                writer = options["ExpressionAttributeValues"][":own"]
+                if writer != before["own"]:
+                    raise Broken(f"{process.name} changes the row of {before['own']}")
+
+    def _check_end(self) -> None:
+        for key, book in self._books.items():
+            if not book.effects:
+                raise Broken(f"{key} is never processed")
+            if len(book.effects) > 1 + sum(one.excused for one in book.effects):
+                raise Broken(f"{key} had {len(book.effects)} effects")
+        missing = len(self._rows) - len(self._dynamodb.items(LETTERS))
+        if missing:
+            raise Broken("a row is gone before its time")
+
+
+def run(first: int, seeds: int) -> None:
+    for seed in range(first, first + seeds):
+        try:
+            Workers(seed).run()
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+
+
+def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
+    run(0, 150)
+
+
+@pytest.mark.long
+def test_no_schedule_of_many_does() -> None:
+    run(150, 10_000)
+
+
+_claim, _update = DynamoDBClaims.claim, DynamoDBClaims._update
+
+
+def _whatever_the_owner(deed: str) -> Callable[..., bool]:
+    def update(self: DynamoDBClaims, claim: Claim, change: str, condition: str, *rest: Any) -> bool:
+        if deed in change:
+            condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
+        return _update(self, claim, change, condition, *rest)
+
+    return update
+
+
+def _deleting(self: DynamoDBClaims, claim: Claim) -> bool:
+    key: Any = {"pk": {"S": self._partition(claim)}, "sk": {"S": "claim"}}
+    self._table.client.delete_item(TableName=self._table.name, Key=key)
+    return True
+
+
+def _without_payload(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
+    return _claim(self, replace(key, payload="any"), owner, until)
+
+
+def _with_lease(end: float) -> Callable[[DynamoDBClaims, BusinessKey, str, float], Claim]:
+    def claim(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
+        return _claim(self, key, owner, end or self._clock())
+
+    return claim
+
+
+def _with_one_owner(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
+    return _claim(self, key, "the batch", until)
+
+
+BUGS: dict[str, Any] = {
+    "done whatever the owner": ("_update", _whatever_the_owner(":done")),
+    "released whatever the owner": ("_update", _whatever_the_owner(":released")),
+    "a release deletes the row": ("release", _deleting),
+    "no hash of the payload": ("claim", _without_payload),
+    "a lease that never ends": ("claim", _with_lease(1e10)),
+    "a lease that has ended at once": ("claim", _with_lease(0)),
+    "one token for all": ("claim", _with_one_owner),
+}
+
+
+@contextlib.contextmanager
+def planted(name: str) -> Iterator[None]:
+    method, wrong = BUGS[name]
+    with patch.object(DynamoDBClaims, method, wrong):
+        yield
+
+
+def breaks(seed: int) -> bool:
+    try:
+        Workers(seed).run()
+    except Broken:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_caught_within_a_thousand_schedules(name: str) -> None:
+    with planted(name):
+        assert any(breaks(seed) for seed in range(1_000))

@@ -1,0 +1,433 @@
+"""An account in moto with one pipeline, its functions being the real handlers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import json
+import uuid
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import moto.sqs.models as moto_sqs
+import pytest
+from moto import mock_aws
+from moto.awslambda.models import EventSourceMapping
+from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
+    WaitFunction,
+)
+from moto.stepfunctions.parser.utils import TMP_THREADS
+
+import handlers.circuit
+import handlers.edge
+import handlers.probe
+import handlers.route
+from deadletter.aws import clients as aws_clients
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.clients import Clients
+from deadletter.aws.compose import World, redriver_for
+from deadletter.aws.outages import StepFunctionsOutages
+from deadletter.breaker import Event, Forced, Moved, Tripped
+from deadletter.circuit import Circuit, CircuitPolicy, Force, State
+from deadletter.outage import execution_name
+from deadletter.report import Report
+from tests.simulation.stage import (
+    CIRCUITS,
+    LETTERS,
+    RULES,
+    create_circuits_table,
+    create_keyed_table,
+    create_letters_table,
+)
+
+REGION = "eu-central-1"
+DEFINITION = Path(__file__).parents[2] / "statemachines" / "circuit_breaker.asl.json"
+ROLE = "arn:aws:iam::123456789012:role/any"
+BUCKET = "bodies"
+CONSUMER_SECONDS = 20
+
+POLICY = CircuitPolicy(cooldown=30, cooldown_cap=600, lease=60, ramp=300, pause_consumer=True)
+
+Handler = Callable[[Any, Any], Any]
+
+
+@cache
+def client(service: Any) -> Any:
+    # Making a client takes longer than a test; moto hooks into all that exist.
+    return boto3.client(service, region_name=REGION)
+
+
+@dataclass
+class Clock:
+    """Epoch seconds; they pass when an execution waits."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One execution at its end: `visited` are the states in their order."""
+
+    status: str
+    visited: list[str]
+    retries: int
+    history: str
+
+    @property
+    def transitions(self) -> int:
+        """What Step Functions charges for: each state entered and each retry."""
+        return len(self.visited) + self.retries
+
+
+@dataclass
+class Account:
+    """One pipeline. `answers` is what the consumer makes of a canary; `broken` says how often a
+    step raises before it works, `changing` how often Lambda is still disabling the mapping."""
+
+    clock: Clock
+    random: Random = field(default_factory=lambda: Random(7))
+    told: Counter[str] = field(default_factory=Counter)
+    announced: list[dict[str, Any]] = field(default_factory=list)
+    waits: list[int] = field(default_factory=list)
+    given: list[dict[str, Any]] = field(default_factory=list)
+    permits: list[str] = field(default_factory=list)
+    functions: dict[str, Handler] = field(default_factory=dict)
+    broken: Counter[str] = field(default_factory=Counter)
+    changing: int = 0
+    answers: Callable[[dict[str, Any]], Any] = lambda _event: {"batchItemFailures": []}
+
+    def __post_init__(self) -> None:
+        names = itertools.count(1)
+        self.requests = itertools.count(1)
+        self.world = World(
+            clock=self.clock,
+            wait=self.clock.advance,
+            new_id=lambda: f"id{next(names)}",
+            random=self.random,
+        )
+
+    def build(self) -> None:
+        sqs, dynamodb = client("sqs"), client("dynamodb")
+        self.main = sqs.create_queue(QueueName="orders")["QueueUrl"]
+        self.dlq = sqs.create_queue(QueueName="orders-dlq")["QueueUrl"]
+        self.parking = sqs.create_queue(QueueName="orders-parking")["QueueUrl"]
+        trust = {
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}},
+            ]
+        }
+        client("iam").create_role(RoleName="any", AssumeRolePolicyDocument=json.dumps(trust))
+        create_circuits_table(dynamodb)
+        create_letters_table(dynamodb)
+        create_keyed_table(dynamodb, RULES, "pipeline", "rule_id")
+        self.functions |= {
+            "circuit": handlers.circuit.handler,
+            "probe": handlers.probe.handler,
+            "route": handlers.route.handler,
+            "consumer": self._consume,
+        }
+        arns = {name: self._create_function(name) for name in self.functions}
+        self.mapping = client("lambda").create_event_source_mapping(
+            FunctionName=arns["consumer"],
+            EventSourceArn=self.arn(self.main),
+            ScalingConfig={"MaximumConcurrency": 50},
+        )["UUID"]
+        text = DEFINITION.read_text()
+        for name in ("circuit", "probe"):
+            text = text.replace(f"${{{name.title()}FunctionArn}}", arns[name])
+        self.machine = client("stepfunctions").create_state_machine(
+            name="circuit-breaker", definition=text, roleArn=ROLE
+        )["stateMachineArn"]
+        self.outages = StepFunctionsOutages(client("stepfunctions"), self.machine, "orders")
+
+    def environment(self, **circuit: Any) -> dict[str, str]:
+        policy = {
+            "cooldown": POLICY.cooldown,
+            "cooldown_cap": POLICY.cooldown_cap,
+            "lease": POLICY.lease,
+            "ramp": POLICY.ramp,
+            "pause_consumer": POLICY.pause_consumer,
+            **circuit,
+        }
+        return {
+            "PIPELINE": json.dumps({"name": "orders", "circuit": policy, "workers": 1}),
+            "MAIN_URL": self.main,
+            "MAIN_ARN": self.arn(self.main),
+            "DLQ_URL": self.dlq,
+            "DLQ_ARN": self.arn(self.dlq),
+            "PARKING": json.dumps({"default": self.parking}),
+            "LETTERS_TABLE": LETTERS,
+            "LETTERS_BUCKET": BUCKET,
+            "RULES_TABLE": RULES,
+            "CIRCUITS_TABLE": CIRCUITS,
+            "ROUTER_FUNCTION": "route",
+            "CONSUMER_FUNCTION": "consumer",
+            "CONSUMER_MAPPING": self.mapping,
+            "CONSUMER_TIMEOUT": str(CONSUMER_SECONDS),
+        }
+
+    def arn(self, url: str) -> str:
+        answer = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def _create_function(self, name: str) -> str:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("nothing.py", "")
+        answer = client("lambda").create_function(
+            FunctionName=name,
+            Runtime="python3.13",
+            Role=ROLE,
+            Handler="nothing.handler",
+            Code={"ZipFile": packed.getvalue()},
+        )
+        return str(answer["FunctionArn"])
+
+    def _consume(self, event: dict[str, Any], context: Any) -> Any:
+        self.given.append(event)
+        self.permits.append(context.client_context["custom"]["deadletter_permit"])
+        return self.answers(event)
+
+    def invoke(self, name: str, body: Any, headers: Any, answer: dict[str, str]) -> bytes:
+        """What moto's Lambda does instead of nothing: call the handler."""
+        name = name.rpartition(":")[2]
+        event = json.loads(body or "{}")
+        given = headers.get("X-Amz-Client-Context")
+        context = SimpleNamespace(
+            function_name=name,
+            memory_limit_in_mb=512,
+            invoked_function_arn=f"arn:aws:lambda:{REGION}:123456789012:function:{name}",
+            aws_request_id=str(uuid.UUID(int=next(self.requests))),
+            client_context=json.loads(base64.b64decode(given)) if given else None,
+            get_remaining_time_in_millis=lambda: 60_000,
+        )
+        try:
+            if self.broken[str(event.get("step", name))] > 0:
+                self.broken[str(event.get("step", name))] -= 1
+                raise RuntimeError("as planted")
+            return json.dumps(self.functions[name](event, context)).encode()
+        # Whatever a function raises, Lambda makes an answer of it.
+        except Exception as error:
+            answer["x-amz-function-error"] = "Unhandled"
+            said = {"errorMessage": str(error), "errorType": type(error).__name__}
+            return json.dumps(said).encode()
+
+    # What tests do and look at.
+
+    @property
+    def breaker(self) -> DynamoDBBreaker:
+        return DynamoDBBreaker(
+            client=client("dynamodb"),
+            table=CIRCUITS,
+            pipeline="orders",
+            policy=handlers.edge.settings()[0].circuit,
+            clock=self.clock,
+            random=self.random,
+            new_id=self.world.new_id,
+        )
+
+    def apply(self, event: Event, key: str = "orders") -> Moved:
+        return self.breaker.apply(key, event)
+
+    def circuit(self, key: str = "orders") -> Circuit:
+        return self.breaker.read([key])[key]
+
+    def trip(self, key: str = "orders") -> Circuit:
+        return self.apply(Tripped(), key).circuit
+
+    def force(self, state: State, seconds: float) -> Circuit:
+        word = Force(state, "ada", "looks odd", self.clock() + seconds)
+        return self.apply(Forced(word)).circuit
+
+    def run(self, circuit: Circuit) -> Execution:
+        """Have the outage of a circuit executed to its end."""
+        before = len(TMP_THREADS)
+        self.outages.start(circuit.key, circuit.outage, circuit.restart)
+        for thread in TMP_THREADS[before : before + 1]:
+            thread.join(60)
+        return self.ended(circuit)
+
+    def sweep(self) -> Report:
+        """A run of the redriver, and to their ends the executions that its sweep starts."""
+        before = len(TMP_THREADS)
+        report = self.redrive()
+        for thread in TMP_THREADS[before : before + 1]:
+            thread.join(60)
+        return report
+
+    def rerun(self) -> Execution:
+        """The execution that the sweep of a run of the redriver starts, at its end."""
+        self.sweep()
+        return self.ended(self.circuit())
+
+    def ended(self, circuit: Circuit) -> Execution:
+        name = execution_name("orders", circuit.key, circuit.outage, circuit.restart)
+        arn = self.machine.replace(":stateMachine:", ":execution:") + f":{name}"
+        states = client("stepfunctions")
+        events = []
+        for page in states.get_paginator("get_execution_history").paginate(executionArn=arn):
+            events += page["events"]
+        entered = [one for one in events if one["type"].endswith("StateEntered")]
+        scheduled = sum(one["type"] == "TaskScheduled" for one in events)
+        tasks = sum(one["type"] == "TaskStateEntered" for one in events)
+        return Execution(
+            status=states.describe_execution(executionArn=arn)["status"],
+            visited=[one["stateEnteredEventDetails"]["name"] for one in entered],
+            retries=scheduled - tasks,
+            history=json.dumps(events, default=str),
+        )
+
+    def redrive(self) -> Report:
+        """One run of the redriver, as each minute begins one."""
+        pipeline, wiring = handlers.edge.settings()
+        redriver = redriver_for(
+            pipeline, wiring, aws_clients.clients(), self.world, outages=self.outages
+        )
+        return redriver.run(self.clock() + 55)
+
+    def disable(self) -> None:
+        """An operator disables the consumer's mapping by hand."""
+        client("lambda").update_event_source_mapping(UUID=self.mapping, Enabled=False)
+
+    def put(self, url: str, body: str = "{}") -> str:
+        return str(client("sqs").send_message(QueueUrl=url, MessageBody=body)["MessageId"])
+
+    def depth(self, url: str) -> int:
+        """Messages in a queue, whether visible or not."""
+        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        found = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        return sum(int(found["Attributes"][name]) for name in names)
+
+    def consumer_mapping(self) -> tuple[str, int | None]:
+        """The mapping's state and limit."""
+        found = client("lambda").get_event_source_mapping(UUID=self.mapping)
+        return found["State"], (found.get("ScalingConfig") or {}).get("MaximumConcurrency")
+
+
+class RecordedEvents:
+    """An event bus that keeps what was put on it."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self._account.announced += [json.loads(one["Detail"]) for one in Entries]
+        return {"FailedEntryCount": 0, "Entries": [{}]}
+
+
+@pytest.fixture(scope="module")
+def mocked() -> Iterator[Any]:
+    """Starting moto takes longer than a test; emptying it doesn't."""
+    config: Any = {
+        "stepfunctions": {"execute_state_machine": True},
+        "lambda": {"use_docker": False},
+    }
+    with mock_aws(config=config) as mock:
+        yield mock
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    """What a test's circuit policy has of its own: override it by parametrizing."""
+    return {}
+
+
+@pytest.fixture
+def account(mocked: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> Account:
+    clock = Clock()
+    one = Account(clock)
+    _let_time_pass(monkeypatch, one)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "CRITICAL")
+    mocked.reset()
+    monkeypatch.setattr(
+        LambdaSimpleBackend,
+        "invoke",
+        lambda _self, name, _qualifier, body, headers, answer: one.invoke(
+            name, body, headers, answer
+        ),
+    )
+    described = EventSourceMapping.get_configuration
+
+    def slowly(mapping: EventSourceMapping) -> dict[str, Any]:
+        found = described(mapping)
+        if one.changing > 0 and found["State"] == "Disabled":
+            one.changing -= 1
+            found["State"] = "Disabling"
+        return found
+
+    monkeypatch.setattr(EventSourceMapping, "get_configuration", slowly)
+    monkeypatch.setattr(lambda_eval_utils, "boto_client_for", lambda service, **_: client(service))
+    # moto would hand each message of the main queue to the consumer, and drop it.
+    monkeypatch.setattr(LambdaSimpleBackend, "send_sqs_batch", lambda *_: False)
+    one.build()
+    for name, value in one.environment(**settings).items():
+        monkeypatch.setenv(name, value)
+    _wire(monkeypatch, one)
+    return one
+
+
+def _let_time_pass(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
+    clock = account.clock
+
+    def ticking() -> float:
+        # moto shows a message again only after its time, not at it.
+        clock.advance(0.001)
+        return clock.now
+
+    def wait(_self: Any, env: Any, wait_seconds: int) -> None:
+        account.waits.append(wait_seconds)
+        clock.advance(wait_seconds)
+
+    monkeypatch.setattr(moto_sqs, "unix_time", ticking)
+    monkeypatch.setattr(moto_sqs, "unix_time_millis", lambda: ticking() * 1000)
+    monkeypatch.setattr(
+        moto_sqs.Queue, "wait_for_messages", lambda _self, seconds: clock.advance(seconds)
+    )
+    monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
+    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=clock.advance))
+
+
+def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
+    """The handlers in this account: its clients, its world, and an ear for what they count."""
+    everything = Clients(
+        sqs=client("sqs"), dynamodb=client("dynamodb"), s3=client("s3"), functions=client("lambda")
+    )
+    lone: Any = RecordedEvents(account)
+    outage = aws_clients.OutageClients(
+        dynamodb=client("dynamodb"), events=lone, functions=client("lambda")
+    )
+
+    def tell(name: str, number: int) -> None:
+        account.told[name] += number
+
+    handlers.edge.settings.cache_clear()
+    handlers.edge.wiring.cache_clear()
+    for module in (handlers.circuit, handlers.probe, handlers.route):
+        monkeypatch.setattr(module, "world", lambda: account.world)
+        monkeypatch.setattr(module, "tell", tell, raising=False)
+        monkeypatch.setattr(module, "clients", lambda: everything, raising=False)
+        monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
+    monkeypatch.setattr(aws_clients, "clients", lambda: everything)
+    monkeypatch.setattr("deadletter.aws.compose.consumer_call", lambda _: client("lambda"))
+    handlers.circuit.recovery.cache_clear()
+    handlers.probe.prober.cache_clear()
+    handlers.route.router.cache_clear()

@@ -1,0 +1,125 @@
+"""What the executed state machine makes of a circuit is what the domain makes of it.
+
+Canaries with random verdicts, persons who open, close and release, and the sweep: every event
+that reaches the store is kept, and then told to the pure value again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.breaker import Event, Refusal, Released, Tripped, transition
+from deadletter.circuit import Circuit, State
+from deadletter.outage import START_SECONDS
+from tests.statemachines.conftest import Account
+
+MOST_RUNS = 12
+CHANCE = 7
+
+
+class Recorder:
+    """Every event, when it came, and what the store made of it."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Event, float, Circuit | Refusal]] = []
+
+    def listen(self, monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
+        original = DynamoDBBreaker.apply_to
+        recorder = self
+
+        def kept(breaker: DynamoDBBreaker, circuit: Circuit, event: Event) -> Any:
+            # Within one event time stands still, so that both are asked at the same moment.
+            now = account.clock()
+            moved = original(breaker, circuit, event)
+            account.clock.now = now
+            recorder.events.append((event, now, moved.refused or moved.circuit))
+            return moved
+
+        monkeypatch.setattr(DynamoDBBreaker, "apply_to", kept)
+
+
+def consumer(account: Account, chances: Random) -> Callable[[dict[str, Any]], Any]:
+    """Well, ill or neutral, and sometimes a person speaks while the canary is under way."""
+
+    def answer(event: dict[str, Any]) -> Any:
+        said = chances.random()
+        if said < 0.1:
+            account.force(chances.choice((State.OPEN, State.CLOSED)), 60 + 600 * chances.random())
+        elif said < 0.15:
+            account.apply(Released())
+        failed = {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
+        if said < 0.4:
+            return failed
+        if said < 0.55:
+            return {**failed, "deadletter": {"verdict": "neutral"}}
+        if said < 0.6:
+            raise RuntimeError("the consumer dies")
+        return {"batchItemFailures": []}
+
+    return answer
+
+
+def replayed(events: list[tuple[Event, float, Circuit | Refusal]], account: Account) -> Circuit:
+    """The same events told to the value; each has to come to the same."""
+    policy, chance = account.breaker._policy, Random(CHANCE)
+    circuit = Circuit("orders")
+    for event, now, stored in events:
+        found = transition(circuit, event, policy, now, chance)
+        assert agree(found, stored), event
+        circuit = circuit if isinstance(found, Refusal) else found
+    return circuit
+
+
+def agree(one: Circuit | Refusal, other: Circuit | Refusal) -> bool:
+    """Whether they are the same, but for what the store rounds times by."""
+    if isinstance(one, Refusal) or isinstance(other, Refusal):
+        return one is other
+    return facts(one) == facts(other) and times(one) == pytest.approx(times(other), abs=0.01)
+
+
+def facts(one: Circuit) -> object:
+    permit, forced, paused = one.permit, one.forced, one.paused
+    return (
+        *(one.state, one.generation, one.outage, one.restart, one.trips, one.successes),
+        permit and permit.owner,
+        forced and (forced.state, forced.by),
+        paused and (paused.mapping, paused.concurrency),
+    )
+
+
+def times(one: Circuit) -> list[float]:
+    return [
+        *(one.open_until, one.cooldown, one.opened_at, one.closed_at, one.started),
+        one.permit.until if one.permit else 0,
+        one.forced.until if one.forced else 0,
+    ]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 100))]
+)
+def test_random_events_come_to_the_same(
+    account: Account, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chances = Random(seed)
+    for _ in range(30):
+        account.put(account.dlq)
+    recorder = Recorder()
+    recorder.listen(monkeypatch, account)
+    account.answers = consumer(account, chances)
+    account.run(account.apply(Tripped()).circuit)
+    for _ in range(MOST_RUNS):
+        circuit = account.circuit()
+        if circuit.lets_through and circuit.paused is None:
+            break
+        account.clock.advance(START_SECONDS)
+        account.sweep()
+    stored = account.circuit()
+    assert agree(replayed(recorder.events, account), stored)
+    assert stored.lets_through
+    assert account.consumer_mapping() == ("Enabled", 50)

@@ -1,0 +1,170 @@
+"""The state machine as a graph: where each state leads, and what it does when it fails."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadletter.course import Next
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "statemachines").glob("*.asl.json"))
+MOST_STATES = 12
+TERMINAL = {"Succeed", "Fail"}
+
+Machine = dict[str, Any]
+
+
+def exits(state: Machine) -> Iterator[str]:
+    """Every state that one may lead to."""
+    if "Next" in state:
+        yield state["Next"]
+    if "Default" in state:
+        yield state["Default"]
+    for one in (*state.get("Choices", ()), *state.get("Catch", ())):
+        yield one["Next"]
+
+
+def faults(machine: Machine) -> Iterator[str]:
+    """What is wrong with a state machine, each with the state's name."""
+    states: Machine = machine["States"]
+    if len(states) > MOST_STATES:
+        yield f"{len(states)} states"
+    if machine.get("QueryLanguage", "JSONPath") != "JSONPath":
+        yield "not JSONPath"
+    for name, state in states.items():
+        if not state.get("Comment"):
+            yield f"{name}: no Comment"
+        for to in exits(state):
+            if to not in states:
+                yield f"{name}: leads to {to}, which is none"
+        if state["Type"] not in {*TERMINAL, "Choice"} and not ("Next" in state or state.get("End")):
+            yield f"{name}: leads nowhere"
+        if state["Type"] == "Choice" and "Default" not in state:
+            yield f"{name}: no Default"
+        if state["Type"] == "Task":
+            yield from (f"{name}: {fault}" for fault in task_faults(state, states))
+    for name in states.keys() - reached(machine):
+        yield f"{name}: never reached"
+
+
+def task_faults(state: Machine, states: Machine) -> Iterator[str]:
+    if "TimeoutSeconds" not in state:
+        yield "no TimeoutSeconds"
+    retries, catches = state.get("Retry", []), state.get("Catch", [])
+    if not any("States.ALL" in one["ErrorEquals"] for one in retries):
+        yield "not everything is tried again"
+    for one in retries:
+        if not {"MaxAttempts", "BackoffRate", "IntervalSeconds"} <= one.keys():
+            yield "a Retry without bounds"
+        if one.get("JitterStrategy") != "FULL":
+            yield "a Retry without full jitter"
+    if not any("States.ALL" in one["ErrorEquals"] for one in catches):
+        yield "not everything is caught"
+    for one in catches:
+        to = states.get(one["Next"], {})
+        if to.get("Type") == "Succeed":
+            yield f"a failure ends as success in {one['Next']}"
+        if not one.get("ResultPath", "").startswith("$."):
+            yield "a Catch that overwrites the state"
+
+
+def reached(machine: Machine) -> set[str]:
+    states, todo, seen = machine["States"], [machine["StartAt"]], set[str]()
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in states:
+            continue
+        seen.add(name)
+        todo += exits(states[name])
+    return seen
+
+
+@pytest.fixture
+def breaker() -> Machine:
+    machine: Machine = json.loads((ROOT / "statemachines/circuit_breaker.asl.json").read_text())
+    return machine
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_graph_is_sound(path: Path) -> None:
+    assert list(faults(json.loads(path.read_text()))) == []
+
+
+def test_the_choices_know_every_word_that_the_functions_say(breaker: Machine) -> None:
+    said = {
+        one["StringEquals"]
+        for state in breaker["States"].values()
+        for one in state.get("Choices", ())
+    }
+    assert said == {str(one) for one in Next}
+
+
+def test_what_nobody_knows_is_a_failure(breaker: Machine) -> None:
+    for state in breaker["States"].values():
+        if state["Type"] == "Choice":
+            assert breaker["States"][state["Default"]]["Type"] == "Fail"
+
+
+def test_only_numbers_and_words_are_taken_from_an_answer(breaker: Machine) -> None:
+    for state in breaker["States"].values():
+        if state["Type"] == "Task":
+            assert state["ResultSelector"] == {
+                f"{name}.$": f"$.Payload.{name}"
+                for name in ("next", "state", "wait_seconds", "probes", "empty", "said")
+            }
+
+
+def without(state: str, part: str) -> Callable[[Machine], None]:
+    return lambda machine: machine["States"][state].pop(part)
+
+
+def set_to(state: str, part: str, value: Any) -> Callable[[Machine], None]:
+    return lambda machine: machine["States"][state].update({part: value})
+
+
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (set_to("Cooldown", "Next", "Probing"), "Cooldown: leads to Probing, which is none"),
+        (without("Cooldown", "Next"), "Cooldown: leads nowhere"),
+        (without("Judge", "Default"), "Judge: no Default"),
+        (without("Closed", "Comment"), "Closed: no Comment"),
+        (without("Probe", "TimeoutSeconds"), "Probe: no TimeoutSeconds"),
+        (without("Probe", "Retry"), "Probe: not everything is tried again"),
+        (without("Probe", "Catch"), "Probe: not everything is caught"),
+        (
+            lambda machine: machine["States"]["Probe"]["Catch"][0].update(Next="Closed"),
+            "Probe: a failure ends as success in Closed",
+        ),
+        (
+            lambda machine: machine["States"]["Pause"]["Retry"][0].pop("JitterStrategy"),
+            "Pause: a Retry without full jitter",
+        ),
+        (
+            lambda machine: machine["States"]["Pause"]["Retry"][0].pop("MaxAttempts"),
+            "Pause: a Retry without bounds",
+        ),
+        (
+            lambda machine: machine["States"]["Pause"]["Catch"][0].pop("ResultPath"),
+            "Pause: a Catch that overwrites the state",
+        ),
+        (
+            lambda machine: machine["States"].update(
+                Alone={"Type": "Succeed", "Comment": "nobody comes here"}
+            ),
+            "Alone: never reached",
+        ),
+    ],
+)
+def test_a_planted_fault_is_found(
+    breaker: Machine, plant: Callable[[Machine], None], found: str
+) -> None:
+    broken = copy.deepcopy(breaker)
+    plant(broken)
+    assert found in list(faults(broken))
