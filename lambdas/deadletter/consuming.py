@@ -23,8 +23,8 @@ from deadletter.delivery import (
 )
 from deadletter.diagnosis import Diagnosis, diagnose
 from deadletter.envelope import seal
-from deadletter.failure import PERMANENT, Failure
-from deadletter.handled import Evidence, Fate, Handled, Handling, Noticed, Trouble
+from deadletter.failure import PERMANENT, Category, Failure
+from deadletter.handled import UNTRIED, Evidence, Fate, Handled, Handling, Noticed, Trouble
 from deadletter.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.letter import Letter, NotALetter, from_event
 from deadletter.queue import Queue, QueueUnavailable
@@ -161,6 +161,7 @@ class _Batch:
         self.readings = [(record, _read(reader, record)) for record in records]
         handlings = [self._next(record, reading) for record, reading in self.readings]
         if not self.canary:
+            self._record_untried(handlings)
             self._report(handlings)
             self._hide(handlings)
         return Handled(tuple(handlings), tuple(self.noticed), self.recovered, self.canary)
@@ -238,9 +239,10 @@ class _Batch:
         return claims is None or claim is None or claims.release(claim)
 
     def _recover(self, delivery: Delivery) -> None:
-        if not delivery.was_dead:
+        """Say in the ledger that a letter which had been dead was processed."""
+        mark, log = self._known_stamp(delivery), self.consumer.log
+        if mark is None or not (delivery.was_dead or mark.attempt):
             return
-        mark, log = delivery.stamp, self.consumer.log
         with self._unless(RecordsUnavailable, Trouble.LEDGER, delivery):
             if log.recovered(mark.origin, mark.attempt, self.consumer.clock()):
                 self.recovered += 1
@@ -263,6 +265,20 @@ class _Batch:
         wait = self._wait(delivery.record, found)
         return Handling(letter.message_id, Fate.FAILED, found, wait, error)
 
+    def _record_untried(self, handlings: Sequence[Handling]) -> None:
+        """Write down who was given back: a letter that nobody recorded counts as SILENT.
+
+        It uses up a receive all the same, and may die of that without having been at fault.
+        """
+        now = self.consumer.clock()
+        for (record, reading), handling in zip(self.readings, handlings, strict=True):
+            if handling.fate in UNTRIED:
+                delivery = reading if isinstance(reading, Delivery) else None
+                mark = self._known_stamp(delivery) if delivery else None
+                mark = mark or (delivery.stamp if delivery else Stamp(handling.message_id))
+                found = Diagnosis(Category.TRANSIENT, str(handling.fate), "given back untried")
+                self._record(record, mark, found, delivery, now, blameless=True)
+
     def _unreadable(self, record: Record, error: NotALetter) -> Handling:
         message_id, now = id_of(record), self.consumer.clock()
         found = diagnose(error, None, now=now)
@@ -277,6 +293,8 @@ class _Batch:
         found: Diagnosis,
         delivery: Delivery | None,
         now: float,
+        *,
+        blameless: bool = False,
     ) -> None:
         failure = Failure(
             at=now,
@@ -286,7 +304,7 @@ class _Batch:
             message=found.message,
             http_status=found.http_status,
             fingerprint=found.fingerprint,
-            dependency_down=delivery is not None and self._is_down(delivery),
+            dependency_down=blameless or (delivery is not None and self._is_down(delivery)),
             receive=receive_of(record),
             queue=queue_of(record),
         )

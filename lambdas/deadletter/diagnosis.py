@@ -114,7 +114,9 @@ def diagnose(error: BaseException, letter: Letter | None, *, now: float) -> Diag
     status = _first(chain, _status)
     error_type = _first(chain, _no_answer) if status is None else None
     error_type = error_type or _name(error)
-    message = redact(_message(error), letter)
+    # An exception of our own may say that its text quotes nothing and nobody.
+    plain = _attribute(type(error), "plain") is True
+    message = _message(error) if plain else redact(_message(error), letter)
     return Diagnosis(
         category=category,
         error_type=error_type,

@@ -32,6 +32,14 @@ ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PAR
 """Fates of a message that may leave its queue: it was processed, or is proved to be parked."""
 
 
+UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
+"""Fates of a message that comes back without having been handed to its handler."""
+
+# Of 4xx, answers that go against the caller and not against one message: nobody is let in, or
+# nobody now. Every other 4xx shows that the dependency is there and has read the message.
+_AGAINST_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
+
+
 class Trouble(StrEnum):
     """What went wrong, or was noticed, beside a message's fate; the value is the metric's name."""
 
@@ -79,7 +87,7 @@ class Handling:
     @property
     def evidence(self) -> Evidence:
         """What it says of the dependency: business, schema and duplicates say nothing, nor
-        does an error whose `untried` is true."""
+        does a status by which it refuses one message, or an error whose `untried` is true."""
         if self.fate is Fate.PROCESSED:
             return Evidence.SUCCESS
         if self.fate is not Fate.FAILED or self.diagnosis is None:
@@ -87,7 +95,9 @@ class Handling:
         the_letter = self.diagnosis.category in PERMANENT
         # A registry without the endpoint, say: the dependency was not even asked.
         untried = getattr(self.error, "untried", False) is True
-        return Evidence.NEUTRAL if the_letter or untried else Evidence.FAILURE
+        status = self.diagnosis.http_status or 0
+        refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
+        return Evidence.NEUTRAL if the_letter or untried or refused else Evidence.FAILURE
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class EndpointUnfit(Exception):
     """
 
     category = Category.INTEGRATION
+    plain = True
 
     def __init__(self, why: str, *, status: int | None = None) -> None:
         super().__init__(why)
@@ -62,10 +63,26 @@ class EndpointUnfit(Exception):
         self.untried = status is None
 
 
-class Paused(Transient):
+class EndpointBusy(Transient):
+    """The endpoint, or what is needed to reach it, has no time for the letter now."""
+
+    plain = True
+
+
+class Paused(EndpointBusy):
     """The endpoint asked to be left alone, and was."""
 
     untried = True
+
+
+class EndpointSilent(Transient):
+    """The endpoint gave no answer at all."""
+
+
+class Addressless(Permanent):
+    """The message does not say where it is to go."""
+
+    plain = True
 
 
 Post = Callable[[Destination, bytes, Mapping[str, str]], Answer]
@@ -110,7 +127,7 @@ class Dispatcher:
         except Refused as error:
             raise EndpointUnfit(f"the endpoint's URL is refused: {error}") from error
         except NoAnswer as error:
-            raise Transient(str(error)) from error
+            raise EndpointSilent(str(error)) from error
         self._judge(endpoint, answer)
 
     def _endpoint(self, document: Document) -> Endpoint:
@@ -120,11 +137,11 @@ class Dispatcher:
         context = document.value["context"]
         tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
         if not isinstance(tenant, str):
-            raise Permanent("the message names no tenant", category=Category.SCHEMA)
+            raise Addressless("the message names no tenant", category=Category.SCHEMA)
         try:
             found = self._registry.find(tenant, str(name))
         except RegistryUnavailable as error:
-            raise Transient("the endpoint registry gave no answer") from error
+            raise EndpointBusy("the endpoint registry gave no answer") from error
         except BadEndpoint as error:
             raise EndpointUnfit(f"the endpoint's row is not understood: {error}") from error
         if found is None:
@@ -155,7 +172,7 @@ class Dispatcher:
         except SecretUnusable as error:
             raise EndpointUnfit(f"a secret of the endpoint is not usable: {error}") from error
         except SecretsUnavailable as error:
-            raise Transient("the store of secrets gave no answer") from error
+            raise EndpointBusy("the store of secrets gave no answer") from error
 
     def _refuse_while_paused(self, endpoint: Endpoint) -> None:
         """An endpoint that asked for a pause is not called before it is over."""
@@ -181,7 +198,7 @@ class Dispatcher:
         pause = pause_of(answer, now)
         if pause is not None:
             self._pause(endpoint, now + pause, status, now)
-        raise Transient(why, status=status, retry_after=pause)
+        raise EndpointBusy(why, status=status, retry_after=pause)
 
     def _disable(self, endpoint: Endpoint, now: float) -> None:
         try:

@@ -132,7 +132,8 @@ def test_a_message_in_somebody_elses_hands_comes_back_without_a_failure() -> Non
 
     handled = site.process(record(letter()), handle=meanwhile)
     assert fates(handled) == ["PROCESSED"]
-    assert site.log.failures == []
+    [(_, noted)] = site.log.failures
+    assert (noted.error_type, noted.explained_by_dependency) == ("BusyElsewhere", True)
 
 
 def test_a_collision_is_processed_and_counted() -> None:
@@ -291,10 +292,18 @@ def test_a_forged_stamp_is_no_reason_not_to_look() -> None:
     assert site.log.asked == ["m1"]
 
 
-def test_a_full_letter_that_succeeds_is_not_looked_up() -> None:
+def test_a_full_letter_that_was_dead_is_recovered_by_what_the_ledger_keeps_of_it() -> None:
+    site = Site()
+    site.log.stamps = {"m1": Stamp("first", attempt=2)}
+    assert site.process(record(full())).counts["RedriveSuccess"] == 1
+    [(origin, attempt, _)] = site.log.recoveries
+    assert (origin, attempt) == ("first", 2)
+
+
+def test_a_full_letter_in_its_first_life_recovers_from_nothing() -> None:
     site = Site()
     site.process(record(full()))
-    assert site.log.asked == []
+    assert (site.log.asked, site.log.recoveries) == (["m1"], [])
 
 
 def test_a_letter_that_fills_a_message_is_looked_up_too() -> None:
@@ -395,7 +404,12 @@ def test_the_first_failure_of_a_group_returns_the_rest_of_it() -> None:
     assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED", "HELD_BACK", "PROCESSED"]
     assert handled.failed == ("m2", "m3")
     assert site.handled == ["m1", "m2", "x1", "x2"]
-    assert len(site.log.failures) == 1
+    # The one that was held back is written down without blame: unrecorded it would be SILENT.
+    assert [(who, one.error_type) for who, one in site.log.failures] == [
+        ("m2", "Transient"),
+        ("m3", "GroupHeldBack"),
+    ]
+    assert site.log.failures[1][1].explained_by_dependency
     # All of them together, or the rest would block the group for the queue's own timeout.
     assert site.queue.calls == [[("handle of m2", 100), ("handle of m3", 100)]]
 
@@ -453,7 +467,8 @@ def test_while_the_circuit_is_open_letters_go_back_until_it_may_close() -> None:
     site.circuits.open(until=NOW + 77)
     handled = site.process(*three())
     assert fates(handled) == ["REFUSED"] * 3
-    assert site.handled == site.claims.calls == site.log.failures == site.outcomes.said == []
+    assert site.handled == site.claims.calls == site.outcomes.said == []
+    assert {one.error_type for _, one in site.log.failures} == {"RefusedWhileOpen"}
     assert site.queue.calls == [[(f"handle of m{n}", 77) for n in (1, 2, 3)]]
     assert handled.counts == {"RefusedWhileOpen": 3}
 

@@ -22,6 +22,7 @@ from deadletter.failure import Category, Failure
 from deadletter.letter import Attribute, Letter, NotALetter
 from deadletter.readable import Unreadable
 from deadletter.verdict import Permanent, Transient
+from deadletter.webhook import EndpointUnfit
 from tests.domain.samples import NOW, json_values, letter
 
 TRANSIENT, SCHEMA = Category.TRANSIENT, Category.SCHEMA
@@ -362,3 +363,9 @@ def test_a_long_chain_and_a_long_message_take_no_time() -> None:
         error = raised(RuntimeError("word " * 10), error)
     assert of(error).category is TRANSIENT
     assert of(raised(ValueError("word " * 2**18)), letter("x" * 2**20)).message
+
+
+def test_a_text_of_our_own_that_quotes_nothing_is_kept_word_for_word() -> None:
+    """Blurred, it would tell the engineer on call nothing, and differ from letter to letter."""
+    found = diagnose(EndpointUnfit("the endpoint answered 422", status=422), None, now=NOW)
+    assert (found.message, found.http_status) == ("the endpoint answered 422", 422)
