@@ -62,6 +62,8 @@ def plan(seed: int) -> tuple[Event, ...]:
         for _ in range(number)
     ]
     random.shuffle(makers)
+    # The snapshot goes first: it has to be dead and waiting before the circuit opens.
+    makers.sort(key=lambda one: one[0] is not _snapshot)
     return tuple(
         make(f"evt-{number:04}", tenant, random) for number, (make, tenant) in enumerate(makers, 1)
     )

@@ -87,7 +87,9 @@ class PlainScreen:
         if self._clock() - self._shown_at >= LINE_EVERY:
             self._shown_at = self._clock()
             depths = ", ".join(f"{name} {number}" for name, number in places(look).items())
-            self.tell(f"{min(look.settled, self._total)} of {self._total} settled; {depths}")
+            circuit = f"circuit {look.circuit.state}"
+            settled = f"{min(look.settled, self._total)} of {self._total} settled"
+            self.tell(f"{settled}; {depths}; {circuit}")
 
 
 class LiveScreen:
@@ -158,9 +160,19 @@ def figures(look: Look) -> RenderableType:
     row.add_row(
         _table("letters", places(look)),
         _table("decisions", look.decisions),
+        _state(look),
         _table("endpoint answers", answers),
     )
     return Padding(row, (1, 0))
+
+
+def _state(look: Look) -> Table:
+    """The circuit and what it has done to the consumer."""
+    closed = look.circuit.lets_through
+    table = Table("circuit", box=None, padding=(0, 1, 0, 0))
+    table.add_row(Text(look.circuit.state, style="green" if closed else "bold red"))
+    table.add_row("consumer paused" if look.circuit.paused else "")
+    return table
 
 
 def _table(title: str, numbers: Mapping[str, int]) -> Table:

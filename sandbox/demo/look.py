@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deadletter.circuit import Circuit
 from sandbox.demo.pipeline import Pipeline, Seated
 from sandbox.demo.receiver import Visit
+
+# A circuit that nobody has touched.
+CLOSED = Circuit("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Look:
     seated: Sequence[Seated] = ()
     visits: Sequence[Visit] = ()
     reports: Sequence[Mapping[str, Any]] = ()
+    circuit: Circuit = CLOSED
 
     @property
     def on_its_way(self) -> int:
@@ -50,4 +55,4 @@ def look(pipeline: Pipeline, visits: Sequence[Visit], at: float) -> Look:
     # twice rather than never.
     seated = pipeline.seated()
     dlq, main, parked = pipeline.depths()
-    return Look(at, dlq, main, parked, seated, visits, pipeline.reports())
+    return Look(at, dlq, main, parked, seated, visits, pipeline.reports(), pipeline.circuit())

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter import stamp
+from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.circuit import Circuit
 from deadletter.endpoint import DEFAULT_ENDPOINT
 from deadletter.letter import Letter, from_api, utf8
 from sandbox.demo.events import Event, batches, digest
@@ -120,6 +122,12 @@ class Pipeline:
         listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix="waiting/")
         objects = {one["Key"] for one in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
+
+    def circuit(self) -> Circuit:
+        """Look at the pipeline's own circuit."""
+        table = self._app["circuits_table"]
+        circuits = DynamoDBCircuits(self._dynamodb, table, self._name)
+        return circuits.read([self._name])[self._name]
 
     def recovered(self) -> list[str]:
         """The first MessageIds of the letters that were processed after all, by the ledger."""

@@ -23,8 +23,8 @@ from sandbox.server import Sandbox
 SEED = 1
 LOOK_EVERY_SECONDS = 0.5
 
-# The settings, compressed in time; the code is the code. What fails is tried again
-# after 12 seconds, six times the consumer's timeout, and then is a letter.
+# The settings, compressed in time; the code is the code. What fails once is a letter a
+# second later.
 PIPELINE = {
     "name": "orders",
     "context": {"tenantId": "body.tenantId", "messageType": "body.type"},
@@ -37,7 +37,21 @@ PIPELINE = {
         "max_concurrency": 2,
         "allow_loopback": True,
     },
-    "main_queue": {"max_receive_count": 2},
+    "main_queue": {"max_receive_count": 1},
+    "retry": {"base": 1, "cap": 1, "floor": 0},
+    "circuit": {
+        "window": 12,
+        "failure_rate": 0.95,
+        "minimum": 30,
+        "consecutive": 15,
+        "cooldown": 3,
+        "cooldown_factor": 1.5,
+        "cooldown_cap": 8,
+        "settle": 60,
+        "lease": 15,
+        "ramp": 5,
+        "pause_consumer": True,
+    },
     "workers": 2,
     # More attempts than patience lasts for.
     "policy": {"max_attempts": 20, "backoff": {"base": 1, "cap": 4, "floor": 0}},
@@ -163,6 +177,7 @@ def figures(outcome: Reconciliation, last: Look, seconds: float) -> dict[str, An
         "strangers": outcome.strangers,
         "altered": len(outcome.altered),
         "astray": len(outcome.astray),
+        "outages": last.circuit.trips,
         "runs": len(last.reports),
         "decisions": dict(last.decisions),
     }

@@ -51,7 +51,11 @@ def steps(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
             ),
             f"{REFUSING} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed",
         ),
+        Step(circuit_opened, _nothing, f"{RECOVERING} takes nothing: the circuit opens"),
+        Step(consumer_paused, _nothing, "the consumer is paused: what has not failed yet stays"),
         Step(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
+        Step(circuit_closed, _nothing, "canaries came through: the circuit closes"),
+        Step(consumer_back, _nothing, "the consumer is back, step by step"),
         Step(
             recovered,
             lambda: pipeline.remove_rule(HOLD_RULE),
@@ -60,14 +64,36 @@ def steps(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
     ]
 
 
+def _nothing() -> None:
+    """Nobody does it: it happens."""
+
+
+def circuit_opened(look: Look) -> bool:
+    return not look.circuit.lets_through
+
+
+def consumer_paused(look: Look) -> bool:
+    return look.circuit.paused is not None
+
+
+def circuit_closed(look: Look) -> bool:
+    """It has been open, and is not any more."""
+    return look.circuit.lets_through and look.circuit.closed_at > 0
+
+
+def consumer_back(look: Look) -> bool:
+    return circuit_closed(look) and look.circuit.paused is None
+
+
 def refused_again(look: Look) -> bool:
     """A letter of the bad tenant came back, and is refused as before."""
     return any(one.tenant == REFUSING and one.attempt > 1 for one in look.visits)
 
 
 def outage_is_over(look: Look) -> bool:
-    """It has lasted, and the snapshot sits in the waiting room, its body in S3."""
-    return look.at >= OUTAGE_SECONDS and any(one.in_bucket for one in look.seated)
+    """It has lasted, the snapshot sits in the waiting room, and the circuit has opened."""
+    waits = any(one.in_bucket for one in look.seated)
+    return look.at >= OUTAGE_SECONDS and waits and look.circuit.outage > 0
 
 
 def recovered(look: Look) -> bool:

@@ -1,16 +1,22 @@
 """The demo acts at the right moment, and ends neither too early nor never."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
+from deadletter.circuit import Circuit, Pause, State
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
-from sandbox.demo.look import Look
+from sandbox.demo.look import CLOSED, Look
 from sandbox.demo.pipeline import Seated
 from sandbox.demo.receiver import Visit
 from sandbox.demo.script import (
     OUTAGE_SECONDS,
     Step,
+    circuit_closed,
+    circuit_opened,
+    consumer_back,
+    consumer_paused,
     outage_is_over,
     recovered,
     refused_again,
@@ -22,6 +28,8 @@ from sandbox.demo.watch import (
     watch,
 )
 
+OPENED = Circuit("orders", State.OPEN, generation=1, outage=1, opened_at=1.0)
+STAGES = (circuit_opened, consumer_paused, circuit_closed, consumer_back)
 REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
 
 
@@ -130,17 +138,40 @@ def test_the_bad_tenant_is_quarantined_once_it_refuses_a_redriven_letter():
     assert refused_again(Look(9, visits=[first, other, visit(REFUSING, status=422, attempt=2)]))
 
 
+WAITS = [Seated("id", in_bucket=True)]
+
+
 @pytest.mark.parametrize(
-    ("at", "seated", "over"),
+    ("at", "seated", "circuit", "over"),
     [
-        (OUTAGE_SECONDS, [Seated("id", in_bucket=True)], True),
-        (OUTAGE_SECONDS - 1, [Seated("id", in_bucket=True)], False),
-        (OUTAGE_SECONDS, [Seated("id", in_bucket=False)], False),
-        (OUTAGE_SECONDS, [], False),
+        (OUTAGE_SECONDS, WAITS, OPENED, True),
+        (OUTAGE_SECONDS - 1, WAITS, OPENED, False),
+        (OUTAGE_SECONDS, [Seated("id", in_bucket=False)], OPENED, False),
+        (OUTAGE_SECONDS, [], OPENED, False),
+        (OUTAGE_SECONDS, WAITS, CLOSED, False),
     ],
 )
-def test_the_outage_is_not_over_before_the_snapshot_waits_with_its_body_in_s3(at, seated, over):
-    assert outage_is_over(Look(at, seated=seated)) is over
+def test_the_outage_is_not_over_before_the_snapshot_waits_and_the_circuit_has_opened(
+    at, seated, circuit, over
+):
+    assert outage_is_over(Look(at, seated=seated, circuit=circuit)) is over
+
+
+def test_the_circuit_is_told_of_as_it_goes():
+    paused = replace(OPENED, paused=Pause("mapping", None, 1.0))
+    closing = replace(paused, state=State.CLOSED, closed_at=2.0)
+    back = replace(closing, paused=None)
+    told = [
+        [step(Look(1, circuit=one)) for step in STAGES]
+        for one in (CLOSED, OPENED, paused, closing, back)
+    ]
+    assert told == [
+        [False, False, False, False],
+        [True, False, False, False],
+        [True, True, False, False],
+        [False, True, True, False],
+        [False, False, True, True],
+    ]
 
 
 def test_the_hold_ends_when_the_endpoint_that_was_down_takes_an_event():
