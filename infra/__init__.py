@@ -5,6 +5,7 @@
     storage       the tables and the bucket that pipelines share
     redriver      the function that moves letters, and its schedules
     router        the function that decides about them
+    circuit       the circuit breaker: a state machine, and the functions it calls
     consumer      the webhook dispatcher
     alarms        what pages a person; pager is where the page goes
     registration  how the command line finds all of it

@@ -1,4 +1,4 @@
-"""What calls a person: up to ten alarms a pipeline, on plain metrics."""
+"""What calls a person: about a dozen alarms a pipeline, on plain metrics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from constructs import Construct
 
 from infra.duration import MINUTE, written
 from infra.names import Names
+from infra.outage import state_machine_arn
 from infra.pager import Pager
 from infra.queues import Queue, Queues
 from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings
 
 # CloudWatch's limit for the description of an alarm.
 LONGEST_DESCRIPTION = 1024
+
+# Seconds of a metric that are looked at together where a long time is watched.
+LONGEST_LOOK = 5 * MINUTE
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 LESS = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -84,6 +88,7 @@ class Alarms(Construct):
         self._on_parking(queues.parking)
         self._on_functions()
         self._on_rules()
+        self._on_circuits()
         if settings.writes_ledger:
             self._on_failures()
 
@@ -190,6 +195,76 @@ class Alarms(Construct):
         )
         self._alarm(limit, metric=counted(limit.name, self._settings.name), threshold=1, periods=1)
 
+    def _on_circuits(self) -> None:
+        wanted, pipeline = self._settings.alarms, self._settings.name
+        open_for = self._settings.circuit_open
+        # Each period holds a run of the redriver, which says how the circuit stands.
+        period = max(self._settings.redrive.every, min(LONGEST_LOOK, open_for))
+        self._alarm(
+            Page(
+                "CircuitOpen",
+                f"the circuit has not been closed for {written(open_for)}; letters wait.",
+                "what the consumer depends on is down, a person holds the circuit open, or"
+                " canaries fail for a reason of their own.",
+                command="dlq circuit show",
+            ),
+            metric=_standing("CircuitState", pipeline, period, "Minimum"),
+            # CLOSED is 0, HALF_OPEN 1, OPEN 2.
+            threshold=1,
+            periods=-(-open_for // period),
+            # A circuit that could not be read is as it was.
+            missing=cloudwatch.TreatMissingData.IGNORE,
+        )
+        flapping = wanted.circuit_flapping
+        self._alarm(
+            Page(
+                "CircuitFlapping",
+                f"the circuit opened {flapping.threshold} times or more within"
+                f" {written(flapping.period * flapping.periods)}.",
+                "the dependency works for canaries and fails under load, or the circuit opens for"
+                " failures that are not the dependency's.",
+                command="dlq circuit show",
+            ),
+            metric=counted("CircuitOpened", pipeline, flapping.period),
+            threshold=flapping.threshold,
+            periods=flapping.periods,
+        )
+        if self._settings.circuit_key is not None:
+            many = wanted.open_circuits
+            self._alarm(
+                Page(
+                    "OpenCircuits",
+                    f"the circuits of {many.threshold} keys or more are not closed.",
+                    "what these dependencies share is down: a network, a proxy, a credential, or"
+                    " the consumer itself.",
+                    command="dlq circuit list",
+                ),
+                metric=_standing("OpenCircuits", pipeline, many.period, "Maximum"),
+                threshold=many.threshold,
+                periods=many.periods,
+                missing=cloudwatch.TreatMissingData.IGNORE,
+            )
+        failed = wanted.circuit_breaker_failed
+        self._alarm(
+            Page(
+                "CircuitBreakerFailed",
+                "executions that run an outage fail; each is replaced, and the circuit stays as"
+                " it is.",
+                "a missing permission, a throttled table, or a consumer that can't be invoked or"
+                " resumed.",
+                command="dlq circuit show",
+            ),
+            metric=cloudwatch.Metric(
+                namespace="AWS/States",
+                metric_name="ExecutionsFailed",
+                dimensions_map={"StateMachineArn": state_machine_arn(self._app, pipeline)},
+                statistic="Sum",
+                period=cdk.Duration.seconds(failed.period),
+            ),
+            threshold=failed.threshold,
+            periods=failed.periods,
+        )
+
     def _on_failures(self) -> None:
         wanted, pipeline = self._settings.alarms, self._settings.name
         dominant = Page(
@@ -261,6 +336,17 @@ def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric
         metric_name=name,
         dimensions_map={"pipeline": pipeline},
         statistic="Sum",
+        period=cdk.Duration.seconds(period),
+    )
+
+
+def _standing(name: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
+    """How something of a pipeline stands, which each run of the redriver says anew."""
+    return cloudwatch.Metric(
+        namespace="Deadletter",
+        metric_name=name,
+        dimensions_map={"pipeline": pipeline},
+        statistic=statistic,
         period=cdk.Duration.seconds(period),
     )
 

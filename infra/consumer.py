@@ -16,6 +16,7 @@ from infra.endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_o
 from infra.findings import acknowledge
 from infra.function import Function
 from infra.names import Names
+from infra.outage import state_machine_arn
 from infra.queues import Queues
 from infra.settings import AppSettings, PipelineSettings, Webhook
 from infra.storage import Storage
@@ -69,7 +70,7 @@ class Dispatcher(Construct):
                     ],
                     resources=[queues.main.arn],
                 ),
-                *library_statements(settings.name, storage=storage, queues=queues),
+                *library_statements(app, settings.name, storage=storage, queues=queues),
                 iam.PolicyStatement(
                     sid="Endpoints",
                     # A 410 disables an endpoint, a 429 slows it down.
@@ -94,6 +95,7 @@ class Dispatcher(Construct):
                 "ENDPOINTS_TABLE": storage.endpoints.table_name,
                 "LETTERS_TABLE": storage.letters.table_name,
                 "CIRCUITS_TABLE": storage.circuits.table_name,
+                "CIRCUIT_MACHINE": state_machine_arn(app, settings.name),
                 "WEBHOOK": json.dumps(
                     {
                         "timeout": webhook.request_timeout,

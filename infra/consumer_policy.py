@@ -8,6 +8,7 @@ from constructs import Construct
 
 from infra.encryption import use_of_key
 from infra.names import Names
+from infra.outage import outage_statement
 from infra.queues import Queues
 from infra.registration import app_parameter, pipeline_parameter
 from infra.settings import AppSettings, PipelineSettings
@@ -53,7 +54,7 @@ class ConsumerPolicy(Construct):
                     actions=["sqs:ChangeMessageVisibility"],
                     resources=[queues.main.arn],
                 ),
-                *library_statements(settings.name, storage=storage, queues=queues),
+                *library_statements(app, settings.name, storage=storage, queues=queues),
                 *use_of_key(app, services=("sqs", "dynamodb"), writes=True),
             ],
         )
@@ -61,7 +62,7 @@ class ConsumerPolicy(Construct):
 
 
 def library_statements(
-    pipeline: str, *, storage: Storage, queues: Queues
+    app: AppSettings, pipeline: str, *, storage: Storage, queues: Queues
 ) -> list[iam.PolicyStatement]:
     """What the consumer library does with the rows and queues of one pipeline."""
     return [
@@ -83,4 +84,5 @@ def library_statements(
             actions=["sqs:SendMessage", "sqs:GetQueueAttributes"],
             resources=[queue.arn for queue in queues.parking.values()],
         ),
+        outage_statement(app, pipeline),
     ]

@@ -60,6 +60,9 @@ def told(settings: PipelineSettings) -> dict[str, Any]:
         said["consumer_library"] = True
     if settings.lease != SHORTEST_LEASE:
         said["circuit"] = {**said.get("circuit", {}), "lease": settings.lease}
+    if settings.circuit.health_url:
+        # For the probe alone, which has it in a variable of its own.
+        said["circuit"] = {k: v for k, v in said["circuit"].items() if k != "health_url"}
     if settings.dedicated:
         said["dedicated"] = list(settings.dedicated)
     return said

@@ -20,7 +20,7 @@ class Names:
     fifo: bool = False
 
     def function(self, role: str) -> str:
-        """The Lambda function that plays `role`: redrive, route or consumer."""
+        """The Lambda function that plays `role`: redrive, route, consumer, circuit or probe."""
         return f"{self.app}-{self.pipeline}-{role}"
 
     def alarm(self, name: str) -> str:
@@ -34,6 +34,11 @@ class Names:
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
         return f"{self.app}-{self.pipeline}-dlq{_suffix(dedicated)}"
+
+    @property
+    def circuit_breaker(self) -> str:
+        """The state machine that runs outages."""
+        return f"{self.app}-{self.pipeline}-circuit-breaker"
 
     @property
     def main(self) -> str:

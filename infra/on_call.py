@@ -162,7 +162,10 @@ def _reads(app: AppSettings, storage: Storage) -> Iterator[_Grant]:
 
 def _operates(app: AppSettings, storage: Storage) -> Iterator[_Grant]:
     yield _Grant("Runs", ["lambda:InvokeFunction"], _functions(app, "redrive"))
-    yield _Grant("Circuits", ["dynamodb:UpdateItem"], [storage.circuits.table_arn])
+    # A record that nobody understands is put anew.
+    yield _Grant(
+        "Circuits", ["dynamodb:UpdateItem", "dynamodb:PutItem"], [storage.circuits.table_arn]
+    )
     yield _Grant(
         "Endpoints", ["dynamodb:PutItem", "dynamodb:UpdateItem"], [storage.endpoints.table_arn]
     )

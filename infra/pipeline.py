@@ -5,7 +5,9 @@ from __future__ import annotations
 from constructs import Construct
 
 from infra.alarms import Alarms
+from infra.circuit import CircuitBreaker
 from infra.consumer import Dispatcher
+from infra.consumer_function import ConsumerFunction
 from infra.consumer_policy import ConsumerPolicy
 from infra.pager import Pager
 from infra.queues import Queues
@@ -39,6 +41,7 @@ class RedrivePipeline(Construct):
     router: Router
     dispatcher: Dispatcher | None
     consumer_policy: ConsumerPolicy | None
+    circuit_breaker: CircuitBreaker
     alarms: Alarms
 
     def __init__(
@@ -62,12 +65,8 @@ class RedrivePipeline(Construct):
             )
             RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
-        self.redriver = Redriver(
-            self, "Redriver", settings=settings, app=app, storage=self.storage, queues=self.queues
-        )
         self.router = Router(self, "Router", settings=settings, app=app, storage=self.storage)
         self.dispatcher, self.consumer_policy = None, None
-        senders, believers = [self.redriver.sender], [self.redriver.believe, self.router.believe]
         if isinstance(settings.consumer, Webhook):
             self.dispatcher = Dispatcher(
                 self,
@@ -78,8 +77,6 @@ class RedrivePipeline(Construct):
                 storage=self.storage,
                 queues=self.queues,
             )
-            senders.append(self.dispatcher.sender)
-            believers.append(self.dispatcher.believe)
         else:
             self.consumer_policy = ConsumerPolicy(
                 self,
@@ -89,6 +86,29 @@ class RedrivePipeline(Construct):
                 storage=self.storage,
                 queues=self.queues,
             )
+        consumer = ConsumerFunction.of(app, settings, self.dispatcher)
+        self.redriver = Redriver(
+            self,
+            "Redriver",
+            settings=settings,
+            app=app,
+            storage=self.storage,
+            queues=self.queues,
+            consumer=consumer,
+        )
+        self.circuit_breaker = CircuitBreaker(
+            self,
+            "CircuitBreaker",
+            settings=settings,
+            app=app,
+            storage=self.storage,
+            queues=self.queues,
+            consumer=consumer,
+        )
+        senders, believers = [self.redriver.sender], [self.redriver.believe, self.router.believe]
+        if self.dispatcher:
+            senders.append(self.dispatcher.sender)
+            believers.append(self.dispatcher.believe)
         senders += settings.trusted_senders
         for believe in believers:
             believe(senders)

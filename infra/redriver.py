@@ -10,21 +10,24 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.consumer_function import ConsumerFunction
 from infra.duration import MINUTE
 from infra.encryption import use_of_key
 from infra.findings import acknowledge
 from infra.function import Function
 from infra.names import Names
+from infra.outage import outage_statement, state_machine_arn
 from infra.queues import Queues
 from infra.schedule import Schedules
 from infra.settings import AppSettings, PipelineSettings
-from infra.storage import LANES, Storage, only
+from infra.storage import LANES, TROUBLED, Storage, only
 
 
 class Redriver(Construct):
     """The function that moves letters, and its schedules.
 
-    `sender` is the unique id of its role, which SQS shows in what it sends.
+    It also sees to outages that nobody runs any more; a mapping of `consumer`, where one is
+    known, it puts back. `sender` is the unique id of its role, which SQS shows in what it sends.
     """
 
     function: lambda_.Function
@@ -42,6 +45,7 @@ class Redriver(Construct):
         app: AppSettings,
         storage: Storage,
         queues: Queues,
+        consumer: ConsumerFunction | None,
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
@@ -68,9 +72,13 @@ class Redriver(Construct):
                         f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{router}"
                     ],
                 ),
+                outage_statement(app, settings.name, lists=True),
+                *(consumer.mapping_statements() if consumer else []),
                 *use_of_key(app, services=("sqs", "dynamodb", "s3"), writes=True),
             ],
         )
+        if consumer:
+            consumer.acknowledge(one)
         to_json = cdk.Stack.of(self).to_json_string
         one.tell(
             {
@@ -83,6 +91,12 @@ class Redriver(Construct):
                 "LETTERS_BUCKET": storage.bucket_name,
                 "CIRCUITS_TABLE": storage.circuits.table_name,
                 "ROUTER_FUNCTION": router,
+                "CIRCUIT_MACHINE": state_machine_arn(app, settings.name),
+                **(
+                    {"CONSUMER_MAPPING": consumer.mapping_id}
+                    if consumer and consumer.mapping_id
+                    else {}
+                ),
             }
         )
         # The next minute is the retry: a run that comes late would meet the next one.
@@ -172,8 +186,14 @@ def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyState
         ),
         iam.PolicyStatement(
             sid="Circuits",
-            actions=["dynamodb:BatchGetItem"],
+            actions=["dynamodb:BatchGetItem", "dynamodb:UpdateItem"],
             resources=[storage.circuits.table_arn],
+            conditions=only(pipeline),
+        ),
+        iam.PolicyStatement(
+            sid="Troubled",
+            actions=["dynamodb:Query"],
+            resources=[f"{storage.circuits.table_arn}/index/{TROUBLED}"],
             conditions=only(pipeline),
         ),
         iam.PolicyStatement(

@@ -54,8 +54,10 @@ deployment fails.
     "Resource": "*",
     "Condition": {
       "ArnLike": {
-        "kms:EncryptionContext:aws:logs:arn":
-          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/lambda/deadletter-*"
+        "kms:EncryptionContext:aws:logs:arn": [
+          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/lambda/deadletter-*",
+          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/vendedlogs/states/deadletter-*"
+        ]
       }
     }
   }
@@ -86,6 +88,10 @@ SECTIONS = (
     ("`alarms.parking_lot`", "ParkingLotNotEmpty"),
     ("`alarms.dominant_failure`", "DominantFailure"),
     ("`alarms.ledger_unavailable`", "LedgerUnavailable"),
+    ("`alarms.circuit_open`", "CircuitOpen"),
+    ("`alarms.circuit_flapping`", "CircuitFlapping"),
+    ("`alarms.open_circuits`", "OpenCircuits"),
+    ("`alarms.circuit_breaker_failed`", "CircuitBreakerFailed"),
     ("`alarms.redrive_errors`, `alarms.router_errors`", "Errors"),
     ("`alarms.heartbeat`", "Heartbeat"),
 )

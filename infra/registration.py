@@ -10,6 +10,7 @@ from constructs import Construct
 
 from infra.environment import check_parameter, told
 from infra.names import Names
+from infra.outage import state_machine_arn
 from infra.pager import Pager
 from infra.queues import Queues
 from infra.settings import AppSettings, Function, PipelineSettings
@@ -87,6 +88,7 @@ class PipelineRegistration(Construct):
                 "dedicated": {one: queue.url for one, queue in queues.dedicated.items()},
                 "redrive_function": names.function("redrive"),
                 "router_function": names.function("route"),
+                "circuit_machine": state_machine_arn(app, settings.name),
                 "fifo": settings.fifo,
                 "mode": settings.mode,
                 # What the rule checker judges by: the environment of one function

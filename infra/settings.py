@@ -109,6 +109,24 @@ FunctionArn = Annotated[
 TopicArn = Annotated[
     str, *_arn("sns", r"[A-Za-z0-9_-]{1,256}", "arn:aws:sns:eu-west-1:111122223333:pager")
 ]
+MappingId = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        json_schema_extra={"allowed": "a UUID such as 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"},
+    ),
+]
+HealthUrl = Annotated[
+    str,
+    Field(
+        # The function's environment is no place for what a query or a user may hold.
+        pattern=r"^https://[A-Za-z0-9.-]+(:443)?(/[^\s?#]*)?$",
+        max_length=500,
+        json_schema_extra={
+            "allowed": "an https URL on port 443, without query, such as https://api.example/health"
+        },
+    ),
+]
 KeyArn = Annotated[
     str,
     *_arn("kms", r"key/[A-Za-z0-9-]+", "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd"),
@@ -170,6 +188,10 @@ class Policy(Settings):
 # The lease of a canary, unless the consumer may take longer.
 SHORTEST_LEASE = 2 * MINUTE
 
+# Seconds of it that finding a letter and hearing the consumer's answer take: a prober that
+# has less left sends nothing, and the circuit would never close.
+CANARY_MARGIN = 30
+
 
 class Circuit(Settings):
     """When a circuit opens, how long it stays open, and how it comes back."""
@@ -208,8 +230,9 @@ class Circuit(Settings):
         default=None,
         ge=10,
         le=DAY,
-        description="how long a canary may take before another is sent: longer than"
-        f" consumer.timeout, twice which is the default, but at least {written(SHORTEST_LEASE)}",
+        description="how long a canary may take before another is sent:"
+        f" {written(CANARY_MARGIN)} longer than consumer.timeout; the default is twice that"
+        f" timeout, but at least {written(SHORTEST_LEASE)}",
     )
     successes: int = Field(
         default=2,
@@ -222,7 +245,13 @@ class Circuit(Settings):
     )
     pause_consumer: bool = Field(
         default=False,
-        description="whether the consumer's event source mapping is disabled while it is open",
+        description="whether the consumer's event source mapping is disabled while it is open:"
+        " of a function of yours it takes consumer.mapping_id",
+    )
+    health_url: HealthUrl | None = Field(
+        default=None,
+        description="asked with GET, over the public internet, where there is no message to try"
+        " the dependency with; 2xx: it works",
     )
 
     @model_validator(mode="after")
@@ -336,7 +365,15 @@ class Function(Settings):
     )
     function_arn: FunctionArn = Field(description="your function")
     timeout: Seconds = Field(
-        default=30, ge=1, le=900, description="of your function, to check visibility"
+        default=30,
+        ge=1,
+        le=900,
+        description="of your function, to check visibility, and how long a canary may take",
+    )
+    mapping_id: MappingId | None = Field(
+        default=None,
+        description="its mapping from the main queue, which can be paused then (UUID in"
+        " `aws lambda list-event-source-mappings`)",
     )
 
 
@@ -445,6 +482,45 @@ class ParkingLotNotEmpty(Alarm):
     threshold: int = Field(default=1, ge=1, description="letters in a parking queue")
 
 
+# How long a circuit may be open before a person is called.
+CIRCUIT_OPEN = 30 * MINUTE
+
+
+class CircuitOpen(Settings):
+    """The pipeline's circuit does not close: what the consumer depends on stays down."""
+
+    after: Seconds | None = Field(
+        default=None,
+        ge=MINUTE,
+        le=DAY,
+        multiple_of=MINUTE,
+        description="how long it has not been closed: at least redrive.every, which is the default"
+        f" if it is longer than {written(CIRCUIT_OPEN)}",
+    )
+
+
+class CircuitFlapping(Alarm):
+    """The pipeline's circuit opens again and again: it closes too early, or for nothing."""
+
+    threshold: int = Field(default=3, ge=1, description="outages a period")
+    period: Period = Field(default=HOUR, description="10s, 30s or whole minutes")
+
+
+class OpenCircuits(Alarm):
+    """Dependencies of many keys are down at once; needs circuit_key."""
+
+    threshold: int = Field(default=10, ge=1, description="circuits of single keys that are open")
+    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+
+
+class CircuitBreakerFailed(Alarm):
+    """Executions of the circuit breaker's state machine that failed."""
+
+    # One is replaced within two minutes; so is each of those that fail as well.
+    threshold: int = Field(default=2, ge=1, description="failed executions a period")
+    period: Period = Field(default=15 * MINUTE, description="10s, 30s or whole minutes")
+
+
 class Errors(Alarm):
     """Invocations of one of our functions that failed."""
 
@@ -480,6 +556,14 @@ class Alarms(Settings):
     )
     ledger_unavailable: LedgerUnavailable = Field(
         default=LedgerUnavailable(), description="alarm LedgerUnavailable"
+    )
+    circuit_open: CircuitOpen = Field(default=CircuitOpen(), description="alarm CircuitOpen")
+    circuit_flapping: CircuitFlapping = Field(
+        default=CircuitFlapping(), description="alarm CircuitFlapping"
+    )
+    open_circuits: OpenCircuits = Field(default=OpenCircuits(), description="alarm OpenCircuits")
+    circuit_breaker_failed: CircuitBreakerFailed = Field(
+        default=CircuitBreakerFailed(), description="alarm CircuitBreakerFailed"
     )
     redrive_errors: Errors = Field(default=Errors(), description="alarm RedriveErrors")
     router_errors: Errors = Field(default=Errors(), description="alarm RouterErrors")
@@ -622,6 +706,11 @@ class PipelineSettings(Settings):
         return self.alarms.heartbeat.period or min(5 * self.redrive.every, DAY)
 
     @property
+    def circuit_open(self) -> int:
+        """Seconds of an open circuit after which a person is called."""
+        return self.alarms.circuit_open.after or max(CIRCUIT_OPEN, self.redrive.every)
+
+    @property
     def arns(self) -> Iterator[tuple[str, str]]:
         """Key and value of every ARN that must lie where the pipeline is deployed."""
         if self.main_queue.arn:
@@ -674,11 +763,23 @@ class PipelineSettings(Settings):
     def _check_consumer(self) -> None:
         if isinstance(self.consumer, Webhook) and not self.writes_ledger:
             raise refuse("consumer_library", False, "true, because the webhook writes the ledger")
-        if self.lease <= self.consumer.timeout:
+        if self.lease < self.consumer.timeout + CANARY_MARGIN:
             raise refuse(
                 "circuit.lease",
                 self.lease,
-                f"more than consumer.timeout, {written(self.consumer.timeout)}",
+                f"at least {written(CANARY_MARGIN)} more than consumer.timeout,"
+                f" {written(self.consumer.timeout + CANARY_MARGIN)}",
+            )
+        if self.circuit.pause_consumer and isinstance(self.consumer, Nobody):
+            raise refuse(
+                "circuit.pause_consumer", True, "false, because consumer is none: nothing to pause"
+            )
+        unknown = isinstance(self.consumer, Function) and self.consumer.mapping_id is None
+        if self.circuit.pause_consumer and unknown:
+            raise refuse(
+                "circuit.pause_consumer",
+                True,
+                "false, unless consumer.mapping_id says which mapping is paused",
             )
         # What is not ours may keep a message as long as SQS can.
         main = LONGEST_RETENTION if self.main_queue.arn else self.main_queue.retention
@@ -715,6 +816,12 @@ class PipelineSettings(Settings):
                     one.every,
                     f"more than redrive.timeout, {written(self.redrive.timeout)}",
                 )
+        if self.circuit_open < self.redrive.every:
+            raise refuse(
+                "alarms.circuit_open.after",
+                self.circuit_open,
+                f"at least redrive.every, {written(self.redrive.every)}",
+            )
         if self.heartbeat <= self.redrive.every:
             raise refuse(
                 "alarms.heartbeat.period",

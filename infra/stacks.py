@@ -89,8 +89,10 @@ class PipelineStack(cdk.Stack):
             queues=own.queues,
             pager=shared.pager,
         )
+        name = pascal_case(settings.name)
+        breaker = self.pipeline.circuit_breaker.state_machine
+        cdk.CfnOutput(self, f"{name}CircuitBreakerArn", value=breaker.state_machine_arn)
         if policy := self.pipeline.consumer_policy:
-            name = pascal_case(settings.name)
             cdk.CfnOutput(self, f"{name}ConsumerPolicyArn", value=policy.arn)
 
 

@@ -8,10 +8,11 @@ left behind.
 MiniStack is corrected where it would show a wrong picture of this app: alarms
 look at their own dimensions and at missing data, metrics embedded in log lines
 become metrics, an invocation counts in AWS/Lambda however it came about, a batch
-to SQS and a folder of parameters need the permission that IAM knows, a message
-names its sender, and an invocation of more than 6 MB is refused. Calls that are
-made in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
-names, so read this file again before pinning another version of it.
+to SQS, a folder of parameters and one event source mapping need the permission
+that IAM knows, a message names its sender, and an invocation of more than 6 MB is
+refused. Calls that are made in a role are recorded (`sandbox.calls`). This reaches
+into MiniStack's private names, so read this file again before pinning another
+version of it.
 """
 
 import asyncio
@@ -123,6 +124,33 @@ def permit_a_folder_of_parameters() -> None:
     iam_actions.extract_resource_arn = of_the_folder
 
 
+def permit_one_mapping_as_iam_does() -> None:
+    """Ask for leave to see, change or delete an event source mapping, whose function is told.
+
+    MiniStack takes a look at one for a list of all, and lets anybody change it.
+    """
+    named, enforce = iam_actions.extract_iam_action, iam_evaluator.enforce
+    verbs = {"GET": "Get", "PUT": "Update", "DELETE": "Delete"}
+
+    def name(service: str, method: str, path: str, *rest: Any) -> str | None:
+        _, _, one = path.partition("/event-source-mappings/")
+        if service == "lambda" and one and method in verbs:
+            return f"lambda:{verbs[method]}EventSourceMapping"
+        action: str | None = named(service, method, path, *rest)
+        return action
+
+    def enforce_with_function(*call: Any, **more: Any) -> Any:
+        kind, _, one = str(more.get("resource_arn", "")).rpartition(":")
+        mapping = lambda_svc._esms.get(one) if kind.endswith(":event-source-mapping") else None
+        if mapping:
+            said = {"lambda:FunctionArn": mapping["FunctionArn"]}
+            more["service_context"] = {**(more.get("service_context") or {}), **said}
+        return enforce(*call, **more)
+
+    iam_actions.extract_iam_action = name
+    iam_evaluator.enforce = enforce_with_function
+
+
 def name_the_sender() -> None:
     """Put into SenderId who sent: for a function its role's unique id and the session.
 
@@ -206,6 +234,7 @@ def main(socket: str, *certificate_and_key: str) -> None:
     count_every_invocation()
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()
+    permit_one_mapping_as_iam_does()
     name_the_sender()
     record_calls()
     config = Config()

@@ -34,8 +34,11 @@ CUSTOM: Mapping[str, Any] = {
             "main_queue": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-main"},
             "dlq": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-dlq"},
             "consumer": {
-                "function_arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:their-consumer"
+                "function_arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:their-consumer",
+                "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
             },
+            "circuit_key": "context.tenantId",
+            "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
         },
         {"name": "events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}},
         {"name": "hooks", "consumer": {"kind": "webhook"}},

@@ -60,7 +60,7 @@ def low_concurrency(own: int | None, step: int) -> int | None:
     if step >= RAMP_STEPS:
         return own
     if own is None:
-        return LEAST_CONCURRENCY**step
+        return LEAST_CONCURRENCY << (step - 1)
     return max(LEAST_CONCURRENCY, own * step // RAMP_STEPS)
 
 

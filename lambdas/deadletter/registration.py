@@ -39,6 +39,7 @@ def read(name: str, shared: str, own: str) -> tuple[Pipeline, Wiring]:
         letters_table=_text(app, "letters_table"),
         circuits_table=_text(app, "circuits_table"),
         trusted_senders=tuple(map(str, senders)),
+        circuit_machine=str(one.get("circuit_machine", "")),
     )
 
 

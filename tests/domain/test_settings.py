@@ -135,6 +135,7 @@ def test_the_wiring_is_one_variable_a_field() -> None:
         # Read as a list of characters, it would make every sender called A one of ours.
         ("TRUSTED_SENDERS", '"AROA1"', "TRUSTED_SENDERS must be a JSON list of texts"),
         ("AUDIT_DAYS", "-1", "AUDIT_DAYS must be a number of days"),
+        ("CONSUMER_TIMEOUT", "1.5", "CONSUMER_TIMEOUT must be a number of seconds"),
         ("TRUSTED_SENDERS", "[null]", "TRUSTED_SENDERS must be a JSON list of texts"),
     ],
 )

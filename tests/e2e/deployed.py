@@ -99,6 +99,14 @@ class Deployed:
             )
         return [one for one in found.values() if marker in one["Body"]]
 
+    def held(self, queue: str) -> list[dict[str, Any]]:
+        """The messages of a queue, seen without receiving them."""
+        return self.sandbox.queues().get(self.url(queue).rpartition("/")[2], [])
+
+    def dead(self, message_id: str) -> bool:
+        """Whether this message lies in the DLQ."""
+        return any(one["MessageId"] == message_id for one in self.held("Dlq"))
+
     def stamp_of(self, message: Mapping[str, Any]) -> dict[str, Any]:
         stamp: dict[str, Any] = json.loads(message["MessageAttributes"]["Redrive"]["StringValue"])
         return stamp

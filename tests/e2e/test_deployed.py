@@ -36,7 +36,7 @@ def event(tenant: str, **more: Any) -> str:
 def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant: str) -> None:
     receiver.statuses[tenant] = 503
     message_id = orders.send(event(tenant))
-    orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter dies")
+    eventually(lambda: orders.dead(message_id), "the letter dies")
     receiver.statuses[tenant] = 200
 
     def delivered() -> list[str]:

@@ -249,6 +249,7 @@ def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Sy
     for function in ("circuit", "redrive", "probe"):
         told = wiring_from_environment(app.environment(f"deadletter-watched-{function}"))
         assert (told.consumer_mapping, told.consumer_function) == ("", ""), function
+    assert set(app.environment("deadletter-watched-probe")) == {"PIPELINE", "CIRCUITS_TABLE"}
 
 
 def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None:
@@ -286,6 +287,7 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     settings, wiring = registration.read(pipeline, shared, json.dumps(registered))
     assert settings == pipeline_from_json(told["PIPELINE"])
     assert wiring.parking == ours.parking
+    assert wiring.circuit_machine == ours.circuit_machine
     assert "StorageLetters" in wiring.letters_table
     assert "StorageCircuits" in wiring.circuits_table
 

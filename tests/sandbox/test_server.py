@@ -56,6 +56,14 @@ def handler(event, context):
     return [one["Name"] for one in found]
 """
 
+PAUSING = """
+import boto3
+def handler(event, context):
+    boto3.client("lambda").get_event_source_mapping(UUID=event)
+    changed = boto3.client("lambda").update_event_source_mapping(UUID=event, Enabled=False)
+    return changed["State"]
+"""
+
 PATIENCE_SECONDS = 30
 
 
@@ -241,6 +249,39 @@ def test_a_function_reads_the_folder_of_parameters_that_its_role_names(sandbox: 
     assert json.load(found["Payload"]) == ["/open/one"]
     denied = functions.invoke(FunctionName="reading", Payload=json.dumps("/closed"))
     assert "AccessDenied" in json.load(denied["Payload"])["errorMessage"]
+
+
+def test_a_function_changes_the_mappings_of_the_function_that_its_role_names(sandbox: Sandbox):
+    functions = make_function(sandbox, "pausing", PAUSING)
+    make_function(sandbox, "other", PAUSING)
+    home = f"arn:aws:lambda:{REGION}:{ACCOUNT}"
+    named = f"{home}:function:pausing"
+    change = {
+        "Effect": "Allow",
+        "Action": ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"],
+        "Resource": f"{home}:event-source-mapping:*",
+        "Condition": {"ArnEquals": {"lambda:FunctionArn": named}},
+    }
+    sandbox.client("iam").put_role_policy(
+        RoleName="pausing",
+        PolicyName="pause",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [change]}),
+    )
+    said = {}
+    for function in ("pausing", "other"):
+        url = sandbox.client("sqs").create_queue(QueueName=f"of-{function}")["QueueUrl"]
+        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{url.rpartition('/')[2]}"
+        made = functions.create_event_source_mapping(FunctionName=function, EventSourceArn=arn)
+        answer = functions.invoke(FunctionName="pausing", Payload=json.dumps(made["UUID"]))
+        said[function] = json.load(answer["Payload"])
+        functions.delete_event_source_mapping(UUID=made["UUID"])
+    assert said["pausing"] == "Disabled"
+    assert "AccessDenied" in said["other"]["errorMessage"]
+    assert {(one.action, one.allowed) for one in sandbox.calls() if one.caller == "pausing"} == {
+        ("lambda:GetEventSourceMapping", True),
+        ("lambda:UpdateEventSourceMapping", True),
+        ("lambda:GetEventSourceMapping", False),
+    }
 
 
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):

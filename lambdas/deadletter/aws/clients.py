@@ -134,6 +134,12 @@ def stepfunctions() -> SFNClient:
 
 
 @cache
+def brief_stepfunctions() -> SFNClient:
+    """The client of a consumer that starts outages: if it has to wait, the sweep does it."""
+    return boto3.client("stepfunctions", config=_BRIEF)
+
+
+@cache
 def secretsmanager() -> SecretsManagerClient:
     """The client of those who sign; made only where there is something to sign."""
     return boto3.client("secretsmanager", config=_BRIEF)

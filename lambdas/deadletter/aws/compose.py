@@ -16,6 +16,7 @@ from deadletter.aws.clients import (
     Clients,
     ConsumerClients,
     OutageClients,
+    brief_stepfunctions,
     consumer_call,
     secretsmanager,
     stepfunctions,
@@ -64,6 +65,9 @@ parking lot can keep a message one after the other (14 days each)."""
 
 ANSWER_MARGIN = 5
 """Seconds past the consumer's own timeout in which its answer may still come."""
+
+FINDING_SECONDS = 10
+"""What it may take to find a letter, the permit being taken: empty polls, a look at each shard."""
 
 HEALTH_SECONDS = 5.0
 """How long a dependency may take to say that it is well."""
@@ -158,8 +162,10 @@ def consumer_for(
             pipeline=name,
             policy=pipeline.circuit,
             breaker=breaker,
-            # The sweep in the redrive run starts the outage: a consumer starts nothing.
-            outages=None,
+            # Where it may not start outages, the sweep of the next redrive run does.
+            outages=StepFunctionsOutages(brief_stepfunctions(), wiring.circuit_machine, name)
+            if wiring.circuit_machine
+            else None,
             clock=world.clock,
             tell=tell,
         ),
@@ -320,14 +326,26 @@ def prober_for(
     router: Router | None = None,
     consumer: LambdaClient | None = None,
 ) -> Prober:
-    """Whoever sends a pipeline's canaries to the consumer's function."""
+    """Whoever sends a pipeline's canaries to the consumer's function.
+
+    Raises BadSettings for a lease in which no canary could be answered: none would ever
+    be sent, and the circuit never close.
+    """
     breaker = _breaker(pipeline, wiring, clients, world)
     seconds = wiring.consumer_timeout + ANSWER_MARGIN
+    if pipeline.circuit.lease < seconds + FINDING_SECONDS:
+        raise BadSettings(
+            f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"
+            f" {seconds + FINDING_SECONDS}, the consumer's timeout and what a probe needs besides"
+        )
     call = consumer or consumer_call(seconds)
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        sources=_canaries(pipeline, wiring, clients, world, router),
+        # A consumer that is no function can't be given a letter.
+        sources=_canaries(pipeline, wiring, clients, world, router)
+        if wiring.consumer_function
+        else [],
         consumer=LambdaConsumer(call, wiring.consumer_function),
         answer_seconds=seconds,
         health=HttpHealth(wiring.health_url, Poster(HEALTH_SECONDS, world.clock).exchange)

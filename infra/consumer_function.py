@@ -1,0 +1,77 @@
+"""The Lambda function that consumes the main queue, for those who probe with it or pause it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from constructs import IConstruct
+
+from infra.consumer import Dispatcher
+from infra.findings import acknowledge
+from infra.names import Names
+from infra.settings import AppSettings, Function, PipelineSettings
+
+LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFunction:
+    """`arn` is what is invoked; `mapping_id` is empty where nobody told us which one to pause."""
+
+    arn: str
+    timeout: int
+    mapping_id: str
+    ours: bool
+
+    @classmethod
+    def of(
+        cls, app: AppSettings, settings: PipelineSettings, dispatcher: Dispatcher | None
+    ) -> ConsumerFunction | None:
+        """The dispatcher, the function that the settings name, or None: no function consumes."""
+        if dispatcher is not None:
+            # By its name: its role is believed by those who may change its mapping.
+            name = Names(app.app, settings.name).function("consumer")
+            arn = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{name}"
+            mapping = dispatcher.mapping.event_source_mapping_id
+            return cls(arn, settings.consumer.timeout, mapping, ours=True)
+        if isinstance(settings.consumer, Function):
+            theirs = settings.consumer
+            return cls(theirs.function_arn, theirs.timeout, theirs.mapping_id or "", ours=False)
+        return None
+
+    def mapping_statements(self) -> list[iam.PolicyStatement]:
+        """Leave to see and change its mapping, whether or not the pipeline pauses it now.
+
+        What was paused before a deployment that wants no pauses has to be put back.
+        """
+        if not self.mapping_id:
+            return []
+        home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-source-mapping"
+        if not self.ours:
+            # It may have others, of queues that are none of our business.
+            resource = f"{home}:{self.mapping_id}"
+            return [
+                iam.PolicyStatement(sid="Mapping", actions=LOOK_AND_CHANGE, resources=[resource])
+            ]
+        return [
+            iam.PolicyStatement(
+                sid="Mapping",
+                actions=LOOK_AND_CHANGE,
+                # Of ours there is this one. Its id would make a circle: the mapping waits for
+                # the dispatcher, which is told the unique id of the redriver's role.
+                resources=[f"{home}:*"],
+                conditions={"ArnEquals": {"lambda:FunctionArn": self.arn}},
+            )
+        ]
+
+    def acknowledge(self, construct: IConstruct) -> None:
+        """Say why a role of `construct` does not name the mapping."""
+        if self.mapping_id and self.ours:
+            home = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
+            acknowledge(
+                construct,
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{home}:event-source-mapping:*]",
+                because="the condition names the function, and it has one mapping",
+            )

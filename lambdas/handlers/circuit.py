@@ -1,0 +1,23 @@
+"""The circuit function: the steps of an outage beside the canary."""
+
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from deadletter.aws.clients import outage_clients
+from deadletter.aws.compose import recovery_for
+from deadletter.course import course_from_json
+from handlers.edge import settings, tell, world
+
+logger = Logger(service="circuit")
+recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), tell))
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Take one step of the outage, and say where its execution goes next."""
+    step = recovery().take(event["step"], course_from_json(event["outage"])).to_json()
+    logger.info(event["step"], extra={"outage": event["outage"]["generation"], "step": step})
+    return step

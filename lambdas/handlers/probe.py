@@ -1,0 +1,23 @@
+"""The probe: sends one canary, and judges by what became of it."""
+
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from deadletter.aws.clients import clients, outage_clients
+from deadletter.aws.compose import prober_for
+from deadletter.course import course_from_json
+from handlers.edge import settings, tell, world
+
+logger = Logger(service="probe")
+prober = cache(lambda: prober_for(*settings(), clients(), outage_clients(), world(), tell))
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Send one canary if the permit is to be had, and say where the execution goes next."""
+    step = prober().probe(course_from_json(event["outage"])).to_json()
+    logger.info("probe", extra={"outage": event["outage"]["generation"], "step": step})
+    return step

@@ -1,0 +1,69 @@
+"""Circuits in a dictionary, changed as the domain says: enough to try the steps of an outage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from deadletter.breaker import Event, Moved, Refusal, transition
+from deadletter.circuit import Circuit, CircuitPolicy, CircuitsUnavailable
+
+NOW = 1_800_000_000.0
+KEY = "orders"
+
+
+@dataclass
+class Circuits:
+    """One machine's view of its circuits; `down` is how many calls get no answer."""
+
+    policy: CircuitPolicy = field(default_factory=lambda: CircuitPolicy(pause_consumer=True))
+    now: float = NOW
+    down: int = 0
+    held: dict[str, Circuit] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
+
+    def clock(self) -> float:
+        return self.now
+
+    def tell(self, name: str, number: int) -> None:
+        self.told[name] += number
+
+    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        self._answers()
+        return {key: self.held.get(key, Circuit(key)) for key in keys}
+
+    def apply(self, key: str, event: Event) -> Moved:
+        self._answers()
+        self.events.append(event)
+        circuit = self.held.get(key, Circuit(key))
+        found = transition(circuit, event, self.policy, self.now, Random(1))
+        if isinstance(found, Refusal):
+            return Moved(circuit, found)
+        self.held[key] = found
+        return Moved(found)
+
+    def troubled(self) -> Sequence[Circuit]:
+        self._answers()
+        return [
+            one
+            for one in self.held.values()
+            if not one.lets_through or one.forced is not None or one.paused is not None
+        ]
+
+    def _answers(self) -> None:
+        if self.down:
+            self.down -= 1
+            raise CircuitsUnavailable("down")
+
+
+@dataclass
+class Announcements:
+    """What subscribers heard."""
+
+    said: list[tuple[str, str]] = field(default_factory=list)
+
+    def announce(self, circuit: Circuit, before: str) -> None:
+        self.said.append((before, str(circuit.state)))

@@ -1,0 +1,45 @@
+"""A dependency is asked by GET, through the guard, and only 2xx is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from deadletter.address import Destination
+from deadletter.health import HttpHealth
+from deadletter.http import Answer, AnswerTimeout, NoAnswer
+
+URL = "https://status.example/up?deep=1"
+
+
+@pytest.mark.parametrize(
+    ("status", "well"), [(200, True), (204, True), (301, False), (404, False), (503, False)]
+)
+def test_only_2xx_is_well(status: int, well: bool) -> None:
+    asked = []
+
+    def exchange(
+        method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        asked.append((method, destination.host, destination.target, body, dict(headers)))
+        return Answer(status)
+
+    assert HttpHealth(URL, exchange).is_well() is well
+    assert asked == [("GET", "status.example", "/up?deep=1", b"", {})]
+
+
+@pytest.mark.parametrize("error", [NoAnswer("no"), AnswerTimeout("late")])
+def test_no_answer_is_not_well(error: Exception) -> None:
+    def exchange(*_: object) -> Answer:
+        raise error
+
+    assert not HttpHealth(URL, exchange).is_well()
+
+
+@pytest.mark.parametrize("url", ["http://status.example/", "https://10.0.0.1/", "file:///etc"])
+def test_a_url_that_nothing_is_sent_to_is_not_asked(url: str) -> None:
+    def exchange(*_: object) -> Answer:
+        raise AssertionError("asked")
+
+    assert not HttpHealth(url, exchange).is_well()

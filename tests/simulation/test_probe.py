@@ -1,0 +1,436 @@
+"""The probe on the in-memory AWS: which letter it takes, and where each one is afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.clients import OutageClients
+from deadletter.aws.compose import prober_for
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.memory import MemoryLambda, client_error
+from deadletter.breaker import Tripped
+from deadletter.canary import ASIDE_SECONDS, ConsumerUnavailable
+from deadletter.circuit import Circuit, CircuitPolicy, State
+from deadletter.course import Course, Step
+from deadletter.journal import Intent, Plan, key_of
+from deadletter.settings import BadSettings, Pipeline
+from tests.simulation.stage import LETTERS, Stage, prompt_policy
+
+CONSUMER_SECONDS = 20
+ACKNOWLEDGED: dict[str, Any] = {"batchItemFailures": []}
+
+
+def refused(event: dict[str, Any]) -> dict[str, Any]:
+    item = event["Records"][0]["messageId"]
+    return {"batchItemFailures": [{"itemIdentifier": item}]}
+
+
+def neutral(event: dict[str, Any]) -> dict[str, Any]:
+    return {**refused(event), "deadletter": {"verdict": "neutral"}}
+
+
+class DeafBus:
+    """An event bus that nobody listens to."""
+
+    def put_events(self, **_: Any) -> dict[str, Any]:
+        return {"FailedEntryCount": 0, "Entries": [{}]}
+
+
+@dataclass
+class Probe:
+    """A stage whose circuit has tripped, and the consumer as a function in memory."""
+
+    stage: Stage
+    answer: Callable[[dict[str, Any]], Any] = lambda _: ACKNOWLEDGED
+    key: str = "orders"
+    function: str = "consumer"
+    given: list[str] = field(default_factory=list)
+    permits: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    told: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.course: Course | None = None
+        numbers = itertools.count(1)
+        self.functions = MemoryLambda(self.stage.clock, lambda: f"request{next(numbers)}")
+        self.functions.register("consumer", self._consume)
+        self.client: Any = self.functions
+
+    def _consume(self, event: dict[str, Any], context: Any) -> Any:
+        [record] = event["Records"]
+        self.given.append(record["body"])
+        self.sources.append(record["eventSourceARN"].rpartition(":")[2])
+        self.permits.append(context.client_context.custom["deadletter_permit"])
+        return self.answer(event)
+
+    @property
+    def breaker(self) -> DynamoDBBreaker:
+        stage = self.stage
+        return DynamoDBBreaker(
+            client=stage.clients.dynamodb,
+            table="circuits",
+            pipeline=stage.pipeline.name,
+            policy=stage.pipeline.circuit,
+            clock=stage.clock,
+            random=stage.world.random,
+            new_id=stage.world.new_id,
+        )
+
+    def circuit(self) -> Circuit:
+        return self.breaker.read([self.key])[self.key]
+
+    def trip(self) -> None:
+        opened = self.breaker.apply(self.key, Tripped()).circuit
+        self.course = Course(self.key, opened.outage, opened.restart, said="OPEN")
+
+    def __call__(self) -> Step:
+        """One probe, the cooldown being over."""
+        stage = self.stage
+        if self.course is None:
+            self.trip()
+        assert self.course is not None
+        stage.clock.now = max(stage.clock.now, self.circuit().open_until)
+        bus: Any = DeafBus()
+        outage = OutageClients(dynamodb=stage.clients.dynamodb, events=bus, functions=self.client)
+        wiring = replace(
+            stage.wiring,
+            dlq_arn=stage.arn(stage.dlq),
+            consumer_function=self.function,
+            consumer_timeout=CONSUMER_SECONDS,
+        )
+        prober = prober_for(
+            stage.pipeline,
+            wiring,
+            stage.clients,
+            outage,
+            stage.world,
+            self._tell,
+            router=stage.router,
+            consumer=self.client,
+        )
+        step = prober.probe(self.course)
+        self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
+        return step
+
+    def _tell(self, name: str, number: int) -> None:
+        self.told[name] = self.told.get(name, 0) + number
+
+
+def stage_for(**settings: Any) -> Stage:
+    policy = CircuitPolicy(lease=60, successes=1)
+    base = Pipeline(
+        "orders",
+        policy=prompt_policy(),
+        context={"tenantId": "body.tenantId"},
+        circuit=policy,
+        workers=1,
+    )
+    return Stage(replace(base, **settings))
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return stage_for()
+
+
+@pytest.fixture
+def probe(stage: Stage) -> Probe:
+    return Probe(stage)
+
+
+def test_a_dead_letter_comes_first_and_is_gone_when_it_was_processed(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put('"dead"', url=stage.dlq)
+    stage.put('"live"')
+    assert probe().state == "CLOSED"
+    assert (probe.given, probe.sources) == (['"dead"'], ["orders-dlq"])
+    assert stage.bodies(stage.dlq) == []
+    assert stage.bodies(stage.main) == ['"live"']
+
+
+def test_without_a_dead_letter_one_of_the_main_queue_is_let_through(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put('"one"')
+    stage.put('"two"')
+    assert probe().state == "CLOSED"
+    assert (len(probe.given), probe.sources) == (1, ["orders"])
+    assert len(stage.bodies(stage.main)) == 1
+
+
+def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Probe) -> None:
+    stage = probe.stage
+    for body in ("1", "2"):
+        stage.put(body, url=stage.dlq)
+    probe.answer = refused
+    assert probe().state == "OPEN"
+    assert probe().state == "OPEN"
+    assert sorted(probe.given) == ["1", "2"]
+    assert stage.bodies(stage.dlq) == ["1", "2"]
+    stage.clock.pass_by(ASIDE_SECONDS)
+    assert len(stage.take(stage.dlq)) == 2
+
+
+def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(probe: Probe) -> None:
+    probe.stage.put('"poison"', url=probe.stage.dlq)
+    probe.answer = refused
+    probe()
+    states = [probe().state for _ in range(3)]
+    assert states[-1] == "CLOSED"
+    assert probe.stage.bodies(probe.stage.dlq) == ['"poison"']
+
+
+def test_a_message_of_the_main_queue_that_failed_is_there_at_once(probe: Probe) -> None:
+    stage = probe.stage
+    redrive = json.dumps({"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5})
+    stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"RedrivePolicy": redrive})
+    stage.put("1")
+    probe.answer = refused
+    assert probe().state == "OPEN"
+    assert len(stage.take(stage.main)) == 1
+
+
+def test_one_that_said_nothing_makes_room_for_another(probe: Probe) -> None:
+    stage = probe.stage
+    for body in ("1", "2"):
+        stage.put(body, url=stage.dlq)
+    probe.answer = neutral
+    probe()
+    probe.answer = lambda _: ACKNOWLEDGED
+    assert probe().state == "CLOSED"
+    assert sorted(probe.given) == ["1", "2"]
+    assert stage.bodies(stage.dlq) == [probe.given[0]]
+
+
+def test_a_duplicate_says_nothing_and_is_gone(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.answer = lambda _: {**ACKNOWLEDGED, "deadletter": {"verdict": "neutral"}}
+    assert probe().state == "HALF_OPEN"
+    assert stage.bodies(stage.dlq) == []
+
+
+def raising(_: dict[str, Any]) -> Any:
+    raise RuntimeError("the consumer dies")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raising,
+        lambda _: {"batchItemFailures": [{"itemIdentifier": ""}]},
+        lambda _: {"batchItemFailures": "none"},
+        lambda _: {**ACKNOWLEDGED, "deadletter": {"verdict": "failure"}},
+    ],
+)
+def test_what_is_no_success_deletes_nothing(
+    probe: Probe, answer: Callable[[dict[str, Any]], Any]
+) -> None:
+    probe.stage.put("1", url=probe.stage.dlq)
+    probe.answer = answer
+    assert probe().state == "OPEN"
+    assert probe.stage.bodies(probe.stage.dlq) == ["1"]
+
+
+@pytest.mark.parametrize("said", [None, "done", {"batchItemFailures": None}, {}, ACKNOWLEDGED])
+def test_a_consumer_that_reports_no_items_succeeds_by_not_failing(
+    probe: Probe, said: object
+) -> None:
+    probe.stage.put("1", url=probe.stage.dlq)
+    probe.answer = lambda _: said
+    assert probe().state == "CLOSED"
+
+
+class Failing:
+    """A Lambda that fails every invocation."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def invoke(self, **_: Any) -> Any:
+        raise self._error
+
+
+def test_no_answer_leaves_the_letter_locked_for_it_may_be_at_work_still(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.client = Failing(ReadTimeoutError(endpoint_url="lambda"))
+    assert probe().state == "OPEN"
+    assert stage.bodies(stage.dlq) == ["1"]
+    assert stage.take(stage.dlq) == []
+
+
+def test_a_throttled_consumer_says_nothing_and_the_step_is_tried_again(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.client = Failing(client_error("Invoke", "TooManyRequestsException", "", status=429))
+    with pytest.raises(ConsumerUnavailable):
+        probe()
+    assert probe.circuit().state is State.HALF_OPEN
+    assert probe.circuit().permit is None
+    assert stage.bodies(stage.dlq) == ["1"]
+
+
+def test_a_consumer_that_is_no_function_is_tried_by_closing_gently(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.function = ""
+    assert [probe().state for _ in range(3)] == ["HALF_OPEN", "HALF_OPEN", "CLOSED"]
+    assert len(stage.take(stage.dlq)) == 1
+
+
+def test_a_lease_in_which_no_canary_could_be_answered_is_refused() -> None:
+    probe = Probe(stage_for(circuit=CircuitPolicy(lease=CONSUMER_SECONDS + 14)))
+    with pytest.raises(BadSettings, match="lease is 34 seconds; allowed: at least 35"):
+        probe()
+
+
+# Letters that are no canaries.
+
+
+def test_a_letter_that_a_rule_stops_is_no_canary(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put('{"tenantId": "b"}', url=stage.dlq)
+    stage.add_rule("stop", action="HOLD", tenantId="b")
+    stage.put("2")
+    probe()
+    assert probe.given == ["2"]
+    assert stage.bodies(stage.dlq) == ['{"tenantId": "b"}']
+
+
+def test_a_letter_that_somebody_is_moving_is_no_canary(probe: Probe) -> None:
+    stage = probe.stage
+    copy = stage.put("1", url=stage.dlq)
+    journal = DynamoDBJournal(stage.clients.dynamodb, LETTERS, "orders", 1e6)
+    plans = (Plan(key_of(copy), "main", 1),)
+    intent = Intent("slot", "me", 1, stage.clock() + 3_600, plans)
+    journal.write(intent, None)
+    probe()
+    assert probe.given == []
+    journal.mark(intent.marked([copy]))
+    probe()
+    assert probe.given == []
+    assert stage.bodies(stage.dlq) == ["1"]
+
+
+def test_a_letter_that_died_in_another_queue_is_no_canary(probe: Probe) -> None:
+    stage = probe.stage
+    other = stage.sqs.create_queue(QueueName="others")["QueueUrl"]
+    redrive = json.dumps({"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 1})
+    stage.sqs.set_queue_attributes(QueueUrl=other, Attributes={"RedrivePolicy": redrive})
+    stage.put("1", url=other)
+    stage.take(other)
+    stage.clock.pass_by(31)
+    stage.take(other)
+    assert stage.bodies(stage.dlq) == ["1"]
+    probe()
+    assert probe.given == []
+
+
+def test_those_that_are_passed_over_are_there_at_once(probe: Probe) -> None:
+    stage = probe.stage
+    stage.put('{"tenantId": "b"}', url=stage.dlq)
+    stage.add_rule("stop", action="HOLD", tenantId="b")
+    probe()
+    assert len(stage.take(stage.dlq)) == 1
+
+
+# Single keys, and their lane.
+
+
+@pytest.fixture
+def keyed() -> Probe:
+    stage = stage_for(circuit_key="body.to")
+    return Probe(stage, key="b")
+
+
+def test_a_single_keys_canary_is_a_letter_of_that_key(keyed: Probe) -> None:
+    stage = keyed.stage
+    for to in ("a", "b", "a"):
+        stage.put(f'{{"to": "{to}"}}', url=stage.dlq)
+    assert keyed().state == "CLOSED"
+    assert keyed.given == ['{"to": "b"}']
+    assert len(stage.bodies(stage.dlq)) == 2
+
+
+def test_a_single_keys_canary_is_never_looked_for_in_the_main_queue(keyed: Probe) -> None:
+    keyed.stage.put('{"to": "a"}')
+    keyed()
+    assert keyed.given == []
+
+
+def test_a_letter_of_the_lane_that_somebody_is_letting_out_is_no_canary(keyed: Probe) -> None:
+    stage = keyed.stage
+    keyed.trip()
+    copy = stage.put('{"to": "b"}', url=stage.dlq)
+    stage.run()
+    plans = (Plan(key_of(copy), "main", 1),)
+    intent = Intent("another slot", "me", 1, stage.clock() + 3_600, plans)
+    DynamoDBJournal(stage.clients.dynamodb, LETTERS, "orders", 1e6).write(intent, None)
+    keyed()
+    assert keyed.given == []
+    assert len(stage.waiting()) == 1
+
+
+def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(keyed: Probe) -> None:
+    stage = keyed.stage
+    keyed.trip()
+    for number in range(3):
+        stage.put(f'{{"to": "b", "n": {number}}}', url=stage.dlq)
+    stage.run()
+    assert len(stage.waiting()) == 3
+    keyed.answer = refused
+    assert keyed().state == "OPEN"
+    assert len(stage.waiting()) == 3
+    keyed.answer = lambda _: ACKNOWLEDGED
+    assert keyed().state == "CLOSED"
+    assert len(stage.waiting()) == 2
+    assert stage.journal() == []
+
+
+def test_a_canary_of_the_lane_without_an_answer_is_known_to_whoever_lets_it_out(
+    keyed: Probe,
+) -> None:
+    stage = keyed.stage
+    keyed.trip()
+    stage.put('{"to": "b"}', url=stage.dlq)
+    stage.run()
+    keyed.client = Failing(ReadTimeoutError(endpoint_url="lambda"))
+    assert keyed().state == "OPEN"
+    assert len(stage.waiting()) == len(stage.journal()) == 1
+    keyed.client = keyed.functions
+    # Its intent has not ended, or nobody knows what became of it: it is no canary again.
+    keyed()
+    assert keyed.given == []
+    stage.set_circuit("CLOSED", "b")
+    stage.clock.pass_by(600)
+    report = stage.run()
+    assert report.counts["PossibleDuplicate"] == 1
+    assert stage.waiting() == []
+    assert len(stage.bodies(stage.main)) == 1
+
+
+def test_of_a_fifo_group_none_goes_before_an_earlier_one() -> None:
+    stage = stage_for(fifo=True, circuit_key="body.to")
+    other = Probe(stage, key="b")
+    other.trip()
+    for number, to in enumerate("ba"):
+        stage.put(
+            f'{{"to": "{to}"}}',
+            url=stage.dlq,
+            MessageGroupId="g",
+            MessageDeduplicationId=f"d{number}",
+        )
+    stage.run()
+    assert len(stage.waiting()) == 2
+    stage.put('{"to": "c"}', url=stage.dlq, MessageGroupId="g", MessageDeduplicationId="d3")
+    third = Probe(stage, key="c")
+    third()
+    assert third.given == []
