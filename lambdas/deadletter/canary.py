@@ -55,9 +55,10 @@ EMPTY = "NothingToProbe"
 UNDELETED = "Undeleted"
 
 
-ASIDE_SECONDS = 1_800
-"""Seconds for which a dead letter that failed as a canary is not tried again: were its fault its
-own, it would keep the circuit open for as long as it is there, alone or with a few like it."""
+ASIDE_COOLDOWNS = 3
+"""Longest cooldowns for which a dead letter that failed as a canary is not tried again: were its
+fault its own, it would keep the circuit open for as long as it is there, alone or with a few
+like it."""
 
 
 class ConsumerUnavailable(Exception):
@@ -266,7 +267,7 @@ class DlqCanaries(CanarySource):
 
     What a rule stops, what is expired, poison or somebody else's, and what the journal
     shows as under way is left alone. Of a FIFO group nothing goes while an earlier letter
-    of it waits elsewhere.
+    of it waits elsewhere. One that failed is hidden for `aside_seconds`.
     """
 
     def __init__(
@@ -279,9 +280,11 @@ class DlqCanaries(CanarySource):
         router: Router,
         journal: Journal,
         room: WaitingRoom,
+        aside_seconds: float,
         clock: Callable[[], float],
     ) -> None:
         self._queue = queue
+        self._aside = math.ceil(aside_seconds)
         self._arn = arn
         self._main_arn = main_arn
         self._fifo = fifo
@@ -314,7 +317,7 @@ class DlqCanaries(CanarySource):
             return not self._queue.delete([(taken, given.proof)])
         if given.verdict is Verdict.FAILURE:
             # Behind the first of a FIFO group its others would wait as long.
-            self._queue.hide([(taken.handle, 0 if self._fifo else ASIDE_SECONDS)])
+            self._queue.hide([(taken.handle, 0 if self._fifo else self._aside)])
         return False
 
     def _fits(self, taken: Taken, key: str) -> bool:

@@ -48,7 +48,7 @@ PIPELINE = {
         "cooldown_factor": 1.5,
         "cooldown_cap": 8,
         "settle": 60,
-        "lease": 15,
+        "lease": 40,
         "ramp": 5,
         "pause_consumer": True,
     },

@@ -1,6 +1,7 @@
 """The app as deployed: one sandbox for the whole session, and clients for it."""
 
 import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from sandbox.deploy import deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox
+from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
 
 HERE = Path(__file__).parent
@@ -79,3 +81,17 @@ def receiver() -> Iterator[Receiver]:
     """The endpoint of all tenants."""
     with Receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
+    """The pipeline that most tests share."""
+    return Deployed(sandbox, aws, outputs)
+
+
+@pytest.fixture
+def tenant(orders: Deployed, receiver: Receiver) -> str:
+    """A tenant of this test alone, with a working endpoint."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    orders.register(name, receiver.url(name))
+    return name

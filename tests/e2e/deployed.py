@@ -9,8 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from deadletter.aws.table import plain
+from deadletter.ledger import Row, row_from_item
 from sandbox.server import ROOT, Sandbox
 from tests.e2e import canaries
 
@@ -30,6 +33,11 @@ def eventually(look: Callable[[], T | None], what: str, pause: float = 0.2) -> T
             return found
         waiting.wait(pause)
     raise AssertionError(f"never came true: {what}")
+
+
+def event(tenant: str, **more: Any) -> str:
+    """A message of a tenant, with something in it that nobody may see."""
+    return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,45 @@ class Deployed:
             return report if done(report) else None
 
         return eventually(run, what)
+
+    def settle(self) -> None:
+        """Run after run, until the tests before have left nothing on its way."""
+
+        def settled() -> bool:
+            if self.held("MainQueue") or self.held("Dlq"):
+                self.redrive()
+                return False
+            return True
+
+        eventually(settled, "nothing is on its way")
+
+    def item(self, origin: str) -> dict[str, Any]:
+        """A letter's row of the ledger as it is stored; empty if it has none."""
+        answer = self.aws("dynamodb").get_item(
+            TableName=self.outputs["LettersTableName"],
+            Key={"pk": {"S": f"{self.name}#ledger#{origin}"}, "sk": {"S": "ledger"}},
+            ConsistentRead=True,
+        )
+        found: dict[str, Any] = answer.get("Item", {})
+        return found
+
+    def row(self, origin: str) -> Row:
+        """What the ledger says of a letter."""
+        return row_from_item(plain(self.item(origin)))
+
+    def counted(self, metric: str) -> float:
+        """How much of a metric of this pipeline there has been."""
+        now = datetime.now(UTC)
+        answer = self.aws("cloudwatch").get_metric_statistics(
+            Namespace="Deadletter",
+            MetricName=metric,
+            Dimensions=[{"Name": "pipeline", "Value": self.name}],
+            StartTime=now - timedelta(hours=1),
+            EndTime=now + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Sum"],
+        )
+        return float(sum(one["Sum"] for one in answer["Datapoints"]))
 
     def parked(self, marker: str) -> list[dict[str, Any]]:
         """The parked letters whose body names `marker`, given back at once."""
@@ -140,12 +187,11 @@ class Deployed:
             Key={"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}},
         )
 
-    def register(self, tenant: str, url: str) -> None:
+    def register(self, tenant: str, url: str, secrets: Sequence[str] = ()) -> None:
         """Name a tenant's endpoint in the registry."""
-        self.aws("dynamodb").put_item(
-            TableName=self.app["endpoints_table"],
-            Item={"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}},
-        )
+        row = {"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}}
+        listed = {"secrets": {"L": [{"S": one} for one in secrets]}} if secrets else {}
+        self.aws("dynamodb").put_item(TableName=self.app["endpoints_table"], Item=row | listed)
 
     def waiting(self) -> list[dict[str, Any]]:
         """The items of this pipeline's letters in the waiting room."""
@@ -168,17 +214,27 @@ class Deployed:
     def dlq(self, *words: str) -> Any:
         """What the command line says, as JSON."""
         done = self.command(["--json", *words])
+        assert done.returncode in (0, 1), done.stderr
         return json.loads(done.stdout)
 
-    def command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        environment = {**self.sandbox.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": "lambdas"}
+    def command(
+        self, words: Sequence[str], credentials: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The command line as root runs it, or somebody with other credentials."""
+        environment = {
+            **self.sandbox.environment,
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": "lambdas",
+            **(credentials or {}),
+        }
         done = subprocess.run(
             [sys.executable, "-m", "console", *words],
             cwd=ROOT,
             env=environment,
             text=True,
             capture_output=True,
-            check=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
         canaries.HEARD.command(words, done.stdout + done.stderr)
         return done

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.e2e import canaries
 
 
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One POST, and how it was answered; the names of `headers` are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
 class Receiver:
-    """Answers POSTs to /<name> with the status set for that name (200), and keeps the bodies."""
+    """Answers requests for /<name> with the status set for that name (200).
+
+    It keeps every POST, and beside them the bodies of those that it took.
+    """
 
     def __init__(self) -> None:
         self.statuses: defaultdict[str, int] = defaultdict(lambda: 200)
+        self.posts: defaultdict[str, list[Post]] = defaultdict(list)
         self.bodies: defaultdict[str, list[str]] = defaultdict(list)
-        self.headers: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,9 +36,16 @@ class Receiver:
                 name = self.path.partition("?")[0].strip("/")
                 body = self.rfile.read(int(self.headers["content-length"]))
                 status = receiver.statuses[name]
+                headers = {key.lower(): value for key, value in self.headers.items()}
+                receiver.posts[name].append(Post(status, headers, body))
                 if status < 300:
                     receiver.bodies[name].append(body.decode())
-                    receiver.headers[name].append(dict(self.headers))
+                self._answer(status)
+
+            def do_HEAD(self) -> None:
+                self._answer(200)
+
+            def _answer(self, status: int) -> None:
                 self.send_response(status)
                 self.send_header("content-length", "0")
                 self.end_headers()

@@ -70,11 +70,7 @@ def trouble(
         "c-gone": (receiver.url("c-gone"), []),
     }
     for tenant, (url, secrets) in endpoints.items():
-        row = {"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}}
-        listed = {"secrets": {"L": [{"S": one} for one in secrets]}}
-        aws("dynamodb").put_item(
-            TableName=orders.app["endpoints_table"], Item=row | (listed if secrets else {})
-        )
+        orders.register(tenant, url, secrets)
     bodies = [json.dumps({"tenantId": one, "note": canaries.BODY}) for one in endpoints]
     bodies += [canaries.BODY, json.dumps({"tenantId": canaries.BODY}), f'{{"{canaries.BODY}']
     for body in bodies:

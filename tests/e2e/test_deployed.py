@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from sandbox.server import Sandbox
 from tests.e2e import canaries
-from tests.e2e.deployed import Deployed, eventually
+from tests.e2e.deployed import Deployed, event, eventually
 from tests.e2e.receiver import Receiver
-
-
-@pytest.fixture
-def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
-    return Deployed(sandbox, aws, outputs)
-
-
-@pytest.fixture
-def tenant(orders: Deployed, receiver: Receiver) -> str:
-    """A tenant of this test alone, with a working endpoint."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    orders.register(name, receiver.url(name))
-    return name
-
-
-def event(tenant: str, **more: Any) -> str:
-    return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
 
 
 def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant: str) -> None:
@@ -45,13 +24,14 @@ def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant:
         return receiver.bodies[tenant]
 
     assert eventually(delivered, "the letter is delivered") == [event(tenant)]
-    assert receiver.headers[tenant][0]["webhook-id"] == message_id
+    assert receiver.posts[tenant][-1].headers["webhook-id"] == message_id
 
 
 def test_an_exhausted_letter_is_parked_with_its_reason(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
     receiver.statuses[tenant] = 503
+    successes = orders.counted("RedriveSuccess")
     message_id = orders.send(event(tenant))
 
     def parked() -> list[dict[str, Any]]:
@@ -63,6 +43,12 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
     assert stamp["origin"] == message_id
     assert (stamp["reason"], stamp["attempt"]) == ("EXHAUSTED", 2)
     assert stamp["because"] == "2 of 2 attempts used"
+    # Each life is in its row, and none of the sends is counted as a success.
+    row = orders.row(message_id)
+    assert [one.attempt for one in row.failures] == [0, 1, 2]
+    assert len({one.fingerprint for one in row.failures}) == 1
+    assert row.recovered_at is None
+    assert orders.counted("RedriveSuccess") == successes
 
 
 def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
@@ -155,6 +141,7 @@ def test_letters_of_many_megabytes_never_make_a_request_too_large(
 def test_a_dry_run_hides_nothing_from_the_run_after_it(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
+    orders.settle()
     orders.send(event(tenant), "Dlq")
     assert orders.redrive(dry_run=True)["decisions"] == {"REDRIVE": 1}
     assert orders.redrive()["decisions"] == {"REDRIVE": 1}
@@ -233,21 +220,14 @@ def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
         return bool(found["MetricAlarms"][0]["StateValue"] == "OK")
 
     eventually(calm, "the age alarm is quiet")
-    aws("dynamodb").put_item(
-        TableName=orders.outputs["CircuitsTableName"],
-        Item={
-            "pipeline": {"S": "orders"},
-            "circuit_key": {"S": "orders"},
-            "state": {"S": "OPEN"},
-        },
+    orders.dlq(
+        *("circuit", "open", "--pipeline", "orders", "--yes"),
+        *("--reason", "to see the alarm", "--expires", "1h"),
     )
     orders.send(event(tenant), "Dlq")
     eventually(lambda: paged("ALARM"), "the age alarm reaches the pager")
     assert orders.redrive()["stopped"] == "circuit orders is OPEN"
-    aws("dynamodb").delete_item(
-        TableName=orders.outputs["CircuitsTableName"],
-        Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
-    )
+    orders.dlq("circuit", "auto", "--pipeline", "orders", "--yes")
     orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter goes back")
     eventually(lambda: paged("OK"), "the age alarm clears")
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed, eventually
 
 Columns = dict[str, Any]
-
-
-@pytest.fixture
-def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
-    return Deployed(sandbox, aws, outputs)
 
 
 @pytest.fixture
@@ -101,20 +95,7 @@ def test_a_broken_rule_reports_itself(
     assert event["detail"] == {"pipeline": "orders", "rule_id": rule_id, "reason": reason}
     assert "t-secret" not in json.dumps(event)
 
-    def counted() -> float:
-        now = datetime.now(UTC)
-        answer = orders.aws("cloudwatch").get_metric_statistics(
-            Namespace="Deadletter",
-            MetricName="RuleInvalid",
-            Dimensions=[{"Name": "pipeline", "Value": "orders"}],
-            StartTime=now - timedelta(minutes=10),
-            EndTime=now + timedelta(minutes=1),
-            Period=60,
-            Statistics=["Sum"],
-        )
-        return float(sum(one["Sum"] for one in answer["Datapoints"]))
-
-    assert eventually(counted, "the metric is counted")
+    assert eventually(lambda: orders.counted("RuleInvalid"), "the metric is counted")
 
 
 def test_an_edit_that_mends_a_rule_clears_its_verdict_and_the_history_has_both(
@@ -152,7 +133,7 @@ def test_a_rule_of_a_pipeline_that_does_not_exist_says_so(orders: Deployed, rule
         TableName=table, Item={**key, "tenantId": {"S": "t-1"}, "action": {"S": "HOLD"}}
     )
     reason = until(orders, rule_id, "INVALID", "order")["status_reason"]
-    assert reason == "no pipeline is named 'order'; there are orders"
+    assert reason.startswith("no pipeline is named 'order'; there are orders")
     orders.aws("dynamodb").delete_item(TableName=table, Key=key)
 
 

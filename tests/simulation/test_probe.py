@@ -17,7 +17,7 @@ from deadletter.aws.compose import prober_for
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.memory import MemoryLambda, client_error
 from deadletter.breaker import Tripped
-from deadletter.canary import ASIDE_SECONDS, ConsumerUnavailable
+from deadletter.canary import ASIDE_COOLDOWNS, ConsumerUnavailable
 from deadletter.circuit import Circuit, CircuitPolicy, State
 from deadletter.course import Course, Step
 from deadletter.journal import Intent, Plan, key_of
@@ -174,7 +174,7 @@ def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Prob
     assert probe().state == "OPEN"
     assert sorted(probe.given) == ["1", "2"]
     assert stage.bodies(stage.dlq) == ["1", "2"]
-    stage.clock.pass_by(ASIDE_SECONDS)
+    stage.clock.pass_by(ASIDE_COOLDOWNS * stage.pipeline.circuit.cooldown_cap)
     assert len(stage.take(stage.dlq)) == 2
 
 

@@ -37,7 +37,14 @@ from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.breaker import Breaker
-from deadletter.canary import CanarySource, DlqCanaries, LaneCanaries, MainQueueCanaries, Prober
+from deadletter.canary import (
+    ASIDE_COOLDOWNS,
+    CanarySource,
+    DlqCanaries,
+    LaneCanaries,
+    MainQueueCanaries,
+    Prober,
+)
 from deadletter.consuming import Consumer, Handle
 from deadletter.course import Herald
 from deadletter.health import HttpHealth
@@ -52,7 +59,7 @@ from deadletter.redriver import Abreast, Redriver
 from deadletter.report import Tally
 from deadletter.router import DirectRouter, Router
 from deadletter.rule_check import RuleChecker
-from deadletter.settings import BadSettings, Pipeline, Webhook, Wiring
+from deadletter.settings import BadSettings, Mode, Pipeline, Webhook, Wiring
 from deadletter.sweeper import Sweeper
 from deadletter.webhook import Dispatcher
 
@@ -362,6 +369,14 @@ def _canaries(
     pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World, router: Router | None
 ) -> list[CanarySource]:
     """Where canaries come from: first what is dead already, last what has not been tried."""
+    main = MainQueueCanaries(
+        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+        arn=wiring.main_arn,
+        key=pipeline.name,
+    )
+    if pipeline.mode is Mode.OBSERVE:
+        # Dead letters are looked at there, and nothing else.
+        return [main]
     router = router or LambdaRouter(clients.functions, wiring.router_function)
     journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
     room = _room(pipeline, wiring, clients, world)
@@ -374,6 +389,7 @@ def _canaries(
             router=router,
             journal=journal,
             room=room,
+            aside_seconds=ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap,
             clock=world.clock,
         ),
         LaneCanaries(
@@ -386,11 +402,7 @@ def _canaries(
             clock=world.clock,
             random=world.random,
         ),
-        MainQueueCanaries(
-            queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
-            arn=wiring.main_arn,
-            key=pipeline.name,
-        ),
+        main,
     ]
 
 

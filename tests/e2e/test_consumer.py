@@ -1,0 +1,210 @@
+"""What the deployed consumer writes down, counts, signs and gives up."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import time
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from deadletter.failure import Category
+from tests.e2e import canaries
+from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.receiver import Post, Receiver
+
+
+@pytest.fixture
+def secrets(orders: Deployed, tenant: str) -> dict[str, str]:
+    """Two signing secrets of the tenant in Secrets Manager, by name."""
+    made = {
+        f"deadletter/webhooks/{tenant}-{number}": "whsec_"
+        + base64.b64encode(os.urandom(32)).decode()
+        for number in (1, 2)
+    }
+    for name, value in made.items():
+        orders.aws("secretsmanager").create_secret(Name=name, SecretString=value)
+    return made
+
+
+def die(orders: Deployed, receiver: Receiver, tenant: str, **options: Any) -> str:
+    """Send a message whose endpoint is down until it is a letter; its MessageId."""
+    receiver.statuses[tenant] = 503
+    message_id = orders.send(event(tenant), **options)
+    eventually(lambda: orders.dead(message_id), "the letter dies")
+    receiver.statuses[tenant] = 200
+    return message_id
+
+
+def heal(orders: Deployed, receiver: Receiver, tenant: str) -> None:
+    """Re-drive until the endpoint, up again, has it."""
+
+    def delivered() -> bool:
+        if not receiver.bodies[tenant]:
+            orders.redrive()
+        return bool(receiver.bodies[tenant])
+
+    eventually(delivered, "the letter is delivered")
+
+
+def test_a_redriven_letter_that_is_processed_is_recovered_in_its_row(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    successes, began = orders.counted("RedriveSuccess"), time.time()
+    message_id = die(orders, receiver, tenant)
+    assert orders.row(message_id).recovered_at is None
+    heal(orders, receiver, tenant)
+    eventually(lambda: orders.row(message_id).recovered_at, "its row says so")
+    row = orders.row(message_id)
+    assert row.recovered_attempt == 1
+    assert row.recovered_at is not None
+    assert began < row.recovered_at < time.time()
+    # Why it had died is not forgotten.
+    assert [one.http_status for one in row.failures] == [503]
+    eventually(lambda: orders.counted("RedriveSuccess") == successes + 1, "it is counted, once")
+
+
+@pytest.mark.parametrize(
+    ("status", "category", "error_type"),
+    [
+        (503, Category.TRANSIENT, "EndpointBusy"),
+        (404, Category.INTEGRATION, "EndpointUnfit"),
+    ],
+)
+def test_a_failures_row_says_why_and_nothing_of_the_message(
+    orders: Deployed,
+    receiver: Receiver,
+    tenant: str,
+    status: int,
+    category: Category,
+    error_type: str,
+) -> None:
+    receiver.statuses[tenant] = status
+    message_id = orders.send(event(tenant))
+    eventually(lambda: orders.row(message_id).failures, "the failure is written down")
+    receiver.statuses[tenant] = 200
+    [failure] = orders.row(message_id).failures
+    assert (failure.category, failure.http_status) == (category, status)
+    assert (failure.error_type, failure.message) == (error_type, f"the endpoint answered {status}")
+    assert re.fullmatch("[0-9a-f]{16}", failure.fingerprint)
+    assert (failure.attempt, failure.receive) == (0, 1)
+    assert failure.queue == "deadletter-orders-main"
+    stored = json.dumps(orders.item(message_id))
+    assert not [one for one in (*canaries.ALL, tenant, "tenantId") if one in stored]
+    heal(orders, receiver, tenant)
+
+
+def test_one_business_key_is_delivered_once(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    skipped, collisions = orders.counted("dedup.skip"), orders.counted("IdempotencyCollision")
+    body = event(tenant, orderId=f"order-{tenant}", n=1)
+    orders.send(body)
+    eventually(lambda: receiver.bodies[tenant], "the first is delivered")
+    orders.send(body)
+    eventually(lambda: orders.counted("dedup.skip") == skipped + 1, "the second is skipped")
+    # The same key with another payload is another message.
+    other = event(tenant, orderId=f"order-{tenant}", n=2)
+    orders.send(other)
+    eventually(lambda: len(receiver.bodies[tenant]) > 1, "the other one is delivered")
+    assert receiver.bodies[tenant] == [body, other]
+    ids = {one.headers["webhook-id"] for one in receiver.posts[tenant]}
+    assert len(ids) == 2
+    eventually(
+        lambda: orders.counted("IdempotencyCollision") == collisions + 1, "the collision is counted"
+    )
+
+
+def test_each_attempt_is_signed_with_every_secret_and_has_the_same_id(
+    orders: Deployed, receiver: Receiver, tenant: str, secrets: dict[str, str]
+) -> None:
+    orders.register(tenant, receiver.url(tenant), list(secrets))
+    message_id = die(orders, receiver, tenant)
+    heal(orders, receiver, tenant)
+    refused, taken = receiver.posts[tenant]
+    assert (refused.status, taken.status) == (503, 200)
+    for one in (refused, taken):
+        for secret in secrets.values():
+            assert verified(one, secret) == json.loads(event(tenant))
+    assert {one.headers["webhook-id"] for one in (refused, taken)} == {message_id}
+    assert [one.headers["webhook-attempt"] for one in (refused, taken)] == ["1", "2"]
+
+
+def verified(post: Post, secret: str) -> Any:
+    """What a receiver who knows the secret reads; raises unless it is signed with it."""
+    return Webhook(secret).verify(post.body.decode(), post.headers)
+
+
+def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    receiver.statuses[tenant] = 410
+    first = orders.send(event(tenant))
+    key = {"tenant": {"S": tenant}, "endpoint": {"S": "default"}}
+
+    def row() -> dict[str, Any]:
+        answer = orders.aws("dynamodb").get_item(TableName=orders.app["endpoints_table"], Key=key)
+        found: dict[str, Any] = answer["Item"]
+        return found
+
+    eventually(lambda: row().get("enabled") == {"BOOL": False}, "it is disabled")
+    assert row()["disabled_because"] == {"S": "it answered 410"}
+    assert [one.http_status for one in orders.row(first).failures] == [410]
+    [shown] = [
+        one for one in orders.dlq("endpoint", "list")["endpoints"] if one["tenant"] == tenant
+    ]
+    assert (shown["standing"], shown["because"]) == ("disabled", "it answered 410")
+
+    def untried() -> list[str]:
+        # A process may remember the row for some seconds.
+        message_id = orders.send(event(tenant))
+        eventually(lambda: orders.row(message_id).failures, "it has failed")
+        return [one.message for one in orders.row(message_id).failures if not one.http_status]
+
+    assert eventually(untried, "one is not posted any more") == ["the endpoint is disabled"]
+    posted = len(receiver.posts[tenant])
+    receiver.statuses[tenant] = 200
+    orders.dlq("endpoint", "enable", tenant, "--yes")
+    heal(orders, receiver, tenant)
+    assert {one.status for one in receiver.posts[tenant][:posted]} == {410}
+
+
+def test_a_malformed_body_is_parked_by_the_consumer_at_its_first_receive(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    bad = orders.send(f'{{"tenantId": "{tenant}", "note": {canaries.BODY}')
+    nested = orders.send("[" * 200_000 + tenant)
+    orders.send(event(tenant))
+    [*letters] = eventually(
+        lambda: found if len(found := orders.parked(tenant)) == 2 else None, "both are parked"
+    )
+    eventually(lambda: receiver.bodies[tenant], "their neighbour is delivered")
+    stamps = [orders.stamp_of(one) for one in letters]
+    assert {one["origin"] for one in stamps} == {bad, nested}
+    for stamp in stamps:
+        assert (stamp["reason"], stamp["attempt"]) == ("PERMANENT", 0)
+        assert stamp["because"].startswith("failed for good (schema: ")
+        [failure] = orders.row(stamp["origin"]).failures
+        assert (failure.category, failure.receive) == (Category.SCHEMA, 1)
+        assert failure.message.startswith("the body cannot be read")
+    assert not orders.dead(bad)
+    assert not orders.dead(nested)
+
+
+def test_a_letter_with_ten_attributes_heals(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    attributes = {
+        f"a{number}": {"DataType": "String", "StringValue": f"{number}"} for number in range(10)
+    }
+    message_id = die(orders, receiver, tenant, MessageAttributes=attributes)
+    heal(orders, receiver, tenant)
+    # The copy could not say which letter it was; the ledger could.
+    eventually(lambda: orders.row(message_id).recovered_at, "its first row says so")
+    assert orders.row(message_id).recovered_attempt == 1
+    assert receiver.bodies[tenant] == [event(tenant)]
+    assert [one.headers["webhook-attempt"] for one in receiver.posts[tenant]] == ["1", "2"]
