@@ -47,7 +47,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not sandbox and not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long"
 
 scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
 	$(BIN)/python -m scan

@@ -134,7 +134,7 @@ def block(language: str) -> str:
 
 def test_the_receiver_in_the_docs_accepts_what_we_sign() -> None:
     here: dict[str, Any] = {"SECRET": NEW}
-    exec(block("python"), here)  # noqa: S102
+    exec(block("python"), here)  # noqa: S102 - our own page
     signed = headers("m1", time.time(), BODY, [read_secret(NEW)])
     assert here["receive"](signed, BODY) == {"name": "Žofie"}
     with pytest.raises(standardwebhooks.WebhookVerificationError):

@@ -22,6 +22,8 @@ PATIENCE = 90.0
 
 T = TypeVar("T")
 
+_SAID = ("--reason", "a test", "--expires", "1h")
+
 
 def eventually(look: Callable[[], T | None], what: str, pause: float = 0.2) -> T:
     """What `look` finds, looked for again and again: another process is at work on it."""
@@ -210,6 +212,18 @@ class Deployed:
             for item in page["Items"]
             if item["pk"]["S"].startswith(f"{self.name}#")
         ]
+
+    def hold(self) -> None:
+        """Open the pipeline's circuit by hand: what lies in the DLQ stays there."""
+        self._circuit("open", self.name, *_SAID)
+
+    def let_go(self, key: str | None = None) -> None:
+        """Close a circuit that was held open, without waiting for a canary."""
+        self._circuit("close", key or self.name, *_SAID)
+        self._circuit("auto", key or self.name)
+
+    def _circuit(self, *words: str) -> None:
+        self.dlq("circuit", *words, "--pipeline", self.name, "--yes")
 
     def dlq(self, *words: str) -> Any:
         """What the command line says, as JSON."""

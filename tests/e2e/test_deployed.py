@@ -220,14 +220,11 @@ def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
         return bool(found["MetricAlarms"][0]["StateValue"] == "OK")
 
     eventually(calm, "the age alarm is quiet")
-    orders.dlq(
-        *("circuit", "open", "--pipeline", "orders", "--yes"),
-        *("--reason", "to see the alarm", "--expires", "1h"),
-    )
+    orders.hold()
     orders.send(event(tenant), "Dlq")
     eventually(lambda: paged("ALARM"), "the age alarm reaches the pager")
     assert orders.redrive()["stopped"] == "circuit orders is OPEN"
-    orders.dlq("circuit", "auto", "--pipeline", "orders", "--yes")
+    orders.let_go()
     orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter goes back")
     eventually(lambda: paged("OK"), "the age alarm clears")
 

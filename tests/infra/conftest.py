@@ -65,13 +65,6 @@ HASTY = {
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep this folder on one worker: another would synthesize everything again."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("infra"))
-
-
 Synthesize = Callable[..., Synthesis]
 
 

@@ -1,0 +1,237 @@
+"""What people on call can do with the managed policies of the stack, and what they can't."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from console.problem import Exit
+from sandbox.server import ACCOUNT, REGION, Sandbox
+from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.receiver import Receiver
+from tests.infra.test_permissions import COMMANDS, needed
+
+POLICIES = ("DlqReader", "DlqOperator", "RuleEditor")
+
+# Needs no permission.
+WHO_AM_I = "sts:GetCallerIdentity"
+
+# Granted to people, and not asked of the emulator by what the tests type.
+NOT_TYPED: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class OnCall:
+    """People who sign in with roles that have the stack's managed policies and nothing else."""
+
+    orders: Deployed
+    tenant: str
+    letter: str
+    folder: Path
+
+    def credentials(self, policies: Sequence[str], session: str) -> dict[str, str]:
+        """Sign in as somebody with these policies; the recorder names the calls by `session`."""
+        iam, name = self.orders.aws("iam"), f"on-call-{uuid.uuid4().hex[:8]}"
+        principal = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+        trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]
+        for policy in policies:
+            for output, arn in self.orders.outputs.items():
+                # One that would be too large goes on in others with a number.
+                if re.fullmatch(rf"{policy}\d*PolicyArn", output):
+                    iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+        answer = self.orders.aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=session)
+        found = answer["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": found["SessionToken"],
+        }
+
+    def type(
+        self, words: Sequence[str], credentials: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Type a command, its words in braces filled in; `{fresh}` is a new name each time."""
+        known = {"tenant": self.tenant, "letter": self.letter, "folder": str(self.folder)}
+        filled = [one.format(**known, fresh=f"r-{uuid.uuid4().hex[:8]}") for one in words]
+        return self.orders.command(filled, credentials)
+
+
+@pytest.fixture(scope="module")
+def on_call(
+    sandbox: Sandbox,
+    aws: Callable[[str], Any],
+    outputs: Mapping[str, str],
+    receiver: Receiver,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[OnCall]:
+    """A letter that stays in the DLQ, one in the parking lot, a tenant with a secret."""
+    orders = Deployed(sandbox, aws, outputs)
+    tenant, folder = f"t-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("rules")
+    secret = f"deadletter/webhooks/{tenant}"
+    value = "whsec_" + base64.b64encode(os.urandom(32)).decode()
+    aws("secretsmanager").create_secret(Name=secret, SecretString=value)
+    orders.register(tenant, receiver.url(tenant), [secret])
+    rules = {
+        name: {"pipeline": "*", "rule_id": name, "tenantId": tenant, "action": "DEFAULT"}
+        for name in ("kept", "pruned")
+    }
+    for name, kept in (("both", ["kept", "pruned"]), ("one", ["kept"])):
+        (folder / f"{name}.json").write_text(json.dumps([rules[one] for one in kept]))
+    aws("dynamodb").put_item(
+        TableName=outputs["CircuitsTableName"],
+        Item={key: {"S": text} for key, text in UNREADABLE.items()},
+    )
+    orders.settle()
+    orders.hold()
+    letter = orders.send(event(tenant), "Dlq")
+    orders.send(event(tenant), "ParkingLot")
+    yield OnCall(orders, tenant, letter, folder)
+    orders.let_go("elsewhere")
+    orders.let_go()
+
+    def delivered() -> list[str]:
+        orders.redrive()
+        return receiver.bodies[tenant]
+
+    eventually(delivered, "the letter is delivered")
+
+
+PIPELINE = ("--pipeline", "orders")
+SAID = ("--reason", "a test", "--expires", "1h", "--yes")
+UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
+
+# What is typed of each command, in this order.
+TYPED: dict[str, list[tuple[str, ...]]] = {
+    "dlq status": [("status",)],
+    "dlq parked list": [("parked", "list", *PIPELINE)],
+    "dlq rules list": [("rules", "list")],
+    "dlq rules export": [("rules", "export")],
+    "dlq rules explain": [("rules", "explain", "{letter}", *PIPELINE)],
+    "dlq rules test": [("rules", "test", "--tenant", "{tenant}", *PIPELINE)],
+    "dlq rules add": [
+        ("rules", "add", "{fresh}", "--action", "default", "--tenant", "t", *PIPELINE, *SAID)
+    ],
+    "dlq rules import": [
+        ("rules", "import", "{folder}/both.json", "--yes"),
+        ("rules", "import", "{folder}/one.json", "--prune", "--yes"),
+    ],
+    "dlq rules disable": [
+        ("rules", "disable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
+    ],
+    "dlq circuit list": [("circuit", "list")],
+    "dlq circuit show": [("circuit", "show", *PIPELINE)],
+    "dlq circuit open": [("circuit", "open", "elsewhere", *PIPELINE, *SAID)],
+    "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
+    "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
+    "dlq endpoint list": [("endpoint", "list")],
+    "dlq endpoint check": [("endpoint", "check", "{tenant}", "--allow-loopback", "--post")],
+    "dlq endpoint add": [
+        (
+            *("endpoint", "add", "{tenant}/{fresh}", "--url", "https://hooks.example/in"),
+            *("--secret", "deadletter/webhooks/{tenant}", "--yes"),
+        )
+    ],
+    "dlq endpoint disable": [("endpoint", "disable", "{tenant}", "--reason", "a test", "--yes")],
+    "dlq endpoint enable": [("endpoint", "enable", "{tenant}", "--yes")],
+    "dlq redrive now": [("redrive", "now", *PIPELINE, "--yes")],
+}
+
+
+def asked(sandbox: Sandbox, session: str, *, allowed: bool) -> set[str]:
+    """The actions that one session was allowed, or was not."""
+    return {
+        one.action
+        for one in sandbox.calls()
+        if one.caller == session and one.allowed is allowed and one.action != WHO_AM_I
+    }
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_a_command_works_with_the_policies_of_the_table_and_takes_what_it_says(
+    sandbox: Sandbox, on_call: OnCall, command: str
+) -> None:
+    taken, session = COMMANDS[command], command.replace(" ", "-")
+    credentials = on_call.credentials(list(taken), session)
+    for words in TYPED[command]:
+        done = on_call.type(words, credentials)
+        assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
+    assert asked(sandbox, session, allowed=False) == set()
+    in_the_table = {one for reached in taken.values() for what in reached.values() for one in what}
+    assert asked(sandbox, session, allowed=True) <= in_the_table
+
+
+# Policies -> a command that takes another one.
+REFUSED = [
+    (("DlqReader",), "dlq rules add"),
+    (("DlqReader",), "dlq rules disable"),
+    (("DlqReader",), "dlq rules import"),
+    (("DlqReader",), "dlq redrive now"),
+    (("DlqReader",), "dlq circuit open"),
+    (("DlqReader",), "dlq endpoint add"),
+    (("DlqReader", "DlqOperator"), "dlq rules add"),
+    (("DlqReader", "RuleEditor"), "dlq redrive now"),
+    (("DlqReader", "RuleEditor"), "dlq circuit open"),
+]
+
+
+@pytest.mark.parametrize(("policies", "command"), REFUSED)
+def test_a_command_is_refused_without_the_policy_that_it_takes(
+    sandbox: Sandbox, on_call: OnCall, policies: tuple[str, ...], command: str
+) -> None:
+    session = f"{'-'.join(policies)}-{command.replace(' ', '-')}"
+    done = on_call.type(TYPED[command][0], on_call.credentials(policies, session))
+    assert done.returncode == Exit.UNREACHABLE, done.stdout + done.stderr
+    assert "AWS refuses " in done.stderr
+    others = {
+        one
+        for policy in COMMANDS[command].keys() - set(policies)
+        for what in COMMANDS[command][policy].values()
+        for one in what
+    }
+    denied = asked(sandbox, session, allowed=False)
+    assert denied
+    assert denied <= others
+
+
+@pytest.mark.parametrize("action", ["send", "delete", "purge"])
+def test_nobody_on_call_can_touch_a_message(sandbox: Sandbox, on_call: OnCall, action: str) -> None:
+    credentials = on_call.credentials(POLICIES, f"everything-{action}")
+    sqs = boto3.Session(
+        aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=credentials["AWS_SESSION_TOKEN"],
+        region_name=REGION,
+    ).client("sqs", endpoint_url=sandbox.endpoint, verify=sandbox.environment["AWS_CA_BUNDLE"])
+    url = on_call.orders.url("Dlq")
+    calls: dict[str, Callable[[], Any]] = {
+        "send": lambda: sqs.send_message(QueueUrl=url, MessageBody="{}"),
+        "delete": lambda: sqs.delete_message(QueueUrl=url, ReceiptHandle="any"),
+        "purge": lambda: sqs.purge_queue(QueueUrl=url),
+    }
+    with pytest.raises(sqs.exceptions.ClientError, match="AccessDenied"):
+        calls[action]()
+
+
+def test_all_that_people_are_granted_is_used(
+    sandbox: Sandbox, request: pytest.FixtureRequest
+) -> None:
+    run = {item.name for item in request.session.items}
+    if not all(any(f"[{command}]" in name for name in run) for command in TYPED):
+        pytest.skip("only all commands use everything")
+    granted = set().union(*(what for one in POLICIES for what in needed(one).values()))
+    used = set().union(*(asked(sandbox, one.replace(" ", "-"), allowed=True) for one in TYPED))
+    assert granted - used - NOT_TYPED.keys() == set()
+    assert NOT_TYPED.keys() & used == set()
