@@ -102,7 +102,9 @@ class Nothing:
     def failed(self, origin: str, failure: Failure) -> None:
         return None
 
-    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+    def recovered(
+        self, origin: str, attempt: int, at: float, *, unasked: bool = False
+    ) -> bool:
         return True
 
     def kept_stamp(self, message_id: str) -> Stamp | None:

@@ -105,13 +105,15 @@ class RedrivePipeline(Construct):
             queues=self.queues,
             consumer=consumer,
         )
-        senders, believers = [self.redriver.sender], [self.redriver.believe, self.router.believe]
+        # What a consumer writes on a letter is not believed by a consumer: a handler that puts
+        # a message back on its own queue sends a new one, and no duplicate of the old.
+        redrivers = [self.redriver.sender]
+        senders = [*redrivers, *settings.trusted_senders]
         if self.dispatcher:
-            senders.append(self.dispatcher.sender)
-            believers.append(self.dispatcher.believe)
-        senders += settings.trusted_senders
-        for believe in believers:
-            believe(senders)
+            senders.insert(1, self.dispatcher.sender)
+            self.dispatcher.believe(redrivers)
+        self.redriver.believe(senders)
+        self.router.believe(senders)
         self.alarms = Alarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         )
@@ -121,5 +123,5 @@ class RedrivePipeline(Construct):
             app=app,
             settings=settings,
             queues=self.queues,
-            trusted_senders=senders,
+            trusted_senders=redrivers,
         )

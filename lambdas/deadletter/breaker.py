@@ -55,6 +55,17 @@ class PermitTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class CanarySent:
+    """The canary of this generation and owner is about to go through the main queue, as the
+    letter `origin` in its life `attempt`: said before it is sent, so that it is never unknown."""
+
+    generation: int
+    owner: str
+    origin: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class CanaryAnswered:
     """The canary of this generation and owner came to an end."""
 
@@ -109,6 +120,7 @@ Event = (
     Reported
     | Tripped
     | PermitTaken
+    | CanarySent
     | CanaryAnswered
     | CanaryLost
     | ExecutionLost
@@ -165,6 +177,8 @@ def transition(
             return _tripped(circuit, policy, now, random)
         case PermitTaken():
             return _permit_taken(circuit, event, policy, now)
+        case CanarySent():
+            return _sent(circuit, event, now)
         case CanaryAnswered():
             return _answered(circuit, event, policy, now, random)
         case CanaryLost():
@@ -265,13 +279,29 @@ def _lease_is_over(permit: Permit, now: float) -> bool:
     return now > permit.until + SKEW
 
 
-def _answered(
-    circuit: Circuit, event: CanaryAnswered, policy: CircuitPolicy, now: float, random: Random
-) -> Circuit | Refusal:
+def _sent(circuit: Circuit, event: CanarySent, now: float) -> Circuit | Refusal:
+    permit = _permit_of(circuit, event)
+    if isinstance(permit, Refusal):
+        return permit
+    named = replace(permit, origin=event.origin, attempt=event.attempt, sent_at=now)
+    return replace(circuit, permit=named)
+
+
+def _permit_of(circuit: Circuit, event: CanarySent | CanaryAnswered) -> Permit | Refusal:
+    """The permit that the event is about, if it still stands."""
     if circuit.state is not State.HALF_OPEN or circuit.generation != event.generation:
         return Refusal.STALE
     if circuit.permit is None or circuit.permit.owner != event.owner:
         return Refusal.NOT_OWNER
+    return circuit.permit
+
+
+def _answered(
+    circuit: Circuit, event: CanaryAnswered, policy: CircuitPolicy, now: float, random: Random
+) -> Circuit | Refusal:
+    permit = _permit_of(circuit, event)
+    if isinstance(permit, Refusal):
+        return permit
     match event.verdict:
         case Verdict.SUCCESS:
             return _succeeded(circuit, policy, now)

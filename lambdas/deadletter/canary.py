@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
@@ -12,7 +13,7 @@ from deadletter.breaker import (
     Breaker,
     CanaryAnswered,
     CanaryLost,
-    Moved,
+    CanarySent,
     PermitTaken,
     Refusal,
     Verdict,
@@ -32,10 +33,13 @@ from deadletter.journal import (
     key_of,
     open_intents,
 )
+from deadletter.ledger import LedgerUnavailable
+from deadletter.mover import LAST_SEND, Mover, Order
 from deadletter.proof import Proof
 from deadletter.queue import Queue, QueueUnavailable, Taken
 from deadletter.redriver import EVER
 from deadletter.router import Question, Router, RouterUnavailable, one_each
+from deadletter.stamp import Stamp
 from deadletter.waiting_room import SHARDS, RoomUnavailable, WaitingRoom
 
 LOCK_PAST_ANSWER = 60.0
@@ -43,6 +47,9 @@ LOCK_PAST_ANSWER = 60.0
 
 MOST_LOOKED_AT = 5
 """Letters of a queue that one probe looks at: each look counts as a receive."""
+
+LONGEST_FINDING = 120.0
+"""Seconds that finding and sending a canary may take, however long the lease is."""
 
 POLL_SECONDS = 2
 """Seconds to wait for a letter: a short poll may find nothing in a queue that is not empty."""
@@ -86,6 +93,42 @@ class Health(Protocol):
     def is_well(self) -> bool: ...
 
 
+class Parcel(Protocol):
+    """A letter in hand that is to be the canary of a permit; `origin` and `attempt` name it."""
+
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    def send(self) -> bool:
+        """Move it to the main queue; False if it surely is where it was, and is given back."""
+
+    def put_back(self) -> None:
+        """Give it back unsent; raises nothing, for its lock ends by itself."""
+
+
+class Post(Protocol):
+    """The way to a consumer that nobody can call: through the main queue, and by the ledger."""
+
+    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+        """A letter of this circuit as the canary of the permit's owner, if there is one.
+
+        Raises what a CanarySource does, and LedgerUnavailable.
+        """
+
+    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+        """What became of a letter in this life, as far as anybody has said."""
+
+
+class Choice(Protocol):
+    """Whoever says which letters may be canaries."""
+
+    def takes(self, taken: Taken, key: str) -> bool:
+        """Whether this letter says something of that circuit; raises RouterUnavailable."""
+
+
 class HidingQueue(Queue, Protocol):
     """A queue in which letters can be hidden for longer than they were locked for."""
 
@@ -119,8 +162,9 @@ class Prober:
     """What the probe function does in the execution of an outage.
 
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
-    `clock` gives epoch seconds, `new_id` a text that nobody else has; `tell` is given the
-    name of a figure and a number to count.
+    Where there is a `post`, canaries go through the main queue instead, and a later probe
+    asks what became of them. `clock` gives epoch seconds, `new_id` a text that nobody else
+    has; `tell` is given the name of a figure and a number to count.
     """
 
     def __init__(
@@ -136,7 +180,9 @@ class Prober:
         clock: Callable[[], float],
         new_id: Callable[[], str],
         tell: Callable[[str, int], None],
+        post: Post | None = None,
     ) -> None:
+        self._post = post
         self._breaker = breaker
         self._circuits = circuits
         self._sources = sources
@@ -151,6 +197,8 @@ class Prober:
     def probe(self, course: Course) -> Step:
         """Take the permit, send one canary, and say what became of the circuit.
 
+        One that is under way through the main queue is asked after instead.
+
         Where the canary could not be sent the permit is given back and the error raised:
         CircuitsUnavailable, ConsumerUnavailable, or one of a CanarySource's. A prober that
         dies leaves the permit to its lease.
@@ -161,14 +209,16 @@ class Prober:
         circuit = self._circuits.read([course.key])[course.key]
         if not course.runs(circuit):
             return course.goes(Next.HAND_OVER, circuit)
-        owner = self._new_id()
-        moved = self._breaker.apply(course.key, PermitTaken(owner))
-        if moved.refused is None and moved.circuit.permit is not None:
-            course, verdict = self._canary(course, moved.circuit, moved.circuit.permit)
-            moved = self._answer(moved.circuit, owner, verdict)
+        if self._post is not None and circuit.permit is not None:
+            circuit = self._ask_after(self._post, circuit, circuit.permit)
+            return self._goes_on(course, circuit)
+        moved = self._breaker.apply(course.key, PermitTaken(self._new_id()))
+        circuit = moved.circuit
+        if moved.refused is None and circuit.permit is not None:
+            course, circuit = self._canary(course, circuit, circuit.permit)
         elif moved.refused is Refusal.LEASE_ENDED:
-            moved = self._breaker.apply(course.key, CanaryLost(moved.circuit.generation))
-        return self._goes_on(course, moved.circuit)
+            circuit = self._lost(circuit)
+        return self._goes_on(course, circuit)
 
     def _goes_on(self, course: Course, circuit: Circuit) -> Step:
         course = self._herald.say(course, circuit)
@@ -180,30 +230,71 @@ class Prober:
         # There may be something to probe with after as long as it cooled down before.
         return course.goes(Next.PROBE, circuit, circuit.cooldown if course.empty else wait)
 
-    def _answer(self, circuit: Circuit, owner: str, verdict: Verdict) -> Moved:
+    def _answer(self, circuit: Circuit, owner: str, verdict: Verdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
         try:
-            return self._breaker.apply(circuit.key, answer)
+            return self._breaker.apply(circuit.key, answer).circuit
         except CircuitsUnavailable:
             # It may have been written; then the second is refused, and shows what stands there.
-            return self._breaker.apply(circuit.key, answer)
+            return self._breaker.apply(circuit.key, answer).circuit
 
-    def _canary(self, course: Course, circuit: Circuit, permit: Permit) -> tuple[Course, Verdict]:
+    def _lost(self, circuit: Circuit) -> Circuit:
+        return self._breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
+
+    def _canary(self, course: Course, circuit: Circuit, permit: Permit) -> tuple[Course, Circuit]:
         try:
+            if self._post is not None:
+                # Sent at the very last moment that the lock allows, it can still be answered.
+                left = permit.until - self._answer_seconds - self._clock()
+                lock = LAST_SEND + max(0.0, min(left, LONGEST_FINDING))
+                parcel = self._post.take(circuit.key, permit.owner, lock)
+                if parcel is not None:
+                    return replace(course, empty=0), self._mail(circuit, permit, parcel)
             for source in self._sources:
                 taken = source.take(circuit.key, self._answer_seconds + LOCK_PAST_ANSWER)
                 if taken is not None:
-                    return replace(course, empty=0), self._send(source, taken, permit)
+                    verdict = self._send(source, taken, permit)
+                    circuit = self._answer(circuit, permit.owner, verdict)
+                    return replace(course, empty=0), circuit
         except (
             ConsumerUnavailable,
             QueueUnavailable,
             RoomUnavailable,
             JournalUnavailable,
             RouterUnavailable,
+            LedgerUnavailable,
         ):
             self._answer(circuit, permit.owner, Verdict.NEUTRAL)
             raise
-        return self._without_letter(replace(course, empty=course.empty + 1))
+        course, verdict = self._without_letter(replace(course, empty=course.empty + 1))
+        return course, self._answer(circuit, permit.owner, verdict)
+
+    def _mail(self, circuit: Circuit, permit: Permit, parcel: Parcel) -> Circuit:
+        """The circuit with the canary on its way, or with the permit given back."""
+        if not permit.lasts_for(self._answer_seconds, self._clock()):
+            parcel.put_back()
+            return self._answer(circuit, permit.owner, Verdict.NEUTRAL)
+        sent = CanarySent(circuit.generation, permit.owner, parcel.origin, parcel.attempt)
+        try:
+            moved = self._breaker.apply(circuit.key, sent)
+        except CircuitsUnavailable:
+            parcel.put_back()
+            raise
+        if moved.refused is not None:
+            # A person has spoken meanwhile.
+            parcel.put_back()
+            return moved.circuit
+        if not parcel.send():
+            raise QueueUnavailable("the canary could not be sent")
+        return moved.circuit
+
+    def _ask_after(self, post: Post, circuit: Circuit, permit: Permit) -> Circuit:
+        """The circuit by what the ledger says of the canary under way, or its lease."""
+        if permit.origin is not None and permit.attempt is not None:
+            verdict = post.verdict(permit.origin, permit.attempt)
+            if verdict is not None:
+                return self._answer(circuit, permit.owner, verdict)
+        return self._lost(circuit)
 
     def _without_letter(self, course: Course) -> tuple[Course, Verdict]:
         self._tell(EMPTY, 1)
@@ -277,7 +368,7 @@ class DlqCanaries(CanarySource):
         arn: str,
         main_arn: str,
         fifo: bool,
-        router: Router,
+        choice: Choice,
         journal: Journal,
         room: WaitingRoom,
         aside_seconds: float,
@@ -288,7 +379,7 @@ class DlqCanaries(CanarySource):
         self._arn = arn
         self._main_arn = main_arn
         self._fifo = fifo
-        self._router = router
+        self._choice = choice
         self._journal = journal
         self._room = room
         self._clock = clock
@@ -320,12 +411,24 @@ class DlqCanaries(CanarySource):
             self._queue.hide([(taken.handle, 0 if self._fifo else self._aside)])
         return False
 
+    def give_back(self, taken: Taken) -> None:
+        """Give a letter back at once, for nobody has tried it."""
+        self._queue.release([taken.handle])
+
+    def move(self, mover: Mover, order: Order, owner: str) -> bool:
+        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+        slot = Slot(self._journal, f"canary.{owner}", owner)
+        gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
+        if not gone:
+            self.give_back(order.taken)
+        return gone
+
     def _fits(self, taken: Taken, key: str) -> bool:
         source = taken.letter.source_arn
         foreign = bool(source and self._main_arn and source != self._main_arn)
         if foreign or self._is_under_way(taken) or self._is_overtaking(taken):
             return False
-        return waits_for(self._router, taken, key)
+        return self._choice.takes(taken, key)
 
     def _is_under_way(self, taken: Taken) -> bool:
         """Whether the mover has, or may have, sent it: the next run will know what to do."""
@@ -355,7 +458,7 @@ class LaneCanaries(CanarySource):
         arn: str,
         fifo: bool,
         room: WaitingRoom,
-        router: Router,
+        choice: Choice,
         journal: Journal,
         owner: Callable[[], str],
         clock: Callable[[], float],
@@ -364,7 +467,7 @@ class LaneCanaries(CanarySource):
         self._arn = arn
         self._fifo = fifo
         self._room = room
-        self._router = router
+        self._choice = choice
         self._journal = journal
         self._owner = owner
         self._clock = clock
@@ -389,12 +492,26 @@ class LaneCanaries(CanarySource):
         return None
 
     def put_away(self, taken: Taken, given: Given) -> bool:
-        slot, self._slot = self._slot, None
-        assert slot is not None, "a letter is taken before it is put away"
+        slot = self._claim()
         gone = given.proof is not None and not self._room.delete([(taken, given.proof)])
         if given.verdict is not Verdict.NO_ANSWER:
             slot.close()
         return gone
+
+    def give_back(self, taken: Taken) -> None:
+        """Give a letter back at once, for nobody has tried it."""
+        with suppress(JournalUnavailable):
+            self._claim().close()
+
+    def move(self, mover: Mover, order: Order, owner: str) -> bool:
+        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+        slot = self._claim()
+        return _is_gone(mover.move_from_room([order], slot), slot)
+
+    def _claim(self) -> Slot:
+        slot, self._slot = self._slot, None
+        assert slot is not None, "a letter is taken before it is put away"
+        return slot
 
     def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> Taken | None:
         until = self._clock() + lock_seconds
@@ -414,18 +531,41 @@ class LaneCanaries(CanarySource):
             slot.intend([Plan(key_of(seat.copy), OUT_OF_ROOM, 0)], until)
         except ClaimLost:
             return None
-        found = self._room.read([seat], until).letters
-        if not found or not waits_for(self._router, found[0], key):
-            slot.close()
-            return None
-        self._slot = slot
-        return found[0]
+        try:
+            found = self._room.read([seat], until).letters
+            if found and self._choice.takes(found[0], key):
+                self._slot = slot
+                return found[0]
+        finally:
+            if self._slot is None:
+                slot.close()
+        return None
 
 
-def waits_for(router: Router, taken: Taken, key: str) -> bool:
-    """Whether the router holds the letter back for this circuit, and for nothing else."""
+def _is_gone(left: Sequence[Taken], slot: Slot) -> bool:
+    """Whether the mover has sent a letter, or may have; its slot is closed."""
+    gone = not left or slot.stands
+    # An intent that stays speaks of a letter that is gone, or makes it wait for its lock's end.
+    with suppress(JournalUnavailable):
+        slot.close()
+    return gone
+
+
+class Waiting(Choice):
+    """Any letter that waits for its circuit and for nothing else may be a canary."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def takes(self, taken: Taken, key: str) -> bool:
+        return waits_for(self._router, taken, key) is not None
+
+
+def waits_for(router: Router, taken: Taken, key: str) -> Stamp | None:
+    """The letter's stamp, if the router holds it back for this circuit, and for nothing else."""
     copy = taken.letter.message_id
     answer = router.decide([Question(taken.letter, served=True, home=taken.home)])
     verdict = one_each(answer, [copy]).get(copy)
-    decision = verdict.decision if verdict is not None else None
-    return isinstance(decision, Hold) and decision.lane == f"circuit:{key}"
+    if verdict is None or not isinstance(verdict.decision, Hold):
+        return None
+    return verdict.stamp if verdict.decision.lane == f"circuit:{key}" else None

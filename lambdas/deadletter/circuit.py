@@ -75,10 +75,17 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The right to send one canary; nobody else may until `until` (epoch seconds)."""
+    """The right to send one canary; nobody else may until `until` (epoch seconds).
+
+    Of a canary that goes through the main queue it says which letter it is: the origin id,
+    the life it was sent into, and when (epoch seconds). Whoever probes next asks the ledger.
+    """
 
     owner: str
     until: float
+    origin: str | None = None
+    attempt: int | None = None
+    sent_at: float | None = None
 
     def lasts_for(self, seconds: float, now: float) -> bool:
         """Whether a canary that may take so long, sent now, is over before the lease is.
@@ -153,6 +160,11 @@ class Circuit:
     @property
     def lets_through(self) -> bool:
         return self.state is State.CLOSED
+
+    def is_tried_by(self, canary: str | None, now: float) -> bool:
+        """Whether a letter with this mark is the one canary that may try the dependency now."""
+        permit = self.permit
+        return permit is not None and permit.owner == canary and now < permit.until
 
     def is_forced(self, now: float) -> bool:
         """Whether a person's word still counts."""

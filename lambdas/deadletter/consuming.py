@@ -24,13 +24,22 @@ from deadletter.delivery import (
 from deadletter.diagnosis import Diagnosis, diagnose
 from deadletter.envelope import seal
 from deadletter.failure import PERMANENT, Category, Failure
-from deadletter.handled import UNTRIED, Evidence, Fate, Handled, Handling, Noticed, Trouble
+from deadletter.handled import (
+    GIVEN_BACK,
+    UNBLAMED,
+    Evidence,
+    Fate,
+    Handled,
+    Handling,
+    Noticed,
+    Trouble,
+)
 from deadletter.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.letter import Letter, NotALetter, from_event
 from deadletter.queue import Queue, QueueUnavailable
 from deadletter.settings import Pipeline
 from deadletter.stamp import Stamp
-from deadletter.verdict import Skip
+from deadletter.verdict import Skip, fails_one_message, refuse_unfinished
 
 LEASE_MARGIN = 5.0
 """Seconds that a claim outlasts its batch: clocks differ, and the process ends at its deadline."""
@@ -117,14 +126,18 @@ def plainly(records: Sequence[Record], handle: Callable[[Record], object], now: 
         if group in stopped:
             handlings.append(Handling(message_id, Fate.HELD_BACK))
             continue
+        # Read before the handler has it: it may rewrite its record.
+        queue, letter = queue_of(record), _letter_in(record)
         try:
-            handle(record)
+            refuse_unfinished(handle(record))
         except Skip:
             handlings.append(Handling(message_id, Fate.SKIPPED))
-        except Exception as error:
-            said = diagnose(error, _letter_in(record), now=now)
+        except BaseException as error:
+            if not fails_one_message(error):
+                raise
+            said = diagnose(error, letter, now=now)
             handlings.append(Handling(message_id, Fate.FAILED, said, error=error))
-            if group and queue_of(record).endswith(".fifo"):
+            if group and queue.endswith(".fifo"):
                 stopped.add(group)
         else:
             handlings.append(Handling(message_id, Fate.PROCESSED))
@@ -154,16 +167,25 @@ class _Batch:
     @property
     def last_start(self) -> float:
         """When it is too late to begin another message (epoch seconds)."""
-        return self.deadline - min(FAREWELL, (self.deadline - self.started) / 5)
+        return self.deadline - self._farewell
+
+    @property
+    def last_word(self) -> float:
+        """When it is too late for what is only worth knowing (epoch seconds)."""
+        return self.deadline - self._farewell / 2
+
+    @property
+    def _farewell(self) -> float:
+        return min(FAREWELL, (self.deadline - self.started) / 5)
 
     def run(self, records: Sequence[Record]) -> Handled:
         reader = self.consumer.reader()
         self.readings = [(record, _read(reader, record)) for record in records]
         handlings = [self._next(record, reading) for record, reading in self.readings]
         if not self.canary:
-            self._record_untried(handlings)
             self._report(handlings)
             self._hide(handlings)
+            self._record_untried(handlings)
         return Handled(tuple(handlings), tuple(self.noticed), self.recovered, self.canary)
 
     def _next(self, record: Record, reading: Delivery | Exception) -> Handling:
@@ -205,13 +227,15 @@ class _Batch:
             return Handling(message_id, Fate.BUSY)
         if claim is not None and claim.standing is Standing.DUPLICATE:
             # Whoever processed it may have died before it said so.
-            self._recover(reading)
+            self._recover(reading, unasked=True)
             return Handling(message_id, Fate.DUPLICATE)
         try:
-            self.consumer.handle(reading)
+            refuse_unfinished(self.consumer.handle(reading))
         except Skip:
             return self._processed(reading, claim, Fate.SKIPPED)
-        except Exception as error:
+        except BaseException as error:
+            if not fails_one_message(error):
+                raise
             return self._failed(reading, claim, error)
         return self._processed(reading, claim, Fate.PROCESSED)
 
@@ -227,7 +251,7 @@ class _Batch:
         with self._unless(ClaimsUnavailable, Trouble.CLAIMS, delivery):
             if not self._done(claim):
                 self._notice(message_id, Trouble.LEASE_LOST)
-        self._recover(delivery)
+        self._recover(delivery, unasked=fate is Fate.SKIPPED)
         return Handling(message_id, fate)
 
     def _done(self, claim: Claim | None) -> bool:
@@ -238,16 +262,17 @@ class _Batch:
         claims = self.consumer.claims
         return claims is None or claim is None or claims.release(claim)
 
-    def _recover(self, delivery: Delivery) -> None:
+    def _recover(self, delivery: Delivery, *, unasked: bool) -> None:
         """Say in the ledger that a letter which had been dead was processed."""
         mark, log = self._known_stamp(delivery), self.consumer.log
         if mark is None or not (delivery.was_dead or mark.attempt):
             return
         with self._unless(RecordsUnavailable, Trouble.LEDGER, delivery):
-            if log.recovered(mark.origin, mark.attempt, self.consumer.clock()):
+            now = self.consumer.clock()
+            if log.recovered(mark.origin, mark.attempt, now, unasked=unasked):
                 self.recovered += 1
 
-    def _failed(self, delivery: Delivery, claim: Claim | None, error: Exception) -> Handling:
+    def _failed(self, delivery: Delivery, claim: Claim | None, error: BaseException) -> Handling:
         letter, now = delivery.letter, self.consumer.clock()
         found = diagnose(error, letter, now=now)
         mark = self._known_stamp(delivery)
@@ -269,14 +294,20 @@ class _Batch:
         """Write down who was given back: a letter that nobody recorded counts as SILENT.
 
         It uses up a receive all the same, and may die of that without having been at fault.
+        The answer is worth more: were the process killed before it, what was processed
+        would come back too. So each is written only while there is time for it, and none
+        into a ledger that has just failed.
         """
-        now = self.consumer.clock()
         for (record, reading), handling in zip(self.readings, handlings, strict=True):
-            if handling.fate in UNTRIED:
+            if handling.message_id and handling.fate in UNBLAMED:
+                now = self.consumer.clock()
+                failing = any(one.trouble is Trouble.LEDGER for one in self.noticed)
+                if failing or now >= self.last_word:
+                    return
                 delivery = reading if isinstance(reading, Delivery) else None
                 mark = self._known_stamp(delivery) if delivery else None
                 mark = mark or (delivery.stamp if delivery else Stamp(handling.message_id))
-                found = Diagnosis(Category.TRANSIENT, str(handling.fate), "given back untried")
+                found = Diagnosis(Category.TRANSIENT, str(handling.fate), GIVEN_BACK)
                 self._record(record, mark, found, delivery, now, blameless=True)
 
     def _unreadable(self, record: Record, error: NotALetter) -> Handling:
@@ -382,10 +413,14 @@ class _Batch:
         if self.canary or not consumer.pipeline.refuse_when_open:
             return None
         # Not knowing is no reason to stop: the handler will find out.
-        closed = [one for one in self._circuits_of(delivery) if not one.lets_through]
+        now, canary = consumer.clock(), delivery.stamp.canary
+        closed = [
+            one
+            for one in self._circuits_of(delivery)
+            if not one.lets_through and not one.is_tried_by(canary, now)
+        ]
         if not closed:
             return None
-        now = consumer.clock()
         otherwise = consumer.pipeline.retry.delay(receive_of(delivery.record), consumer.random)
         return retry.until(max(one.open_until for one in closed), now, otherwise)
 

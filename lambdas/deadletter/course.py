@@ -19,6 +19,10 @@ LONGEST_WAIT = 86_400.0
 """Seconds after which even an outage that a person forced is looked at again: he may have
 typed something else into the table."""
 
+FIRST_LOOK = 20.0
+"""Seconds after which a canary that went through the main queue is asked after first; each
+time that it has said nothing, as long again as it has been under way."""
+
 BREATH = 5.0
 """Seconds between two canaries, so that a dependency that flaps has the time to."""
 
@@ -110,8 +114,10 @@ def seconds_to_probe(circuit: Circuit, now: float) -> float:
     """How long until a canary may be sent, as far as the circuit itself knows."""
     if circuit.state is State.OPEN:
         return circuit.open_until - now
-    if circuit.permit is not None:
-        return circuit.permit.until + SKEW + 1 - now
+    permit = circuit.permit
+    if permit is not None:
+        lost = permit.until + SKEW + 1 - now
+        return lost if permit.sent_at is None else min(lost, max(FIRST_LOOK, now - permit.sent_at))
     return BREATH
 
 

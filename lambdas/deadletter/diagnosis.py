@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
@@ -17,7 +18,7 @@ from typing import Any
 from deadletter.failure import CONNECTION_REFUSED, TIMEOUT, Category, says_not_now
 from deadletter.letter import Letter, NotALetter, utf8
 from deadletter.readable import Unreadable, read_json
-from deadletter.redaction import redact
+from deadletter.redaction import everything_in, redact
 from deadletter.verdict import Permanent, Transient
 
 
@@ -89,6 +90,13 @@ _AWS_BUSY = frozenset(
 
 # Characters that a document must have to be known again inside a body; equal it may always be.
 _RECOGNISABLE = 16
+
+# Texts of some data, and characters of each, that are looked for in a letter, and how many
+# pieces are walked to find them: data may hold itself.
+_LEAVES = 50
+_NODES = 500
+_LONGEST_LEAF = 500
+_WORD = re.compile(r"[^\W_]+")
 
 # Characters; a date has 29.
 _LONGEST_RETRY_AFTER = 64
@@ -208,8 +216,9 @@ def _no_answer(error: BaseException) -> str | None:
 def _blames_the_letter(error: BaseException, letter: Letter | None) -> bool:
     """Whether a parser or a validator refused what the letter says.
 
-    A parser that names its document is believed only if the letter holds it: a
-    dependency that answers with an error page instead of JSON is no fault of the letter.
+    A parser that names its document, and a validator that shows what it refused, is
+    believed only if the letter holds it: a dependency that answers with an error instead
+    of what was asked for is no fault of the letter.
     """
     if isinstance(error, NotALetter | Unreadable):
         return True
@@ -217,8 +226,43 @@ def _blames_the_letter(error: BaseException, letter: Letter | None) -> bool:
         return letter is not None and _holds(letter, error.doc)
     if isinstance(error, UnicodeDecodeError):
         return letter is not None and _holds_bytes(letter, error.object)
-    named = any(one.__name__ in _SCHEMA for one in type(error).__mro__)
-    return named or (letter is not None and _is_beyond_json(error, letter))
+    if any(one.__name__ in _SCHEMA for one in type(error).__mro__):
+        return letter is None or _stands_in(letter, _shown(error))
+    return letter is not None and _is_beyond_json(error, letter)
+
+
+def _shown(error: BaseException) -> Any:
+    """What a validator says that it refused, wherever its library keeps it; None if nowhere."""
+    try:
+        # pydantic
+        return [one["input"] for one in error.errors()[:_CHAIN]]  # type: ignore[attr-defined]
+    except Exception:  # whatever a stranger's class does
+        # jsonschema, fastjsonschema and Powertools, marshmallow
+        names = ("instance", "value", "data")
+        return next((one for name in names if (one := _attribute(error, name)) is not None), None)
+
+
+def _stands_in(letter: Letter, shown: Any) -> bool:
+    """Whether each word of some data is in the letter; nothing to recognise is everywhere."""
+    words = {word for text in islice(_texts(shown), _LEAVES) for word in _WORD.findall(text)}
+    if not words:
+        return True
+    said = everything_in(letter)
+    return all(word.lower() in said for word in words)
+
+
+def _texts(shown: Any) -> Iterator[str]:
+    """Keys and values of some data, as far as JSON has one way to write them."""
+    waiting = [shown]
+    for one in islice(waiting, _NODES):
+        if isinstance(one, str):
+            yield one[:_LONGEST_LEAF]
+        elif isinstance(one, bytes):
+            yield one[:_LONGEST_LEAF].decode("utf-8", "ignore")
+        elif isinstance(one, dict):
+            waiting += [*islice(one, _LEAVES), *islice(one.values(), _LEAVES)]
+        elif isinstance(one, list | tuple):
+            waiting += one[:_LEAVES]
 
 
 def _holds(letter: Letter, document: Any) -> bool:

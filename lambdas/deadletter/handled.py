@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from deadletter.diagnosis import Diagnosis
-from deadletter.failure import PERMANENT
+from deadletter.failure import PERMANENT, Category, Failure
 
 
 class Fate(StrEnum):
@@ -34,6 +34,13 @@ ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PAR
 
 UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
 """Fates of a message that comes back without having been handed to its handler."""
+
+UNBLAMED = UNTRIED | {Fate.BROKEN}
+"""Fates of a message that comes back for a fault that is not its own, but somebody else's or
+ours."""
+
+GIVEN_BACK = "given back untried"
+"""What the ledger says of them, in place of why they failed."""
 
 # Of 4xx, answers that go against the caller and not against one message: nobody is let in, or
 # nobody now. Every other 4xx shows that the dependency is there and has read the message.
@@ -92,12 +99,23 @@ class Handling:
             return Evidence.SUCCESS
         if self.fate is not Fate.FAILED or self.diagnosis is None:
             return Evidence.NEUTRAL
-        the_letter = self.diagnosis.category in PERMANENT
         # A registry without the endpoint, say: the dependency was not even asked.
         untried = getattr(self.error, "untried", False) is True
-        status = self.diagnosis.http_status or 0
-        refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
-        return Evidence.NEUTRAL if the_letter or untried or refused else Evidence.FAILURE
+        found = self.diagnosis
+        return Evidence.NEUTRAL if untried else evidence_of(found.category, found.http_status)
+
+
+def evidence_of(category: Category, http_status: int | None) -> Evidence:
+    """What a failure of this kind says of the dependency."""
+    the_letter = category in PERMANENT
+    status = http_status or 0
+    refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
+    return Evidence.NEUTRAL if the_letter or refused else Evidence.FAILURE
+
+
+def was_tried(failure: Failure) -> bool:
+    """Whether the handler had the message when it failed."""
+    return failure.message != GIVEN_BACK or failure.error_type not in UNBLAMED
 
 
 @dataclass(frozen=True, slots=True)

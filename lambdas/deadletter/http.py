@@ -240,11 +240,23 @@ class _Received(io.RawIOBase):
         return self._line.receive(memoryview(buffer))
 
 
+class _Final(http.client.HTTPResponse):
+    """The answer itself: early hints and the like, which may come before it, are passed over."""
+
+    def _read_status(self) -> tuple[str, int, str]:
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not 102 <= status <= 199:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+
+
 def _asked(
     line: _Line, method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
 ) -> tuple[int, str | None]:
     connection = http.client.HTTPConnection(destination.host, destination.port)
     connection.sock = line
+    connection.response_class = _Final
     try:
         fixed = {"host": destination.authority, "connection": "close"}
         connection.request(method, destination.target, body, {**headers, **fixed})

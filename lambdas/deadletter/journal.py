@@ -193,6 +193,11 @@ class Slot:
         """
         self._stands = True
 
+    @property
+    def stands(self) -> bool:
+        """Whether the present intent was kept: what it says may have happened."""
+        return self._stands
+
     def close(self) -> None:
         """Take the last intent out, unless it was kept: all its letters are accounted for."""
         if self._current is not None and not self._stands:

@@ -47,7 +47,8 @@ class Row:
     released the letter, and only failures after it count; `stamp` is there when a
     letter could not carry its own, and is then kept under the id it was sent with;
     `recovered_at` (epoch seconds) is when it was processed after all, in the life
-    `recovered_attempt`.
+    `recovered_attempt`; `recovered_unasked` says that its dependency had no part in that,
+    because it was a duplicate, or there was nothing to do.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -57,6 +58,7 @@ class Row:
     unreadable: bool = False
     recovered_at: float | None = None
     recovered_attempt: int | None = None
+    recovered_unasked: bool = False
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
@@ -106,6 +108,7 @@ def row_from_item(item: Mapping[str, Any]) -> Row:
             stamp=_stamp(item.get("stamp")),
             recovered_at=None if recovered_at is None else float(recovered_at),
             recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),
+            recovered_unasked=item.get("recovered_unasked") is True,
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE
@@ -140,10 +143,11 @@ class FailureLog(Protocol):
     def failed(self, origin: str, failure: Failure) -> None:
         """Keep the failure; the same one again changes nothing. Raises RecordsUnavailable."""
 
-    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         """Say that the letter was processed in its life `attempt`, at `at` epoch seconds.
 
-        False if its row said so already. Raises RecordsUnavailable.
+        `unasked` says that it took nothing of its dependency. False if its row said so
+        already. Raises RecordsUnavailable.
         """
 
     def kept_stamp(self, message_id: str) -> Stamp | None:

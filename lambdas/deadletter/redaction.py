@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 
@@ -51,8 +52,15 @@ _SECRETIVE = frozenset(
 _FOUND_INSIDE = 4
 
 _WORD = re.compile(r"[A-Za-z]+")
-# However many backslashes: JSON inside JSON doubles them.
-_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
+# However many backslashes: JSON inside JSON doubles them. Tried where a run of them begins and
+# nowhere else, or a body of nothing else would take hours.
+_ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
+
+# How often base64 stands in base64: Celery's messages do it twice.
+_LAYERS = 2
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
+_URL_SAFE = str.maketrans("-_", "+/")
+_LONGER_WORD = re.compile(rf"[A-Za-z]{{{_FOUND_INSIDE},}}")
 
 
 def redact(text: str, letter: Letter | None) -> str:
@@ -105,10 +113,7 @@ class _Said:
     """What stands in a letter: its body and the values of its attributes, whatever the case."""
 
     def __init__(self, letter: Letter | None) -> None:
-        whole = "" if letter is None else "\n".join(_parts(letter))
-        if "\\" in whole:
-            whole += "\n" + _ESCAPED.sub(_character, whole)
-        self._text = whole.lower()
+        self._text = "" if letter is None else everything_in(letter)
         self._words: frozenset[str] | None = None
 
     def holds(self, word: str) -> bool:
@@ -122,6 +127,33 @@ class _Said:
             for start in range(len(word))
             for end in range(start + _FOUND_INSIDE, len(word) + 1)
         )
+
+
+def everything_in(letter: Letter) -> str:
+    """All that stands in a letter, in lower case: as it is, and without escapes and base64."""
+    layer = "\n".join(_parts(letter))
+    said = [layer]
+    for depth in range(_LAYERS + 1):
+        if "\\" in layer:
+            layer = _ESCAPED.sub(_character, layer)
+            said.append(layer)
+        if depth < _LAYERS:
+            layer = "\n".join(filter(None, map(_decoded, _BASE64.findall(layer))))
+            said.append(layer)
+    return "\n".join(said).lower()
+
+
+def _decoded(run: str) -> str:
+    """The text that stands there in base64; of bytes that are none, the words in them."""
+    whole = run[:-1] if len(run) % 4 == 1 else run + "=" * (-len(run) % 4)
+    raw = base64.b64decode(whole.translate(_URL_SAFE))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text and "".join(text.split()).isprintable():
+        return text
+    return " ".join(_LONGER_WORD.findall(raw.decode("latin-1")))
 
 
 def _parts(letter: Letter) -> Iterator[str]:

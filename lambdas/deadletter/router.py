@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from deadletter import decision as decisions
 from deadletter import stamp as stamps
 from deadletter.circuit import Circuit, Circuits, CircuitsUnavailable
-from deadletter.decision import Decision, NotADecision, Park, Redrive
+from deadletter.decision import Decision, Hold, NotADecision, Park, Redrive
 from deadletter.document import Document, DocumentBuilder
 from deadletter.failure import Failure, FailureKind
 from deadletter.judgement import Case, judge
@@ -275,6 +275,8 @@ def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = F
         reason=str(decision.reason) if isinstance(decision, Park) else None,
         because=decision.because,
         at=int(case.now),
+        # A permit is for one life. A letter that waits has not begun its next one.
+        canary=case.stamp.canary if isinstance(decision, Hold) else None,
     )
     return Verdict(message_id, decision, mark, forged)
 

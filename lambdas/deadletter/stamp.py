@@ -22,7 +22,7 @@ class Stamp:
     `origin` is the MessageId of the first life, `first_sent` its SentTimestamp
     (epoch milliseconds), `sender` its SenderId; `attempt` counts re-drives since a
     person last released the letter; the rest says what was decided last, and when
-    (epoch seconds).
+    (epoch seconds). `canary` is the permit under which this life tries an open circuit.
     """
 
     origin: str
@@ -35,6 +35,7 @@ class Stamp:
     reason: str | None = None
     because: str | None = None
     at: int | None = None
+    canary: str | None = None
 
     def age(self, now: float) -> float:
         """Seconds since the first send; 0 if nobody knows when, or if its clock is ahead."""
@@ -52,6 +53,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "reason": (str, type(None)),
     "because": (str, type(None)),
     "at": (int, type(None)),
+    "canary": (str, type(None)),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import isasyncgen, isawaitable, isgenerator
+
 from deadletter.failure import PERMANENT, Category
 
 
@@ -40,3 +42,24 @@ class Skip(Exception):
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
+
+
+def refuse_unfinished(result: object) -> None:
+    """Raise TypeError for what a handler returns that has not begun: nothing has happened yet."""
+    if isawaitable(result) or isgenerator(result) or isasyncgen(result):
+        # A coroutine that is dropped says so on the error output.
+        close = getattr(result, "close", None)
+        if close is not None:
+            close()
+        raise TypeError("a handler that is asynchronous or yields does nothing when it is called")
+
+
+def fails_one_message(error: BaseException) -> bool:
+    """Whether what a handler raised ends its message, and not the whole process.
+
+    SystemExit is how argparse refuses an argument; the error of a cancelled task is no
+    Exception. Whoever interrupts the process means all of it.
+    """
+    # Its class is asyncio's, which takes long to import where nobody needs it.
+    cancelled = any(one.__name__ == "CancelledError" for one in type(error).__mro__)
+    return cancelled or isinstance(error, Exception | SystemExit)

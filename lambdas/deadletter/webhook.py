@@ -22,7 +22,7 @@ from deadletter.endpoint import (
 from deadletter.failure import Category
 from deadletter.http import Answer, NoAnswer
 from deadletter.letter import utf8
-from deadletter.settings import Webhook
+from deadletter.settings import Body, Webhook
 from deadletter.standard_webhooks import Secret
 from deadletter.verdict import Permanent, Transient
 
@@ -92,7 +92,7 @@ Post = Callable[[Destination, bytes, Mapping[str, str]], Answer]
 class Dispatcher:
     """Posts each message to its tenant's endpoint; 2xx alone is success.
 
-    `clock` is in epoch seconds.
+    `body` says whether one that is not JSON is a fault; `clock` is in epoch seconds.
     """
 
     def __init__(
@@ -102,12 +102,14 @@ class Dispatcher:
         registry: Registry,
         secrets: Secrets,
         post: Post,
+        body: Body,
         clock: Callable[[], float],
     ) -> None:
         self._webhook = webhook
         self._registry = registry
         self._secrets = secrets
         self._post = post
+        self._body = body
         self._clock = clock
         self._pauses: dict[tuple[str, str], tuple[float, int]] = {}
 
@@ -131,7 +133,7 @@ class Dispatcher:
         self._judge(endpoint, answer)
 
     def _endpoint(self, document: Document) -> Endpoint:
-        if document.unreadable is not None:
+        if document.unreadable is not None and self._body is Body.JSON:
             why = f"the body cannot be read: {document.unreadable}"
             raise Permanent(why, category=Category.SCHEMA)
         context = document.value["context"]
@@ -161,7 +163,9 @@ class Dispatcher:
             webhook_id(delivery), self._clock(), body, self._secrets_of(endpoint, to)
         )
         life = {ATTEMPT: str(delivery.stamp.attempt + 1)}
-        return {"content-type": "application/json", "user-agent": "deadletter", **signed, **life}
+        is_json = delivery.document.unreadable is None
+        kind = "application/json" if is_json else "application/octet-stream"
+        return {"content-type": kind, "user-agent": "deadletter", **signed, **life}
 
     def _secrets_of(self, endpoint: Endpoint, to: Destination) -> list[Secret]:
         """Every secret of the endpoint: one that is missing might be what its receiver knows."""

@@ -49,6 +49,15 @@ def test_it_is_a_change_of_one_line(letterbox: Letterbox) -> None:
     assert letterbox.metrics == {"Processed": 1, "ProcessingFailure": 1}
 
 
+def test_a_record_handler_that_nobody_awaits_has_processed_nothing(letterbox: Letterbox) -> None:
+    async def record_handler(record: SQSRecord) -> None:
+        raise AssertionError("nobody runs it")
+
+    letterbox.send("a")
+    letterbox.run(handler_of(record_handler))
+    assert letterbox.waiting == ["a"]
+
+
 def test_each_record_is_claimed_before_and_done_after(letterbox: Letterbox) -> None:
     seen: list[list[str]] = []
 

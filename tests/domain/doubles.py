@@ -45,12 +45,13 @@ class Log:
     stamps: dict[str, Stamp] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     raises: Exception | None = None
+    takes: tuple[float, Clock] | None = None
 
     def failed(self, origin: str, failure: Failure) -> None:
         self._answer()
         self.failures.append((origin, failure))
 
-    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         self._answer()
         known = any(one[0] == origin for one in self.recoveries)
         self.recoveries.append((origin, attempt, at))
@@ -64,6 +65,9 @@ class Log:
         return self.stamps.get(message_id)
 
     def _answer(self) -> None:
+        if self.takes is not None:
+            seconds, clock = self.takes
+            clock.now += seconds
         if self.raises is not None:
             raise self.raises
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -694,6 +695,79 @@ def test_a_function_with_a_second_in_all_uses_most_of_it() -> None:
     assert fates(handled) == ["PROCESSED"]
 
 
+@pytest.mark.parametrize("delay", [0.3, 10.0])
+def test_what_came_back_untried_is_written_down_only_while_there_is_time(delay: float) -> None:
+    """A process that is killed over it answers nothing: what was processed comes back, too."""
+    site = Site()
+    site.log.takes = delay, site.clock
+    batch = [record(letter(message_id=f"m{number}")) for number in range(10)]
+
+    def slow(_: object) -> None:
+        site.clock.now = DEADLINE - FAREWELL
+
+    handled = site.process(*batch, handle=slow)
+    assert fates(handled) == ["PROCESSED", *["LATE"] * 9]
+    assert len(site.log.failures) in (1, 2)
+    assert len(site.queue.calls[0]) == 9
+    assert site.clock.now - delay < DEADLINE - FAREWELL / 2
+
+
+def test_a_ledger_that_gave_no_answer_is_not_asked_for_each_that_came_back_untried() -> None:
+    site = Site()
+    site.claims.raises = {"claim": UNAVAILABLE["claims"]()}
+    site.log.raises = UNAVAILABLE["ledger"]()
+    assert site.process(*three()).counts["LedgerUnavailable"] == 1
+
+
+def test_what_we_stumbled_over_is_no_silence_of_the_letters() -> None:
+    site = Site()
+    site.claims.raises = {"claim": UNAVAILABLE["a bug"]()}
+    site.process(record(letter()))
+    [(origin, failure)] = site.log.failures
+    assert (origin, failure.error_type) == ("m1", "ConsumerLibraryError")
+    assert failure.explained_by_dependency
+
+
+async def _awaited(_: object) -> None:
+    raise AssertionError("nobody runs it")
+
+
+def _yielding(_: object) -> Iterator[None]:
+    yield
+
+
+async def _yielding_later(_: object) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("handle", [_awaited, _yielding, _yielding_later])
+def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) -> None:
+    """It returned, and has not begun: acknowledged, the message would be lost."""
+    site = Site()
+    handled = site.process(record(letter()), handle=handle)
+    assert handled.failed == ("m1",)
+    assert site.claims.states() == {"origin:m1": "release"}
+    [(_, failure)] = site.log.failures
+    assert failure.error_type == "TypeError"
+    assert plainly([record(letter())], handle, NOW).failed == ("m1",)
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError()])
+def test_a_handler_that_gives_itself_up_disturbs_no_neighbour(error: BaseException) -> None:
+    """argparse exits over a bad argument; a cancelled task ends what awaits it."""
+    site = Site(raises={"m2": error})
+    handled = site.process(*three())
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    [(_, failure)] = site.log.failures
+    assert (failure.category, failure.error_type) == (Category.TRANSIENT, type(error).__name__)
+
+    def each(one: Mapping[str, Any]) -> None:
+        if one["messageId"] == "m2":
+            raise error
+
+    assert plainly(three(), each, NOW).failed == ("m2",)
+
+
 def test_somebody_who_stops_the_process_stops_it() -> None:
     site = Site(raises={"m1": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
@@ -744,6 +818,19 @@ def test_switched_off_the_handler_is_called_and_failures_are_still_partial() -> 
     assert seen == ["m1", "m2", "m3"]
     assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
     assert site.claims.calls == []
+
+
+def test_switched_off_a_handler_that_rewrites_its_record_betrays_no_word_of_it() -> None:
+    def each(one: Any) -> None:
+        one["body"] = {"name": one["body"].strip('"')}
+        one["eventSourceARN"] = None
+        raise ValueError(f"nobody is called {one['body']['name']}")
+
+    batch = [grouped("m1"), grouped("m2")]
+    batch[0]["body"] = '"rumpelstiltskin"'
+    handled = plainly(batch, each, NOW)
+    assert "rumpelstiltskin" not in str(handled.log_lines())
+    assert fates(handled) == ["FAILED", "HELD_BACK"]
 
 
 def test_switched_off_the_order_of_a_group_is_kept_all_the_same() -> None:

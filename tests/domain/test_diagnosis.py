@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import email.utils
 import errno
 import json
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from deadletter.diagnosis import Diagnosis, diagnose, retry_after
 from deadletter.failure import Category, Failure
@@ -189,6 +191,60 @@ def test_a_parsers_error_blames_the_schema(error: BaseException) -> None:
     assert of(error).category is SCHEMA
     assert diagnose(error, None, now=NOW).category is SCHEMA
     assert of(raised(RuntimeError("x"), error)).category is SCHEMA
+
+
+class Order(BaseModel):
+    """What a handler may read with pydantic."""
+
+    count: int
+    note: str = ""
+
+
+def refused_by(validator: str, data: Any) -> BaseException:
+    """How a validator refuses data, and shows what it refused."""
+    if validator == "pydantic":
+        return caught(lambda: Order.model_validate(data))
+    if validator == "pydantic, of text":
+        return caught(lambda: Order.model_validate_json(json.dumps(data)))
+    return make("ValidationError", **{validator: data})
+
+
+VALIDATORS = ["pydantic", "pydantic, of text", "instance", "value", "data"]
+ORDER = {"count": "many", "note": 'Größe " 5', "lines": [{"sku": "a-1", "weight": 1.50}]}
+
+
+@pytest.mark.parametrize("validator", VALIDATORS)
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_validator_that_refuses_what_the_letter_says_blames_the_schema(
+    validator: str, ascii_only: bool, nested: bool
+) -> None:
+    body = json.dumps(ORDER, ensure_ascii=ascii_only)
+    if nested:
+        body = json.dumps({"Message": body}, ensure_ascii=ascii_only)
+    error = refused_by(validator, ORDER)
+    assert diagnose(error, letter(body), now=NOW).category is SCHEMA
+    encoded = base64.b64encode(json.dumps(ORDER).encode()).decode()
+    assert diagnose(error, letter(encoded), now=NOW).category is SCHEMA
+
+
+@pytest.mark.parametrize("validator", VALIDATORS)
+@pytest.mark.parametrize("answer", [{"error": "overloaded"}, {"count": "overloaded"}])
+def test_a_validator_that_refuses_an_answer_of_the_dependency_blames_nobody(
+    validator: str, answer: Any
+) -> None:
+    """During an outage every letter meets such an answer: none of them is to be parked."""
+    error = refused_by(validator, answer)
+    assert diagnose(error, letter('{"count": 1}'), now=NOW).category is TRANSIENT
+
+
+ENDLESS: list[Any] = []
+ENDLESS += [ENDLESS, ENDLESS]
+
+
+@pytest.mark.parametrize("odd", [None, 7, {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
+def test_a_validator_that_shows_nothing_to_recognise_is_believed(odd: Any) -> None:
+    assert diagnose(make("ValidationError", data=odd), letter("{}"), now=NOW).category is SCHEMA
 
 
 @pytest.mark.parametrize(

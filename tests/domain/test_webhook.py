@@ -27,7 +27,7 @@ from deadletter.endpoint import (
 from deadletter.failure import Category, Failure
 from deadletter.http import Answer, AnswerTimeout, NoAnswer
 from deadletter.letter import Attribute, Letter, to_event
-from deadletter.settings import Pipeline, Webhook
+from deadletter.settings import Body, Pipeline, Webhook
 from deadletter.stamp import Stamp
 from deadletter.standard_webhooks import Secret, read_secret, verify
 from deadletter.verdict import Permanent, Transient
@@ -113,9 +113,11 @@ def dispatcher(
     *,
     store: Store | None = None,
     webhook: Webhook | None = None,
+    body: Body = Body.JSON,
     clock: Callable[[], float] = lambda: NOW,
 ) -> Dispatcher:
     return Dispatcher(
+        body=body,
         webhook=webhook or Webhook(),
         registry=registry or Registry(),
         secrets=store or Store(),
@@ -337,6 +339,16 @@ def test_no_number_of_pausing_endpoints_is_remembered_for_ever() -> None:
     assert len(one._pauses) <= 200
 
 
+def test_where_bodies_are_opaque_one_that_is_no_json_is_posted_all_the_same() -> None:
+    pipeline = Pipeline("orders", body=Body.OPAQUE, context={"tenantId": "attributes.tenant"})
+    one = letter("a;b\n1;2", attributes={"tenant": Attribute("String", "a")})
+    wire = Wire()
+    dispatcher(wire, body=Body.OPAQUE).deliver(message(one, pipeline))
+    [(_, posted, headers)] = wire.posted
+    assert posted == b"a;b\n1;2"
+    assert headers["content-type"] == "application/octet-stream"
+
+
 UNREADABLE = "the body cannot be read: "
 TOO_LONG = "a number too long to read"
 
@@ -517,7 +529,7 @@ class Around:
     def failed(self, origin: str, failure: Failure) -> None:
         self.failures[origin] = failure
 
-    def recovered(self, origin: str, attempt: int, at: float) -> bool:
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         return True
 
     def kept_stamp(self, message_id: str) -> Stamp | None:

@@ -70,6 +70,13 @@ class Deployed:
         answer = self.aws("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body, **options)
         return str(answer["MessageId"])
 
+    def reschedule(self, **changes: Any) -> None:
+        """Change the schedule of the runs, which the tests stop when they begin."""
+        client = self.aws("scheduler")
+        found = client.get_schedule(Name=f"deadletter-{self.name}-dlq")
+        kept = ("Name", "FlexibleTimeWindow", "ScheduleExpression", "State", "Target")
+        client.update_schedule(**{name: found[name] for name in kept} | changes)
+
     def redrive(self, **event: Any) -> dict[str, Any]:
         """One run of the redriver, as `dlq redrive now` starts it."""
         answer = self.aws("lambda").invoke(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.e2e import canaries
@@ -25,6 +26,15 @@ def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant:
 
     assert eventually(delivered, "the letter is delivered") == [event(tenant)]
     assert receiver.posts[tenant][-1].headers["webhook-id"] == message_id
+
+
+def test_the_schedule_starts_a_run(orders: Deployed, receiver: Receiver, tenant: str) -> None:
+    orders.send(event(tenant), "Dlq")
+    # Only when is changed: what it starts, and in which role, is as deployed.
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    orders.reschedule(ScheduleExpression=f"at({soon:%Y-%m-%dT%H:%M:%S})", State="ENABLED")
+    assert eventually(lambda: receiver.bodies[tenant], "the letter is delivered")
+    orders.reschedule(State="DISABLED")
 
 
 def test_an_exhausted_letter_is_parked_with_its_reason(

@@ -255,7 +255,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqOperator": {"secrets webhooks/*": {"secretsmanager:GetSecretValue"}},
     },
     "dlq endpoint add": {
-        "DlqReader": SEE,
+        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
         "DlqOperator": {"table Endpoints": {"dynamodb:PutItem"}},
     },
     "dlq endpoint enable": {

@@ -278,6 +278,7 @@ def header_by_header(connection: socket.socket, _request: bytes) -> None:
         flood("HTTP/1.1 100 Continue\r\n"),
         header_by_header,
         answers("HTTP/1.1 100 Continue\r\n\r\n" * 10_000),
+        answers("HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000),
         answers("a" * MOST_RESPONSE * 2),
         answers("SSH-2.0-OpenSSH_9.6\r\n"),
         answers("HTTP/1.1 two hundred\r\n\r\n"),
@@ -289,6 +290,13 @@ def test_what_is_no_answer_of_a_decent_length_is_none(behave: Behaviour) -> None
     with pytest.raises(NoAnswer) as found:
         post(behave)
     assert not isinstance(found.value, AnswerTimeout)
+
+
+@pytest.mark.parametrize("early", ["100 Continue", "102 Processing", "103 Early Hints"])
+def test_what_comes_before_the_answer_is_not_the_answer(early: str) -> None:
+    """Taken for one, a message that was accepted would be posted again."""
+    hints = f"HTTP/1.1 {early}\r\nlink: </a>\r\nretry-after: 9\r\n\r\n"
+    assert post(answers(f"{hints}{hints}HTTP/1.1 204 No Content\r\n\r\n")) == 204
 
 
 def test_nobody_waits_for_an_answers_body() -> None:

@@ -231,7 +231,16 @@ def _text(value: Any) -> str:
 
 
 def _permit(data: Any) -> Permit | None:
-    return None if data is None else Permit(_text(data["owner"]), _number("until", data["until"]))
+    if data is None:
+        return None
+    origin, attempt, sent_at = (data.get(name) for name in ("origin", "attempt", "sent_at"))
+    return Permit(
+        _text(data["owner"]),
+        _number("until", data["until"]),
+        None if origin is None else _text(origin),
+        None if attempt is None else _number("restart", attempt),
+        None if sent_at is None else _number("until", sent_at),
+    )
 
 
 def _force(data: Any) -> Force | None:

@@ -40,10 +40,12 @@ from deadletter.breaker import Breaker
 from deadletter.canary import (
     ASIDE_COOLDOWNS,
     CanarySource,
+    Choice,
     DlqCanaries,
     LaneCanaries,
     MainQueueCanaries,
     Prober,
+    Waiting,
 )
 from deadletter.consuming import Consumer, Handle
 from deadletter.course import Herald
@@ -53,6 +55,7 @@ from deadletter.ledger import LIVES
 from deadletter.mapping import Valve
 from deadletter.mover import MAIN, Mover, Together
 from deadletter.outage import Outages
+from deadletter.post import MainQueuePost, Sendable
 from deadletter.queue import MAIN_DLQ, Sending
 from deadletter.recovery import Recovery
 from deadletter.redriver import Abreast, Redriver
@@ -197,12 +200,16 @@ def webhook_consumer_for(
     tell: Callable[[str, int], None],
 ) -> Consumer:
     """The consumer whose handler is the webhook dispatcher."""
-    dispatcher = dispatcher_for(wiring, webhook, clients, world)
+    dispatcher = dispatcher_for(pipeline, wiring, webhook, clients, world)
     return consumer_for(pipeline, wiring, clients, world, handle=dispatcher.deliver, tell=tell)
 
 
 def dispatcher_for(
-    wiring: Wiring, webhook: Webhook, clients: Clients | ConsumerClients, world: World
+    pipeline: Pipeline,
+    wiring: Wiring,
+    webhook: Webhook,
+    clients: Clients | ConsumerClients,
+    world: World,
 ) -> Dispatcher:
     """The webhook dispatcher: where the messages of a pipeline go, and how."""
     return Dispatcher(
@@ -210,6 +217,7 @@ def dispatcher_for(
         registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table, world.clock),
         secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
         post=Poster(webhook.timeout, world.clock),
+        body=pipeline.body,
         clock=world.clock,
     )
 
@@ -333,7 +341,7 @@ def prober_for(
     router: Router | None = None,
     consumer: LambdaClient | None = None,
 ) -> Prober:
-    """Whoever sends a pipeline's canaries to the consumer's function.
+    """Whoever sends a pipeline's canaries: to the consumer's function, or by the main queue.
 
     Raises BadSettings for a lease in which no canary could be answered: none would ever
     be sent, and the circuit never close.
@@ -349,10 +357,14 @@ def prober_for(
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        # A consumer that is no function can't be given a letter.
         sources=_canaries(pipeline, wiring, clients, world, router)
         if wiring.consumer_function
         else [],
+        # A consumer that is no function can't be given a letter; with the library, the
+        # ledger tells what became of one.
+        post=_post(pipeline, wiring, clients, world, tell, router)
+        if wiring.main_url and not wiring.consumer_function and _writes_and_moves(pipeline)
+        else None,
         consumer=LambdaConsumer(call, wiring.consumer_function),
         answer_seconds=seconds,
         health=HttpHealth(wiring.health_url, Poster(HEALTH_SECONDS, world.clock).exchange)
@@ -378,6 +390,64 @@ def _canaries(
         # Dead letters are looked at there, and nothing else.
         return [main]
     router = router or LambdaRouter(clients.functions, wiring.router_function)
+    return [*_dead(pipeline, wiring, clients, world, Waiting(router)), main]
+
+
+def _post(
+    pipeline: Pipeline,
+    wiring: Wiring,
+    clients: Clients,
+    world: World,
+    tell: Callable[[str, int], None],
+    router: Router | None,
+) -> MainQueuePost:
+    """Sends canaries through the main queue; dead letters alone, for what lies in it already
+    the consumer takes by itself.
+    """
+    main = SqsQueue(clients.sqs, wiring.main_url, world.clock)
+    ledger = _ledger(pipeline, wiring, clients, world)
+    choice = Sendable(
+        router=router or LambdaRouter(clients.functions, wiring.router_function),
+        ledger=ledger,
+        main=main,
+        aside_seconds=_aside_seconds(pipeline),
+        clock=world.clock,
+    )
+
+    def mover_for(tally: Tally) -> Mover:
+        return Mover(
+            fifo=pipeline.fifo,
+            targets={MAIN: main},
+            parking_for={},
+            room=_room(pipeline, wiring, clients, world),
+            records=ledger,
+            clock=world.clock,
+            together=in_threads,
+            tally=tally,
+        )
+
+    return MainQueuePost(
+        sources=_dead(pipeline, wiring, clients, world, choice),
+        choice=choice,
+        mover_for=mover_for,
+        ledger=ledger,
+        tell=tell,
+    )
+
+
+def _writes_and_moves(pipeline: Pipeline) -> bool:
+    """Whether its consumer says in the ledger what became of a letter that we may move."""
+    return pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE
+
+
+def _aside_seconds(pipeline: Pipeline) -> float:
+    return ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap
+
+
+def _dead(
+    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World, choice: Choice
+) -> list[DlqCanaries | LaneCanaries]:
+    """Where letters wait for a circuit, outside the main queue."""
     journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
     room = _room(pipeline, wiring, clients, world)
     return [
@@ -386,23 +456,22 @@ def _canaries(
             arn=wiring.dlq_arn,
             main_arn=wiring.main_arn,
             fifo=pipeline.fifo,
-            router=router,
+            choice=choice,
             journal=journal,
             room=room,
-            aside_seconds=ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap,
+            aside_seconds=_aside_seconds(pipeline),
             clock=world.clock,
         ),
         LaneCanaries(
             arn=wiring.dlq_arn,
             fifo=pipeline.fifo,
             room=room,
-            router=router,
+            choice=choice,
             journal=journal,
             owner=world.new_id,
             clock=world.clock,
             random=world.random,
         ),
-        main,
     ]
 
 

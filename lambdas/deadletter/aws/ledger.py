@@ -80,17 +80,17 @@ class DynamoDBLedger:
             ExpressionAttributeNames={"#slot": slot(failure, self._lives), "#ttl": "ttl"},
         )
 
-    def recovered(self, origin: str, attempt: int, at: float) -> bool:
-        said = {"recovered_at": _number(at), "recovered_attempt": Decimal(attempt)}
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+        said: dict[str, Any] = {
+            "recovered_at": _number(at),
+            "recovered_attempt": Decimal(attempt),
+            **({"recovered_unasked": True} if unasked else {}),
+        }
         try:
             self._table.update(
                 self._key(origin),
-                "SET recovered_at = :at, recovered_attempt = :attempt, #ttl = :ttl",
-                {
-                    ":at": said["recovered_at"],
-                    ":attempt": said["recovered_attempt"],
-                    ":ttl": self._expires(),
-                },
+                ", ".join(["SET #ttl = :ttl", *(f"{name} = :{name}" for name in said)]),
+                {":ttl": self._expires(), **{f":{name}": one for name, one in said.items()}},
                 ConditionExpression="attribute_not_exists(recovered_at)",
                 ExpressionAttributeNames={"#ttl": "ttl"},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",

@@ -10,6 +10,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
 from deadletter.consumer import handle
 from deadletter.handled import ACKNOWLEDGED, Fate, Handled, Handling
+from deadletter.verdict import refuse_unfinished
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import (
@@ -73,6 +74,7 @@ class DeadletterProcessor(BatchProcessor):
             {"lambda_context": self.lambda_context} if self._handler_accepts_lambda_context else {}
         )
         result = self.handler(record=data, **more)
+        refuse_unfinished(result)
         self._entries[id(record)] = self.success_handler(record=record, result=result)
 
     def _entry(self, record: Any, one: Handling) -> tuple[Any, ...]:

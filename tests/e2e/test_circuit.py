@@ -1,0 +1,206 @@
+"""An outage of the deployed system: from the first trip until the consumer is as it was."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from sandbox.server import Sandbox
+from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.receiver import Receiver
+
+# What an outage may cost, with five probes.
+MOST_TRANSITIONS = 40
+
+CONSUMER = "deadletter-payments-consumer"
+
+
+@pytest.fixture
+def payments(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
+    """The pipeline whose circuit may open."""
+    return Deployed(sandbox, aws, outputs, "payments")
+
+
+@pytest.fixture
+def endpoint(payments: Deployed, receiver: Receiver) -> str:
+    """The one tenant of a test, whose endpoint works until the test says otherwise."""
+    name = f"c-{uuid.uuid4().hex[:8]}"
+    payments.register(name, receiver.url(name))
+    return name
+
+
+@pytest.fixture
+def announced(aws: Callable[[str], Any]) -> Iterator[Callable[[], list[str]]]:
+    """The states that were announced as events since the test began."""
+    sqs, events = aws("sqs"), aws("events")
+    url = sqs.create_queue(QueueName=f"announced-{uuid.uuid4().hex[:8]}")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    pattern = {"source": ["deadletter"], "detail-type": ["CircuitStateChanged"]}
+    events.put_rule(Name="announced", EventPattern=json.dumps(pattern))
+    target = {"Id": "queue", "Arn": arn["Attributes"]["QueueArn"]}
+    events.put_targets(Rule="announced", Targets=[target])
+    states: list[str] = []
+
+    def so_far() -> list[str]:
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        for one in answer.get("Messages", []):
+            states.append(json.loads(one["Body"])["detail"]["state"])
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        return states
+
+    yield so_far
+    events.remove_targets(Rule="announced", Ids=["queue"])
+    events.delete_rule(Name="announced")
+
+
+def circuit(payments: Deployed) -> dict[str, Any]:
+    """The pipeline's own circuit as it is stored."""
+    table = payments.app["circuits_table"]
+    key = {"pipeline": {"S": "payments"}, "circuit_key": {"S": "payments"}}
+    item = payments.aws("dynamodb").get_item(TableName=table, Key=key, ConsistentRead=True)
+    found: dict[str, Any] = item.get("Item", {"state": {"S": "CLOSED"}})
+    return found
+
+
+def state(payments: Deployed) -> str:
+    return str(circuit(payments)["state"]["S"])
+
+
+def mapping(payments: Deployed) -> dict[str, Any]:
+    [found] = payments.aws("lambda").list_event_source_mappings(FunctionName=CONSUMER)[
+        "EventSourceMappings"
+    ]
+    return dict(found)
+
+
+def depth(payments: Deployed, queue: str) -> int:
+    kinds = ("", "NotVisible", "Delayed")
+    names = [f"ApproximateNumberOfMessages{kind}" for kind in kinds]
+    answer = payments.aws("sqs").get_queue_attributes(
+        QueueUrl=payments.url(queue), AttributeNames=names
+    )
+    return sum(int(answer["Attributes"][name]) for name in names)
+
+
+def executions(payments: Deployed) -> list[dict[str, Any]]:
+    machine = payments.outputs["PaymentsCircuitBreakerArn"]
+    return list(
+        payments.aws("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+    )
+
+
+def transitions(payments: Deployed, execution: str) -> list[str]:
+    """The states that an execution entered, in their order."""
+    pages = (
+        payments.aws("stepfunctions")
+        .get_paginator("get_execution_history")
+        .paginate(executionArn=execution)
+    )
+    return [
+        one["stateEnteredEventDetails"]["name"]
+        for page in pages
+        for one in page["events"]
+        if "stateEnteredEventDetails" in one
+    ]
+
+
+def break_down(payments: Deployed, receiver: Receiver, endpoint: str) -> None:
+    """The endpoint fails until the circuit is open."""
+    receiver.statuses[endpoint] = 503
+    for _ in range(8):
+        payments.send(event(endpoint))
+    eventually(lambda: state(payments) != "CLOSED", "the circuit opens")
+
+
+def test_an_outage_leaves_the_main_queue_out_of_the_dlq_and_everything_as_it_was(
+    payments: Deployed,
+    receiver: Receiver,
+    endpoint: str,
+    announced: Callable[[], list[str]],
+) -> None:
+    before = mapping(payments)
+    payments.send(event(endpoint))
+    eventually(lambda: receiver.bodies[endpoint], "it works as long as the endpoint does")
+    assert executions(payments) == []
+
+    break_down(payments, receiver, endpoint)
+    eventually(lambda: mapping(payments)["State"] == "Disabled", "the consumer is paused")
+    for _ in range(5):
+        payments.send(event(endpoint))
+    seen = len(receiver.posts[endpoint])
+    assert payments.redrive()["stopped"].startswith("circuit payments is ")
+    eventually(lambda: len(receiver.posts[endpoint]) >= seen + 2, "canaries are sent")
+    assert depth(payments, "MainQueue") >= 5
+
+    receiver.statuses[endpoint] = 200
+    eventually(lambda: state(payments) == "CLOSED", "the circuit closes")
+    eventually(lambda: len(receiver.bodies[endpoint]) >= 1 + 5, "what waited is delivered")
+
+    def as_before() -> bool:
+        now = mapping(payments)
+        return all(now.get(name) == before.get(name) for name in ("State", "ScalingConfig"))
+
+    eventually(as_before, "the consumer is as it was")
+    [one] = executions(payments)
+    eventually(lambda: executions(payments)[0]["status"] != "RUNNING", "the execution ends")
+    assert executions(payments)[0]["status"] == "SUCCEEDED"
+    entered = transitions(payments, one["executionArn"])
+    per_probe = 3
+    extra = max(0, entered.count("Probe") - 5)
+    assert len(entered) <= MOST_TRANSITIONS + per_probe * extra, entered
+    assert {"Announce", "Pause", "Cooldown", "Probe", "Judge", "Resume", "Closed"} <= set(entered)
+    eventually(lambda: "CLOSED" in announced(), "the end of the outage is announced")
+    assert announced()[0] == "OPEN"
+
+    def drained() -> bool:
+        payments.redrive()
+        return depth(payments, "Dlq") + depth(payments, "MainQueue") + len(payments.waiting()) == 0
+
+    eventually(drained, "nothing is left lying about")
+    assert len(receiver.bodies[endpoint]) == 1 + 8 + 5
+
+
+def test_the_kill_switch_stops_re_drives_until_it_is_taken_back(
+    payments: Deployed, receiver: Receiver, endpoint: str
+) -> None:
+    payments.hold()
+    payments.send(event(endpoint), "Dlq")
+    assert payments.redrive()["stopped"] == "circuit payments is OPEN"
+    assert receiver.bodies[endpoint] == []
+    payments.dlq("circuit", "auto", "--pipeline", "payments", "--yes")
+
+    def healed() -> bool:
+        # The sweep of a run starts the execution that sends the canary.
+        payments.redrive()
+        return state(payments) == "CLOSED" and len(receiver.bodies[endpoint]) == 1
+
+    eventually(healed, "a canary closes it again, and was itself the letter")
+
+
+def test_a_mapping_that_somebody_else_disabled_is_left_alone(
+    payments: Deployed, receiver: Receiver, endpoint: str
+) -> None:
+    functions, uuid_of = payments.aws("lambda"), mapping(payments)["UUID"]
+    functions.update_event_source_mapping(UUID=uuid_of, Enabled=False)
+    payments.hold()
+    payments.send(event(endpoint), "Dlq")
+    payments.dlq("circuit", "auto", "--pipeline", "payments", "--yes")
+
+    def closed() -> bool:
+        payments.redrive()
+        return state(payments) == "CLOSED" and "paused" not in circuit(payments)
+
+    eventually(closed, "the circuit closes by its canary")
+
+    def ended() -> bool:
+        # One that slept while a person held the circuit wakes at the end of that hold.
+        latest = max(executions(payments), key=lambda one: one["startDate"])
+        return bool(latest["status"] != "RUNNING")
+
+    eventually(ended, "its execution has ended")
+    assert mapping(payments)["State"] == "Disabled"
+    functions.update_event_source_mapping(UUID=uuid_of, Enabled=True)
