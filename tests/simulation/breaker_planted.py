@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -14,21 +13,10 @@ from deadletter.breaker import Refusal
 from deadletter.circuit import Permit, State
 from deadletter.outage import Sweep
 from tests.simulation import breaker_simulator
+from tests.simulation.planting import Bugs, replaced
 
-Planted = Callable[[], contextlib.AbstractContextManager[Any]]
-BUGS: dict[str, Planted] = {}
-
-
-def bug(name: str) -> Callable[[Callable[[], Iterator[None]]], None]:
-    def register(plant: Callable[[], Iterator[None]]) -> None:
-        BUGS[name] = contextlib.contextmanager(plant)
-
-    return register
-
-
-def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
-    """`owner.name` replaced by what `make` makes of the original."""
-    return patch.object(owner, name, make(getattr(owner, name)))
+BUGS = Bugs()
+bug = BUGS.plant
 
 
 @bug("half open admits whoever comes")
