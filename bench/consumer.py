@@ -102,9 +102,7 @@ class Nothing:
     def failed(self, origin: str, failure: Failure) -> None:
         return None
 
-    def recovered(
-        self, origin: str, attempt: int, at: float, *, unasked: bool = False
-    ) -> bool:
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         return True
 
     def kept_stamp(self, message_id: str) -> Stamp | None:

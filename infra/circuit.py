@@ -46,12 +46,14 @@ class CircuitBreaker(Construct):
     """The state machine of one pipeline's outages, the circuit function and the probe.
 
     Where no Lambda function consumes (`consumer` is None), none is paused, and none is
-    given a canary.
+    given a canary: with the consumer library it goes through the main queue, and `sender` is
+    the unique id of the role that sends it, else None.
     """
 
     state_machine: sfn.StateMachine
     circuit: lambda_.Function
     probe: lambda_.Function
+    sender: str | None
 
     def __init__(
         self,
@@ -68,6 +70,8 @@ class CircuitBreaker(Construct):
         self._settings, self._app = settings, app
         self._names = Names(app.app, settings.name)
         self._storage, self._queues, self._consumer = storage, queues, consumer
+        self._posts = consumer is None and settings.writes_ledger and settings.mode == "enforce"
+        self.sender = None
         self.circuit = self._circuit_function()
         self.probe = self._probe_function()
         self.state_machine = self._state_machine()
@@ -115,13 +119,16 @@ class CircuitBreaker(Construct):
         settings, app, consumer = self._settings, self._app, self._consumer
         storage = self._storage
         health = settings.circuit.health_url
+        takes = consumer is not None or self._posts
+        # A canary by post is asked after later.
+        waits = consumer.timeout if consumer else 0
         one = Function(
             self,
             "Probe",
             name=self._names.function("probe"),
             handler="handlers.probe.handler",
             description=f"Sends the canaries of {settings.name} to its consumer",
-            timeout=min(LONGEST_TIMEOUT, settings.consumer.timeout + LOOKING),
+            timeout=min(LONGEST_TIMEOUT, waits + LOOKING),
             memory=MEMORY,
             settings=settings,
             app=app,
@@ -132,11 +139,12 @@ class CircuitBreaker(Construct):
                     resources=[storage.circuits.table_arn],
                     conditions=only(settings.name),
                 ),
-                *(self._letter_statements(consumer) if consumer else []),
+                *(self._queue_statements() if takes else []),
+                *(self._letter_statements(consumer) if takes else []),
                 _events(),
                 *use_of_key(
                     app,
-                    services=("sqs", "dynamodb", "s3") if consumer else ("dynamodb",),
+                    services=("sqs", "dynamodb", "s3") if takes else ("dynamodb",),
                     writes=True,
                 ),
             ],
@@ -145,10 +153,12 @@ class CircuitBreaker(Construct):
             {
                 "CIRCUITS_TABLE": storage.circuits.table_name,
                 **({"HEALTH_URL": health} if health else {}),
-                **(self._sources(consumer) if consumer else {}),
+                **(self._sources(consumer) if takes else {}),
             }
         )
-        if consumer:
+        if self._posts:
+            self.sender = one.sender
+        if takes:
             folder = f"arn:<AWS::Partition>:s3:::{app.app}-letters-<AWS::AccountId>-<AWS::Region>"
             acknowledge(
                 one,
@@ -157,7 +167,7 @@ class CircuitBreaker(Construct):
             )
         return one.function
 
-    def _sources(self, consumer: ConsumerFunction) -> dict[str, str]:
+    def _sources(self, consumer: ConsumerFunction | None) -> dict[str, str]:
         """Where canaries come from, and who is given them."""
         queues = self._queues
         return {
@@ -168,28 +178,45 @@ class CircuitBreaker(Construct):
             "LETTERS_TABLE": self._storage.letters.table_name,
             "LETTERS_BUCKET": self._storage.bucket_name,
             "ROUTER_FUNCTION": self._names.function("route"),
-            "CONSUMER_FUNCTION": consumer.arn,
-            "CONSUMER_TIMEOUT": str(consumer.timeout),
+            **({"CONSUMER_FUNCTION": consumer.arn} if consumer else {}),
+            "CONSUMER_TIMEOUT": str(self._settings.consumer.timeout),
         }
 
-    def _letter_statements(self, consumer: ConsumerFunction) -> list[iam.PolicyStatement]:
-        """Leave to take one letter, wherever it waits for the circuit, to have the router and
-        the consumer look at it, and to delete it.
+    def _queue_statements(self) -> list[iam.PolicyStatement]:
+        """Leave to take one letter and delete it; where canaries go by post, to send it too."""
+        take = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
+        dlq, main = self._queues.dlq.arn, self._queues.main.arn
+        if not self._posts:
+            return [iam.PolicyStatement(sid="Queues", actions=take, resources=[dlq, main])]
+        return [
+            iam.PolicyStatement(sid="Dlq", actions=take, resources=[dlq]),
+            iam.PolicyStatement(
+                sid="Main", actions=["sqs:SendMessage", "sqs:GetQueueAttributes"], resources=[main]
+            ),
+            iam.PolicyStatement(
+                sid="Ledger",
+                # It hears there what became of its canary.
+                actions=["dynamodb:BatchGetItem"],
+                resources=[self._storage.letters.table_arn],
+                conditions=only(f"{self._settings.name}#ledger#*"),
+            ),
+        ]
+
+    def _letter_statements(self, consumer: ConsumerFunction | None) -> list[iam.PolicyStatement]:
+        """Leave to take one letter out of the waiting room, and to have the router, and the
+        consumer where it is a function, look at it.
         """
-        storage, queues, pipeline = self._storage, self._queues, self._settings.name
+        storage, pipeline = self._storage, self._settings.name
         functions = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
         return [
-            iam.PolicyStatement(
-                sid="Queues",
-                actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"],
-                resources=[queues.dlq.arn, queues.main.arn],
-            ),
             iam.PolicyStatement(
                 sid="Letters",
                 actions=[
                     "dynamodb:BatchGetItem",
                     "dynamodb:Query",
                     "dynamodb:PutItem",
+                    # What was sent is marked in the journal.
+                    *(["dynamodb:UpdateItem"] if self._posts else []),
                     "dynamodb:DeleteItem",
                     "dynamodb:BatchWriteItem",
                 ],
@@ -217,7 +244,10 @@ class CircuitBreaker(Construct):
             iam.PolicyStatement(
                 sid="Functions",
                 actions=["lambda:InvokeFunction"],
-                resources=[f"{functions}:{self._names.function('route')}", consumer.arn],
+                resources=[
+                    f"{functions}:{self._names.function('route')}",
+                    *([consumer.arn] if consumer else []),
+                ],
             ),
         ]
 

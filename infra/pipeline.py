@@ -108,9 +108,11 @@ class RedrivePipeline(Construct):
         # What a consumer writes on a letter is not believed by a consumer: a handler that puts
         # a message back on its own queue sends a new one, and no duplicate of the old.
         redrivers = [self.redriver.sender]
+        if self.circuit_breaker.sender:
+            redrivers.append(self.circuit_breaker.sender)
         senders = [*redrivers, *settings.trusted_senders]
         if self.dispatcher:
-            senders.insert(1, self.dispatcher.sender)
+            senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.believe(redrivers)
         self.redriver.believe(senders)
         self.router.believe(senders)

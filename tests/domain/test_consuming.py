@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter import stamp as stamps
+from deadletter.circuit import Circuit, Permit, State
 from deadletter.consuming import FAREWELL, LEASE_MARGIN, plainly
 from deadletter.failure import Category
 from deadletter.handled import Fate, Handled
@@ -507,6 +508,22 @@ def test_nothing_is_refused_where_nobody_knows_the_circuit() -> None:
 
 
 # The canary.
+
+
+def test_of_all_letters_the_canary_alone_is_not_refused() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    for owner, until, refused in (
+        ("p", NOW + 9, False),
+        ("another", NOW + 9, True),
+        ("p", NOW, True),
+    ):
+        permit = Permit(owner, until)
+        site.circuits.circuits["orders"] = Circuit("orders", State.HALF_OPEN, permit=permit)
+        mark = stamps.attribute(Stamp("first", 1, 1, canary="p"))
+        one = redriven(letter())
+        one = replace(one, attributes={**one.attributes, stamps.NAME: mark})
+        handled = site.process(record(one))
+        assert fates(handled) == ["REFUSED" if refused else "PROCESSED"]
 
 
 def test_a_canary_is_judged_by_its_probe_alone() -> None:

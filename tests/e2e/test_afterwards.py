@@ -33,7 +33,6 @@ NOT_SEEN: dict[str, dict[str, str]] = {
     "consumer": {
         "sqs:ReceiveMessage": _MAPPING,
         "sqs:DeleteMessage": _MAPPING,
-        "states:StartExecution": _OUTAGE,
     },
     "check-rules": {
         "dynamodb:DescribeStream": _MAPPING,

@@ -252,6 +252,21 @@ def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Sy
     assert set(app.environment("deadletter-watched-probe")) == {"PIPELINE", "CIRCUITS_TABLE"}
 
 
+def test_a_probe_that_sends_canaries_itself_is_told_how_and_believed(sandboxed: Synthesis) -> None:
+    told = sandboxed.environment("mail-hasty-probe")
+    wiring = wiring_from_environment(told)
+    assert (wiring.consumer_function, wiring.consumer_timeout) == ("", 30)
+    assert wiring.main_url.endswith("/mail-hasty-main")
+    assert wiring.dlq_url.endswith("/mail-hasty-dlq")
+    assert wiring.router_function == "mail-hasty-route"
+    role = sandboxed.function("mail-hasty-probe")["Role"]["Fn::GetAtt"][0]
+    for function in ("redrive", "route"):
+        believed = wiring_from_environment(sandboxed.environment(f"mail-hasty-{function}"))
+        assert f"<{role}.RoleId>" in believed.trusted_senders, function
+    registered = parameter(sandboxed, "/mail/pipelines/hasty")
+    assert f"<{role}.RoleId>" in registered["trusted_senders"]
+
+
 def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None:
     said = {"name": "orders", "circuit": {"health_url": "https://api.example/health"}}
     [settings] = read({"pipelines": [said]}).pipelines

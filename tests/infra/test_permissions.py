@@ -663,6 +663,26 @@ def test_where_no_function_consumes_nobody_may_change_a_mapping_or_invoke_a_cons
     assert circuits["Action"] == "dynamodb:BatchGetItem"
 
 
+def test_where_no_function_consumes_and_the_ledger_is_written_the_probe_sends_a_letter_itself(
+    sandboxed: Synthesis,
+) -> None:
+    said = functions_statements(sandboxed["Mail-Hasty"], "mail-hasty-probe")
+    queue = "arn:aws:sqs:eu-west-1:111122223333:mail-hasty"
+    assert filled(said["Dlq"]["Resource"]) == f"{queue}-dlq"
+    assert set(said["Dlq"]["Action"]) == TAKE_ONE
+    assert filled(said["Main"]["Resource"]) == f"{queue}-main"
+    assert set(said["Main"]["Action"]) == {"sqs:SendMessage", "sqs:GetQueueAttributes"}
+    letters = GRANTED["probe"]["table Letters"] | {"dynamodb:UpdateItem"}
+    assert set(said["Letters"]["Action"]) == letters
+    # Of the ledger it reads, and nothing more.
+    assert said["Ledger"]["Action"] == "dynamodb:BatchGetItem"
+    where = [one["Condition"] for one in (said["Ledger"], said["Letters"])]
+    assert ["hasty#ledger#*" in json.dumps(one) for one in where] == [True, False]
+    function = "arn:aws:lambda:eu-west-1:111122223333:function:mail-hasty-route"
+    assert filled(said["Functions"]["Resource"]) == function
+    check_key(list(said.values()), KEY_TO_WRITE, ["sqs", "dynamodb", "s3"])
+
+
 KEY = {"kms:Decrypt", "kms:DescribeKey"}
 KEY_TO_WRITE = KEY | {
     "kms:Encrypt",

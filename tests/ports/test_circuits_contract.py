@@ -30,6 +30,7 @@ from deadletter.breaker import (
     SKEW,
     CanaryAnswered,
     CanaryLost,
+    CanarySent,
     Event,
     ExecutionLost,
     Forced,
@@ -188,6 +189,12 @@ class TestReading:
             {"state": {"S": "CLOSED"}, "bad_today": {"N": "1"}},
             {"state": {"S": "CLOSED"}, "permit": {"S": "me"}},
             {"state": {"S": "CLOSED"}, "permit": {"M": {"owner": {"S": "me"}}}},
+            {
+                "state": {"S": "HALF_OPEN"},
+                "permit": {
+                    "M": {"owner": {"S": "me"}, "until": {"N": "1"}, "attempt": {"S": "three"}}
+                },
+            },
             {"state": {"S": "CLOSED"}, "paused": {"M": {}}},
             {"state": {"S": "CLOSED"}, "forced": {"M": {"state": {"S": "AJAR"}}}},
         ],
@@ -247,6 +254,7 @@ class TestChanging:
             PermitTaken("d"),
             lambda one: CanaryAnswered(one.generation, "d", Verdict.SUCCESS),
             PermitTaken("e"),
+            lambda one: CanarySent(one.generation, "e", "first", 3),
             lambda one: CanaryAnswered(one.generation, "e", Verdict.SUCCESS),
             MappingPutBack("m"),
             hold(State.OPEN, NOW + 90_000),

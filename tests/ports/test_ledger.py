@@ -114,6 +114,14 @@ def test_a_letter_that_never_had_a_row_recovers_too(ledger: DynamoDBLedger) -> N
     assert ledger.rows(["a"])["a"].recovered_attempt == 1
 
 
+def test_what_recovered_without_its_dependency_says_so(ledger: DynamoDBLedger) -> None:
+    assert ledger.recovered("a", 1, 5.0, unasked=True)
+    assert ledger.recovered("a", 1, 5.0, unasked=True)
+    assert ledger.recovered("b", 1, 5.0)
+    found = ledger.rows(["a", "b"])
+    assert [found[one].recovered_unasked for one in "ab"] == [True, False]
+
+
 def test_our_own_write_whose_answer_was_lost_counts(ledger: DynamoDBLedger) -> None:
     assert ledger.recovered("a", 1, 5.1)
     assert ledger.recovered("a", 1, 5.1)
