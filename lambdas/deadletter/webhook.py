@@ -134,8 +134,9 @@ class Dispatcher:
 
     def _endpoint(self, document: Document) -> Endpoint:
         if document.unreadable is not None and self._body is Body.JSON:
-            why = f"the body cannot be read: {document.unreadable}"
-            raise Permanent(why, category=Category.SCHEMA)
+            # Without the place, so that failures of one kind have one fingerprint.
+            why = f"the body cannot be read: {document.unreadable.partition(' at ')[0]}"
+            raise Addressless(why, category=Category.SCHEMA)
         context = document.value["context"]
         tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
         if not isinstance(tenant, str):

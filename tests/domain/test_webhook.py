@@ -356,8 +356,8 @@ TOO_LONG = "a number too long to read"
 @pytest.mark.parametrize(
     ("body", "category", "why"),
     [
-        ("{", Category.SCHEMA, UNREADABLE + "not JSON at line 1 column 2"),
-        ("", Category.SCHEMA, UNREADABLE + "not JSON at line 1 column 1"),
+        ("{", Category.SCHEMA, UNREADABLE + "not JSON"),
+        ("", Category.SCHEMA, UNREADABLE + "not JSON"),
         ("[" * 10_000, Category.SCHEMA, UNREADABLE + "nested too deep"),
         (f'{{"tenantId": {"9" * 5000}}}', Category.SCHEMA, UNREADABLE + TOO_LONG),
         ('{"tenantId": 1e999}', Category.SCHEMA, UNREADABLE + "a number too large to read"),
