@@ -104,6 +104,9 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-twelve-hours": Difference(
         aws="counts 12 h of visibility from the receive", moto="counts them from the send"
     ),
+    "sqs-long-timeout-in-a-batch": Difference(
+        aws="refuses a VisibilityTimeout of 50,000 in a batch", sandbox="accepts it"
+    ),
     "sqs-negative-timeout": Difference(
         aws="refuses a VisibilityTimeout of -1", moto="accepts it", sandbox="accepts it"
     ),
