@@ -98,6 +98,8 @@ class Mover:
         self._clock = clock
         self._together = together
         self._tally = tally
+        # SQS may hand a copy out again that was deleted, when its mark is gone already.
+        self._moved: dict[str, Proof] = {}
 
     def move_from_queue(self, source: Source, orders: Sequence[Order], slot: Slot) -> list[Taken]:
         """Move letters out of a queue; returns those that are not proved to be elsewhere."""
@@ -117,7 +119,12 @@ class Mover:
             self._admit([one for one in movable if isinstance(one.decision, Hold)], progress)
         finally:
             self._settle(source, movable, slot, progress)
+            self._moved.update(progress.proofs)
         return [one.taken for one in orders if one.copy not in progress.proofs]
+
+    def proof_of(self, copy: str) -> Proof | None:
+        """The proof that this run has moved a copy out of a queue."""
+        return self._moved.get(copy)
 
     def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[Taken]:
         """Move letters out of the waiting room, whose shard's intent the slot already holds.

@@ -135,7 +135,7 @@ class QueueWorker:
         sent: list[tuple[Taken, Proof]] = []
         for one in chunk:
             copy = one.letter.message_id
-            proof = opens.proof_of(copy) or in_room.get(copy)
+            proof = opens.proof_of(copy) or in_room.get(copy) or self._mover.proof_of(copy)
             if proof is not None:
                 sent.append((one, proof))
             elif (

@@ -234,3 +234,25 @@ def test_a_letter_let_out_of_the_room_behind_our_back_is_not_moved_again() -> No
     assert len(stage.bodies(stage.main)) == 1
     assert stage.bodies(stage.dlq) == []
     assert stage.waiting() == []
+
+
+def test_a_copy_that_comes_back_from_the_dead_in_the_same_run_is_only_deleted() -> None:
+    # One letter a chunk: when it comes back, the next letter's intent stands over its mark.
+    stage = Stage(Pipeline("orders", policy=prompt_policy(), workers=1, burst=1, rate=100.0))
+    copies = [stage.put(f'"{number}"', url=stage.dlq) for number in range(3)]
+    delete = SqsQueue.delete
+    gone: list[str] = []
+
+    def then_one_comes_back(self: Any, letters: Any) -> Any:
+        undeleted = delete(self, letters)
+        gone.extend(taken.letter.message_id for taken, _ in letters)
+        if len(gone) == 2:
+            stage.sqs.resurrect(gone[0])
+        return undeleted
+
+    with patch.object(SqsQueue, "delete", then_one_comes_back):
+        stage.run()
+    assert sorted(set(gone)) == sorted(copies)
+    assert len(gone) == 4
+    assert stage.bodies(stage.main) == ['"0"', '"1"', '"2"']
+    assert stage.bodies(stage.dlq) == []
