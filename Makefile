@@ -71,7 +71,7 @@ sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
 
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
 	SIM_SCHEDULES=50000 SIM_PAIRS=1 HYPOTHESIS_PROFILE=nightly \
-		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain
+		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain tests/consumer tests/outage
 	$(BIN)/python -m tests.simulation --runs 200000
 
 bench: $(READY) ## What rules, hostile messages and the consumer library cost

@@ -21,7 +21,7 @@ from deadletter.course import BREATH, LONGEST_WAIT, MOST_PROBES, Course, Herald,
 from deadletter.letter import Letter
 from deadletter.proof import Proof
 from deadletter.queue import QueueUnavailable, Taken
-from tests.domain.breakers import KEY, Announcements, Circuits
+from tests.outage.breakers import KEY, Announcements, Circuits
 
 ANSWER = 20.0
 WELL = Given(Verdict.SUCCESS, Proof("a", "test"))

@@ -27,7 +27,7 @@ from deadletter.post import heard
 from deadletter.queue import QueueUnavailable
 from deadletter.router import RouterUnavailable
 from deadletter.waiting_room import RoomUnavailable
-from tests.domain.breakers import KEY, Announcements, Circuits
+from tests.outage.breakers import KEY, Announcements, Circuits
 
 ANSWER = 20.0
 LEASE = 60.0

@@ -248,12 +248,21 @@ def test_the_tables_are_long_enough_to_mean_something() -> None:
     assert len(set(HOSTILE_ADDRESSES)) >= 60
 
 
-@pytest.mark.parametrize("url", HOSTILE_URLS)
-def test_a_url_that_nothing_is_ever_posted_to(url: str) -> None:
-    with pytest.raises(Refused) as found:
-        read_url(url)
-    assert str(found.value)
-    assert not url.strip() or url not in str(found.value)
+def refusal(url: str, *, allow_loopback: bool = False) -> str:
+    """Why a URL is refused; empty if it is not."""
+    try:
+        read_url(url, allow_loopback=allow_loopback)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def test_nothing_is_ever_posted_to_a_hostile_url() -> None:
+    assert [url for url in HOSTILE_URLS if not refusal(url)] == []
+
+
+def test_a_refusal_does_not_quote_its_url() -> None:
+    assert [url for url in HOSTILE_URLS if url.strip() and url in refusal(url)] == []
 
 
 @pytest.mark.parametrize(
@@ -275,10 +284,8 @@ def test_the_reason_is_one_that_its_owner_can_act_on(url: str, why: str) -> None
     assert str(found.value) == why
 
 
-@pytest.mark.parametrize("url", HOSTILE_URLS)
-def test_a_sandbox_refuses_the_same_urls(url: str) -> None:
-    with pytest.raises(Refused):
-        read_url(url, allow_loopback=True)
+def test_a_sandbox_refuses_the_same_urls() -> None:
+    assert [url for url in HOSTILE_URLS if not refusal(url, allow_loopback=True)] == []
 
 
 @pytest.mark.parametrize(
@@ -359,19 +366,22 @@ def test_a_sandbox_may_post_to_loopback_in_the_clear_and_nowhere_else(
 HOOKS = read_url("https://hooks.example.com")
 
 
-@pytest.mark.parametrize("address", HOSTILE_ADDRESSES)
-def test_an_address_that_nothing_is_connected_to(address: str) -> None:
-    assert not is_public(address)
-    for answers in ([address], ["8.8.8.8", address], [address, "8.8.8.8"]):
-        with pytest.raises(Refused) as found:
-            refuse_addresses(answers, HOOKS)
-        assert str(found.value) == "the host stands for an address that is not a public address"
+def test_no_hostile_address_is_public() -> None:
+    assert [one for one in HOSTILE_ADDRESSES if is_public(one)] == []
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_on_the_internet(address: str) -> None:
-    assert is_public(address)
-    refuse_addresses([address, "8.8.8.8"], HOOKS)
+def test_one_hostile_address_among_a_hosts_others_is_enough_to_refuse_it() -> None:
+    said = "the host stands for an address that is not a public address"
+    for one in HOSTILE_ADDRESSES:
+        for answers in ([one], ["8.8.8.8", one], [one, "8.8.8.8"]):
+            with pytest.raises(Refused, match=f"^{said}$"):
+                refuse_addresses(answers, HOOKS)
+
+
+def test_addresses_on_the_internet_are_public() -> None:
+    assert [one for one in PUBLIC if not is_public(one)] == []
+    for one in PUBLIC:
+        refuse_addresses([one, "8.8.8.8"], HOOKS)
 
 
 def test_a_host_without_an_address_is_refused() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.outage.test_mapping import OneMapping
 
 from deadletter.breaker import CanaryAnswered, MappingPaused, PermitTaken, Tripped, Verdict
 from deadletter.circuit import RAMP_STEPS, CircuitPolicy, CircuitsUnavailable, State
 from deadletter.course import BadCourse, Course, Herald, Next, course_from_json
 from deadletter.mapping import ConsumerMapping, Valve
 from deadletter.recovery import Recovery
-from tests.domain.breakers import KEY, NOW, Announcements, Circuits
-from tests.domain.test_mapping import OneMapping
+from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 
 COURSE = Course(KEY, 1, 0)
 

@@ -15,7 +15,7 @@ from deadletter.mapping import (
     Valve,
     low_concurrency,
 )
-from tests.domain.breakers import KEY, Circuits
+from tests.outage.breakers import KEY, Circuits
 
 
 @dataclass

@@ -18,7 +18,7 @@ from deadletter.letter import Attribute, Letter
 from deadletter.settings import BadSettings, Pipeline
 from deadletter.stamp import Stamp
 from deadletter.verdict import Permanent, Skip, Transient
-from tests.domain.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
+from tests.consumer.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
 from tests.domain.samples import NOW, letter
 
 FIFO = Pipeline("orders", fifo=True)
