@@ -180,7 +180,7 @@ class _Batch:
 
     def run(self, records: Sequence[Record]) -> Handled:
         reader = self.consumer.reader()
-        self.readings = [(record, self._read(reader, record)) for record in records]
+        self.readings = [(record, _read(reader, record)) for record in records]
         handlings = [self._next(record, reading) for record, reading in self.readings]
         if not self.canary:
             self._report(handlings)
@@ -342,18 +342,6 @@ class _Batch:
         with self._unless(RecordsUnavailable, Trouble.LEDGER, delivery, id_of(record)):
             self.consumer.log.failed(mark.origin, failure)
 
-    def _read(self, reader: Reader, record: Record) -> Delivery | Exception:
-        """The delivery, or why there is none: a record that is no letter disturbs nobody else.
-
-        What a letter could not carry is asked for first: its origin is its key.
-        """
-        try:
-            found = reader.read(record)
-            mark = self._known_stamp(found) if found.may_have_lost_its_stamp else None
-            return found if mark is None else reader.looked_up(found, mark)
-        except Exception as error:
-            return error
-
     def _known_stamp(self, delivery: Delivery) -> Stamp | None:
         """The letter's stamp, from the ledger if it could not carry it; None if nobody can say."""
         if not delivery.may_have_lost_its_stamp:
@@ -503,6 +491,14 @@ class _Batch:
         # Only our own errors are known to quote no message.
         said = found.error_type if trouble is Trouble.BROKEN else found.message
         self._notice(message_id, trouble, said)
+
+
+def _read(reader: Reader, record: Record) -> Delivery | Exception:
+    """The delivery, or why there is none: a record that is no letter disturbs nobody else."""
+    try:
+        return reader.read(record)
+    except Exception as error:
+        return error
 
 
 def _letter(reading: Delivery | Exception) -> Letter | None:

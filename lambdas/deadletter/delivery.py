@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from deadletter import stamp as stamps
@@ -21,8 +21,7 @@ _STAMP_BYTES = 1_024
 class Delivery:
     """One receive of a letter: `record` is the Lambda event's own, untouched.
 
-    `forged` says that it carries an attribute of ours that somebody else wrote, `looked_up`
-    that the ledger was asked for the stamp that it could not carry.
+    `forged` says that it carries an attribute of ours that somebody else wrote.
     """
 
     record: Mapping[str, Any]
@@ -31,7 +30,6 @@ class Delivery:
     key: BusinessKey
     document: Document
     forged: bool = False
-    looked_up: bool = False
 
     @property
     def was_dead(self) -> bool:
@@ -45,7 +43,7 @@ class Delivery:
         carries = stamps.NAME in self.letter.attributes and not self.forged
         full = len(self.letter.attributes) >= MAX_ATTRIBUTES
         large = self.letter.size > MAX_BYTES - _STAMP_BYTES
-        return not carries and (full or large) and not self.looked_up
+        return not carries and (full or large)
 
 
 class Reader:
@@ -68,17 +66,7 @@ class Reader:
     def read(self, record: Mapping[str, Any]) -> Delivery:
         """The delivery in a record; raises NotALetter. A body that is not JSON is a letter."""
         letter = from_event(record)
-        return self._delivery(record, letter, stamps.read(letter, self._trusted))
-
-    def looked_up(self, delivery: Delivery, mark: Stamp) -> Delivery:
-        """The delivery of a letter whose stamp the ledger keeps."""
-        reading = stamps.Reading(mark, delivery.forged)
-        found = self._delivery(delivery.record, delivery.letter, reading)
-        return replace(found, looked_up=True)
-
-    def _delivery(
-        self, record: Mapping[str, Any], letter: Letter, reading: stamps.Reading
-    ) -> Delivery:
+        reading = stamps.read(letter, self._trusted)
         document = self._documents.build(letter, reading.stamp, None, self._clock())
         path = self._pipeline.idempotency_key
         key = key_of(letter, reading.stamp, path, document.value)

@@ -676,16 +676,7 @@ def test_a_letter_is_not_parked_under_a_name_that_nobody_checked(one: Letter) ->
     site.log.raises = UNAVAILABLE["ledger"]()
     handled = site.process(record(one))
     assert handled.failed == ("m1",)
-    assert handled.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 3}
-
-
-def test_a_full_letter_has_the_key_and_the_life_that_the_ledger_keeps_for_it() -> None:
-    """Its MessageId is new in each life: as a key it would let a doubled re-drive through."""
-    site, seen = Site(), []
-    site.log.stamps = {"m1": Stamp("first", attempt=2)}
-    site.process(record(full()), handle=lambda one: seen.append((one.stamp.attempt, one.key.text)))
-    assert seen == [(2, "origin:first")]
-    assert site.log.asked == ["m1"]
+    assert handled.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 2}
 
 
 def test_a_process_whose_lease_was_taken_says_so_and_parks_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.outage.test_mapping import OneMapping
 
 from deadletter.breaker import CanaryAnswered, MappingPaused, PermitTaken, Tripped, Verdict
 from deadletter.circuit import RAMP_STEPS, CircuitPolicy, CircuitsUnavailable, State
@@ -13,6 +12,7 @@ from deadletter.course import BadCourse, Course, Herald, Next, course_from_json
 from deadletter.mapping import ConsumerMapping, Valve
 from deadletter.recovery import Recovery
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
+from tests.outage.test_mapping import OneMapping
 
 COURSE = Course(KEY, 1, 0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.outage.test_mapping import OneMapping
 
 from deadletter.breaker import CanaryAnswered, Forced, MappingPaused, PermitTaken, Tripped, Verdict
 from deadletter.circuit import Circuit, CircuitPolicy, Force, State
@@ -13,6 +12,7 @@ from deadletter.mapping import ConsumerMapping, MappingUnavailable, Valve
 from deadletter.outage import START_SECONDS, OutagesUnavailable, execution_name
 from deadletter.sweeper import Sweeper, Swept
 from tests.outage.breakers import KEY, Circuits
+from tests.outage.test_mapping import OneMapping
 
 
 @dataclass
