@@ -97,13 +97,6 @@ class TestQueue:
         assert len(queue.take(10, 60, 1)) == 1
         assert SqsQueue(aws.sqs, aws.queue() + "x", aws.clock).hide(waits) == 11
 
-    @pytest.mark.difference("sqs-long-timeout-in-a-batch")
-    def test_nothing_is_hidden_for_longer_than_sqs_can(self, aws: Aws) -> None:
-        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
-        queue.send([outgoing("a")])
-        [taken] = queue.take(10, 60, 1)
-        assert queue.hide([(taken.handle, 50_000)]) == 1
-
     def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing("a")])

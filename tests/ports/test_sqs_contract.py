@@ -701,6 +701,15 @@ def test_timeouts_that_are_refused(aws: Aws, timeout: int) -> None:
     assert code == "InvalidParameterValue"
 
 
+@differs("sqs-long-timeout-in-a-batch")
+def test_a_timeout_that_is_too_long_fails_its_entry_of_a_batch(aws: Aws) -> None:
+    url = aws.queue()
+    send(aws, url)
+    entry = {"Id": "0", "ReceiptHandle": handle(aws, url), "VisibilityTimeout": 50_000}
+    answer = aws.sqs.change_message_visibility_batch(QueueUrl=url, Entries=[entry])
+    assert [one["Id"] for one in answer["Failed"]] == ["0"]
+
+
 @differs("sqs-visibility-of-deleted")
 def test_the_visibility_of_a_deleted_message_can_not_change(aws: Aws) -> None:
     url = aws.queue()
