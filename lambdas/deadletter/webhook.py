@@ -79,8 +79,8 @@ class EndpointSilent(Transient):
     """The endpoint gave no answer at all."""
 
 
-class Addressless(Permanent):
-    """The message does not say where it is to go."""
+class MessageUnfit(Permanent):
+    """The message cannot be read, or does not say where it is to go."""
 
     plain = True
 
@@ -136,11 +136,11 @@ class Dispatcher:
         if document.unreadable is not None and self._body is Body.JSON:
             # Without the place, so that failures of one kind have one fingerprint.
             why = f"the body cannot be read: {document.unreadable.partition(' at ')[0]}"
-            raise Addressless(why, category=Category.SCHEMA)
+            raise MessageUnfit(why, category=Category.SCHEMA)
         context = document.value["context"]
         tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
         if not isinstance(tenant, str):
-            raise Addressless("the message names no tenant", category=Category.SCHEMA)
+            raise MessageUnfit("the message names no tenant", category=Category.SCHEMA)
         try:
             found = self._registry.find(tenant, str(name))
         except RegistryUnavailable as error:

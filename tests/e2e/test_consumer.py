@@ -187,7 +187,7 @@ def test_a_malformed_body_is_parked_by_the_consumer_at_its_first_receive(
         assert stamp["because"].startswith("failed for good (schema: ")
         [failure] = orders.row(stamp["origin"]).failures
         assert (failure.category, failure.receive) == (Category.SCHEMA, 1)
-        assert (failure.error_type, failure.http_status) == ("Permanent", None)
+        assert (failure.error_type, failure.http_status) == ("MessageUnfit", None)
     assert not orders.dead(bad)
     assert not orders.dead(nested)
 
