@@ -5,6 +5,6 @@ import os
 from hypothesis import settings
 
 # No deadlines: other tests run on the same cores, and a slow example is not a wrong one.
-settings.register_profile("quick", max_examples=20, deadline=None, database=None)
+settings.register_profile("quick", max_examples=12, deadline=None, database=None)
 settings.register_profile("nightly", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
