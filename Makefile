@@ -58,7 +58,7 @@ audit: $(READY) ## Known holes in the pinned packages (needs the network)
 	npm audit
 
 simulation: $(READY)
-	$(BIN)/python -m pytest -q -n 2 -m long
+	$(BIN)/python -m pytest -q -n 2 -m "long and not nightly"
 
 e2e: $(READY)
 	$(BIN)/python -m pytest -q -m sandbox
@@ -70,7 +70,7 @@ sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
-	SIM_SCHEDULES=50000 SIM_PAIRS=1 HYPOTHESIS_PROFILE=nightly \
+	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain tests/consumer tests/outage
 	$(BIN)/python -m tests.simulation --runs 200000
 

@@ -56,6 +56,11 @@ Handle = Callable[[Delivery], object]
 do; whatever else it raises is its failure."""
 
 
+def unhandled(_: Delivery) -> None:
+    """What a consumer does that was given no handler: the message fails, and comes back."""
+    raise LookupError("no handler was given for this message")
+
+
 class Visibility(Protocol):
     """A queue whose messages can be kept hidden. It never raises."""
 
@@ -82,7 +87,7 @@ class Consumer:
     """
 
     pipeline: Pipeline
-    handle: Handle
+    handle: Handle = unhandled
     log: FailureLog
     claims: Claims | None
     circuits: Circuits

@@ -11,7 +11,7 @@ import pytest
 
 from deadletter import stamp as stamps
 from deadletter.circuit import Circuit, Permit, State
-from deadletter.consuming import FAREWELL, LEASE_MARGIN, plainly
+from deadletter.consuming import FAREWELL, LEASE_MARGIN, plainly, unhandled
 from deadletter.failure import Category
 from deadletter.handled import Fate, Handled
 from deadletter.letter import Attribute, Letter
@@ -872,3 +872,12 @@ def _of(fate: Fate) -> Any:
     from deadletter.handled import Handling
 
     return Handling("m1", fate)
+
+
+def test_a_consumer_without_a_handler_gives_everything_back() -> None:
+    site = Site()
+    handled = replace(site.consumer(), handle=unhandled).process(
+        [record(letter())], deadline=DEADLINE
+    )
+    assert handled.failed == ("m1",)
+    assert site.lot.sent == []

@@ -94,7 +94,7 @@ def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif("SIM_PAIRS" not in os.environ, reason="the nightly target runs it")
+@pytest.mark.nightly
 @pytest.mark.parametrize("workload", list(WORKLOADS)[:4])
 def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None:
     shape = WORKLOADS[workload]

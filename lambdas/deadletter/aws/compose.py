@@ -47,7 +47,7 @@ from deadletter.canary import (
     Prober,
     Waiting,
 )
-from deadletter.consuming import Consumer, Handle
+from deadletter.consuming import Consumer, Handle, unhandled
 from deadletter.course import Herald
 from deadletter.health import HttpHealth
 from deadletter.http import Poster
@@ -144,7 +144,7 @@ def consumer_for(
     clients: ConsumerClients,
     world: World,
     *,
-    handle: Handle,
+    handle: Handle = unhandled,
     tell: Callable[[str, int], None],
 ) -> Consumer:
     """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""

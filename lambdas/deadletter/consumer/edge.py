@@ -23,7 +23,6 @@ from deadletter.aws.clients import consumer_clients, ssm
 from deadletter.aws.compose import World, consumer_for
 from deadletter.aws.registration import look_up
 from deadletter.consuming import Consumer
-from deadletter.delivery import Delivery
 from deadletter.handled import Handled
 from deadletter.settings import BadSettings
 
@@ -85,14 +84,9 @@ def kit_from(value: str | None) -> Kit:
         wiring,
         consumer_clients(),
         world,
-        handle=_nobody,
         tell=lambda figure, number: told.update({figure: number}),
     )
     return Kit(consumer, time.time, _say, told)
-
-
-def _nobody(_: Delivery) -> None:
-    raise NotImplementedError("each event brings its own handler")
 
 
 def _say(line: str) -> None:

@@ -16,7 +16,6 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.memory import MemoryDynamoDB, MemorySqs
 from deadletter.consumer.edge import Kit
 from deadletter.consuming import Consumer
-from deadletter.delivery import Delivery
 from deadletter.ledger import NO_ROW, Row
 from deadletter.letter import from_api, to_event
 from deadletter.settings import Pipeline, Wiring
@@ -255,9 +254,7 @@ class Letterbox:
             circuits_table="circuits",
             trusted_senders=(_REDRIVER,),
         )
-        return consumer_for(
-            self.settings, wiring, clients, world, handle=_nobody, tell=lambda *_: None
-        )
+        return consumer_for(self.settings, wiring, clients, world, tell=lambda *_: None)
 
     def _create_queues(self) -> None:
         self.dlq = self._create("dlq", MessageRetentionPeriod="1209600")
@@ -305,10 +302,6 @@ class Letterbox:
 
     def _bodies(self, url: str) -> list[str]:
         return [one.body for one in self.sqs.snapshot() if one.queue == _name(url)]
-
-
-def _nobody(_: Delivery) -> None:
-    raise NotImplementedError("each event brings its own handler")
 
 
 def _name(url: str) -> str:
