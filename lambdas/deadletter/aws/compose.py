@@ -148,16 +148,8 @@ def consumer_for(
     tell: Callable[[str, int], None],
 ) -> Consumer:
     """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""
-    circuits, name = wiring.circuits_table, pipeline.name
-    breaker = DynamoDBBreaker(
-        client=clients.dynamodb,
-        table=circuits,
-        pipeline=name,
-        policy=pipeline.circuit,
-        clock=world.clock,
-        random=world.random,
-        new_id=world.new_id,
-    )
+    name = pipeline.name
+    breaker = _breaker(pipeline, wiring, clients, world)
     return Consumer(
         pipeline=pipeline,
         handle=handle,
@@ -168,7 +160,7 @@ def consumer_for(
         circuits=breaker,
         outcomes=DynamoDBOutcomes(
             client=clients.dynamodb,
-            table=circuits,
+            table=wiring.circuits_table,
             pipeline=name,
             policy=pipeline.circuit,
             breaker=breaker,
@@ -476,7 +468,10 @@ def _dead(
 
 
 def _breaker(
-    pipeline: Pipeline, wiring: Wiring, clients: Clients | OutageClients, world: World
+    pipeline: Pipeline,
+    wiring: Wiring,
+    clients: Clients | OutageClients | ConsumerClients,
+    world: World,
 ) -> DynamoDBBreaker:
     return DynamoDBBreaker(
         client=clients.dynamodb,
