@@ -18,7 +18,7 @@ help: ## Say what there is
 setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' wheels
 
 # One stamp for all of it: it is as new as the newest lock file it was made from.
-$(READY): requirements.txt lambdas/requirements.txt scan/requirements.txt package-lock.json pyproject.toml
+$(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt package-lock.json pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -28,7 +28,7 @@ $(READY): requirements.txt lambdas/requirements.txt scan/requirements.txt packag
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt
 	@test -x $(SCAN)/python || $(PYTHON) -m venv build/scan-venv
-	$(SCAN)/python -m pip install --quiet --require-hashes -r scan/requirements.txt
+	$(SCAN)/python -m pip install --quiet --require-hashes -r tools/scan/requirements.txt
 	npm ci --silent
 	@mkdir -p build && touch $@
 
@@ -50,10 +50,10 @@ unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long"
 
 scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
-	$(BIN)/python -m scan
+	$(BIN)/python -m tools.scan
 
 audit: $(READY) ## Known holes in the pinned packages (needs the network)
-	for lock in requirements.txt lambdas/requirements.txt scan/requirements.txt; do \
+	for lock in requirements.txt lambdas/requirements.txt tools/scan/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -71,13 +71,13 @@ sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
 
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
-		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests/simulation tests/domain tests/consumer tests/outage
+		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools
 	$(BIN)/python -m tests.simulation --runs 200000
 
 bench: $(READY) ## What rules, hostile messages and the consumer library cost
-	$(BIN)/python -m bench.rules
-	$(BIN)/python -m bench.hostile
-	$(BIN)/python -m bench.consumer
+	$(BIN)/python -m tools.bench.rules
+	$(BIN)/python -m tools.bench.hostile
+	$(BIN)/python -m tools.bench.consumer
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet
@@ -86,7 +86,7 @@ deploy: $(READY) ## Deploy into the AWS account your credentials name
 	cdk deploy --all
 
 docs: $(READY) ## Write the generated pages anew
-	$(BIN)/python -m console.reference > docs/cli.md
+	$(BIN)/python -m console.cli.reference > docs/cli.md
 	$(BIN)/python -m infra.reference
 	$(BIN)/python -m tests.infra.roles
 
@@ -96,7 +96,7 @@ lock: ## Resolve the pinned packages anew (needs pip-tools)
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o scan/requirements.txt scan/requirements.in
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

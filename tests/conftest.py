@@ -1,8 +1,15 @@
-"""How hard Hypothesis tries: moderately by day, hard with HYPOTHESIS_PROFILE=nightly."""
+"""How hard Hypothesis tries, and the fixtures that we ship.
+
+Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
+"""
 
 import os
 
 from hypothesis import settings
+
+from deadletter.testing import letterbox, letterbox_settings
+
+__all__ = ["letterbox", "letterbox_settings"]
 
 # No deadlines: other tests run on the same cores, and a slow example is not a wrong one.
 settings.register_profile("quick", max_examples=12, deadline=None, database=None)

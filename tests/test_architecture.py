@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = ("lambdas", "console", "sandbox", "infra", "scan", "bench", "tests")
+OURS = ("lambdas", "console", "sandbox", "infra", "tools", "tests")
 
 Check = Callable[[str, ast.Module, str], Iterator[str]]
 """Gives what is wrong with a file, by its path, its tree and its text."""
@@ -23,14 +23,26 @@ Check = Callable[[str, ast.Module, str], Iterator[str]]
 # Besides the standard library. Of two rows the one of the longer path counts.
 MAY_IMPORT = {
     "lambdas/deadletter": {"deadletter", "jmespath"},
+    "lambdas/deadletter/contract.py": set(),
     "lambdas/deadletter/aws": {"deadletter", "jmespath", "boto3", "botocore"},
     "lambdas/deadletter/consumer": {"deadletter"},
-    "lambdas/deadletter/powertools": {"deadletter", "aws_lambda_powertools"},
+    "lambdas/deadletter/consumer/powertools.py": {"deadletter", "aws_lambda_powertools"},
     "lambdas/deadletter/testing": {"deadletter", "pytest"},
+    "lambdas/deadletter/testing/fakes": {"deadletter", "botocore"},
     "lambdas/handlers": {"deadletter", "handlers", "aws_lambda_powertools"},
-    "infra": {"infra", "aws_cdk", "constructs", "jsii", "pydantic", "pydantic_core", "jmespath"},
-    "scan": {"scan", "infra", "aws_cdk", "cdk_nag", "parliament"},
+    "infra": {
+        "infra",
+        "aws_cdk",
+        "constructs",
+        "jsii",
+        "pydantic",
+        "pydantic_core",
+        "jmespath",
+        "deadletter",
+    },
+    "tools/scan": {"tools", "infra", "aws_cdk", "cdk_nag", "parliament"},
     "console": {"console", "deadletter", "boto3", "botocore", "jmespath", "rich", "typer"},
+    "console/operations": {"console", "deadletter", "boto3", "botocore", "jmespath"},
     "sandbox": {
         "sandbox",
         "deadletter",
@@ -43,41 +55,48 @@ MAY_IMPORT = {
     },
 }
 
-# Packages inside an allowed one that are out of bounds all the same.
-FACES = {"deadletter.consumer", "deadletter.powertools", "deadletter.testing"}
+# Our packages from the ground up. Each imports itself and what stands on lower floors.
+FLOORS = (
+    {"deadletter.contract"},
+    {"deadletter.message", "deadletter.circuit"},
+    {"deadletter.settings", "deadletter.failure"},
+    {"deadletter.rules"},
+    {"deadletter.routing"},
+    {"deadletter.redrive", "deadletter.processing"},
+    {"deadletter.webhook"},
+    {"deadletter.outage", "deadletter.replay"},
+    {"deadletter.aws"},
+    {"deadletter.aws.wiring.world"},
+    {"deadletter.aws.wiring.parts"},
+    {"deadletter.aws.wiring"},
+    {"deadletter.consumer", "handlers", "console.operations", "sandbox"},
+    {"console.cli", "deadletter.testing", "deadletter.powertools"},
+)
+
+# What a package may not import although it stands on a lower floor.
 MAY_NOT_IMPORT = {
-    "lambdas/deadletter": {"deadletter.aws", *FACES},
-    "lambdas/deadletter/aws": {"deadletter.aws.memory", *FACES},
-    "lambdas/deadletter/aws/memory": FACES,
-    "lambdas/deadletter/consumer": {
-        "deadletter.aws.memory",
-        "deadletter.powertools",
-        "deadletter.testing",
-    },
-    "lambdas/deadletter/powertools": {
-        "deadletter.aws",
-        "deadletter.consumer.edge",
-        "deadletter.testing",
-    },
-    "lambdas/deadletter/testing": {"deadletter.powertools"},
-    "lambdas/handlers": {"deadletter.aws.memory", *FACES},
-    "console": {"deadletter.aws.memory", *FACES},
+    # A handler gets all of AWS from its wiring.
+    "lambdas/handlers": {"deadletter.consumer"},
+    "console": {"deadletter.consumer"},
 }
+
+# Whoever describes the deployment knows of the runtime its contract, and nothing else.
+INFRA_MAY_KNOW = "deadletter.contract"
 
 # The consumer library lives in other people's functions, where nobody hands it a clock or an
 # environment: this one module of it looks for itself.
-LIBRARY_EDGE = "lambdas/deadletter/consumer/edge.py"
-EDGES = ("handlers.edge", "deadletter.consumer.edge")
+LIBRARY_EDGE = "lambdas/deadletter/consumer/runtime.py"
+EDGES = ("handlers.runtime", "deadletter.consumer.runtime")
 
 # Stubs exist for the type checker only, where the package they describe may be used.
 STUBS_FOR = {"boto3": "mypy_boto3_"}
 
-# Whoever makes a proof has got a confirmation: see deadletter.proof.
+# Whoever makes a proof has got a confirmation: see deadletter.message.confirmation.
 MAY_PROVE = {
-    "lambdas/deadletter/aws/consumer_call.py",
+    "lambdas/deadletter/aws/consumer_function.py",
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
-    "lambdas/deadletter/journal.py",
+    "lambdas/deadletter/redrive/journal.py",
 }
 
 NO_NAMES_FOR_A_MODULE = {
@@ -102,27 +121,47 @@ HANDLER_LINES = 25
 
 def row_of(path: str, table: dict[str, set[str]]) -> set[str] | None:
     """The table's row for a file; None where it says nothing about it."""
-    found = [folder for folder in table if path.startswith(f"{folder}/")]
+    found = [place for place in table if f"{path}/".startswith(f"{place}/")]
     return table[max(found, key=len)] if found else None
 
 
-def imports(tree: ast.AST, typing_only: bool = False) -> Iterator[tuple[str, bool]]:
+def imports(tree: ast.AST, path: str = "", typing_only: bool = False) -> Iterator[tuple[str, bool]]:
     """Each module that is imported anywhere, and whether for the type checker alone.
 
-    `from a import b` may import the module a.b: both are named.
+    `from a import b` may import the module a.b: both are named. A relative import is
+    resolved against the path of its file.
     """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, typing_only) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
+            module = node.module or ""
+            if node.level:
+                above = module_of(path).split(".")[: -node.level]
+                module = ".".join([*above, *([module] if module else [])])
             yield module, typing_only
             yield from ((f"{module}.{alias.name}", typing_only) for alias in node.names)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from imports(ast.Module(node.body, []), True)
-            yield from imports(ast.Module(node.orelse, []), typing_only)
+            yield from imports(ast.Module(node.body, []), path, True)
+            yield from imports(ast.Module(node.orelse, []), path, typing_only)
         else:
-            yield from imports(node, typing_only)
+            yield from imports(node, path, typing_only)
+
+
+def module_of(path: str) -> str:
+    """The name under which a file is imported; a package is named `x.__init__`."""
+    return path.removeprefix("lambdas/").removesuffix(".py").replace("/", ".")
+
+
+def package_of(module: str) -> tuple[str, int] | None:
+    """The package of ours that a module belongs to, with its floor; the longest name counts."""
+    known = [
+        (package, floor)
+        for floor, packages in enumerate(FLOORS)
+        for package in packages
+        if f"{module}.".startswith(f"{package}.")
+    ]
+    return max(known, key=lambda row: len(row[0]), default=None)
 
 
 def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
@@ -130,21 +169,45 @@ def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     allowed, refused = row_of(path, MAY_IMPORT), row_of(path, MAY_NOT_IMPORT) or set()
     if allowed is None:
         return
-    for module, typing_only in imports(tree):
+    for module, typing_only in imports(tree, path):
         package = module.partition(".")[0]
         stubs = typing_only and any(
             package.startswith(stub) for library, stub in STUBS_FOR.items() if library in allowed
         )
         inside = package in allowed or package in sys.stdlib_module_names or stubs
-        if not inside or any(f"{module}.".startswith(f"{one}.") for one in refused):
+        if not inside or any(f"{module}.".startswith(f"{name}.") for name in refused):
             yield f"imports {module}"
+        runtime = path.startswith("infra/") and module.startswith("deadletter.")
+        if runtime and not f"{module}.".startswith(f"{INFRA_MAY_KNOW}."):
+            yield f"imports {module}"
+
+
+def upstairs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """Imports from the same floor's other packages, or from a floor above."""
+    own = package_of(module_of(path))
+    if own is None:
+        return
+    for module, _typing_only in imports(tree, path):
+        other = package_of(module)
+        if other is None or other[0] == own[0]:
+            continue
+        past_the_wiring = own[0] == "handlers" and other[0] == "deadletter.aws"
+        if other[1] >= own[1] or past_the_wiring:
+            yield f"imports {module}"
+
+
+def loose_modules(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
+    """A module that lies beside the packages of the library instead of in one."""
+    folder, _slash, name = path.rpartition("/")
+    if folder == "lambdas/deadletter" and name not in ("__init__.py", "contract.py"):
+        yield "belongs into a package"
 
 
 def clock_and_chance(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """What makes the library depend on when and where it runs."""
     if not path.startswith("lambdas/deadletter/") or path == LIBRARY_EDGE:
         return
-    for module, _typing_only in imports(tree):
+    for module, _typing_only in imports(tree, path):
         if module.partition(".")[0] in {"os", "time", "secrets", "subprocess"}:
             yield f"imports {module}"
         if module.startswith(("random.", "uuid.")) and module not in TYPES_ALONE:
@@ -258,7 +321,7 @@ def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     if not path.startswith("tests/"):
         return
     bound = names_bound_by_imports(tree)
-    for module, _typing_only in imports(tree):
+    for module, _typing_only in imports(tree, path):
         if module in ("time.sleep", "asyncio.sleep"):
             yield f"imports {module}"
     for node in ast.walk(tree):
@@ -278,6 +341,8 @@ def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
 
 CHECKS: list[Check] = [
     out_of_bounds,
+    upstairs,
+    loose_modules,
     clock_and_chance,
     environment_at_import,
     thick_handlers,
@@ -319,12 +384,13 @@ def test_the_checks_see_every_part_of_the_project(
 
 # Each check is shown what it is there for, and something close to it that is fine.
 
-PURE = "lambdas/deadletter/x.py"
+PURE = "lambdas/deadletter/routing/x.py"
+CONTRACT = "lambdas/deadletter/contract.py"
 AWS = "lambdas/deadletter/aws/x.py"
 FACE = "lambdas/deadletter/consumer/x.py"
-MEMORY = "lambdas/deadletter/aws/memory/x.py"
+FAKE = "lambdas/deadletter/testing/fakes/x.py"
 HANDLER = "lambdas/handlers/x.py"
-TEST = "tests/domain/test_x.py"
+TEST = "tests/routing/test_x.py"
 UNDER_TYPE_CHECKING = "if TYPE_CHECKING:\n    from mypy_boto3_sqs import SQSClient\n"
 PADDED = '"""Two\nlines."""\n\n# a comment\n' + "\n\n".join(f"x{n} = {n}" for n in range(25))
 
@@ -333,47 +399,76 @@ FAULTS: list[tuple[Check, str, str]] = [
     (out_of_bounds, PURE, "import boto3.session as time"),
     (out_of_bounds, PURE, "def f():\n    import requests"),
     (out_of_bounds, PURE, "try:\n    import orjson\nexcept ImportError:\n    orjson = None"),
-    (out_of_bounds, PURE, "from deadletter.aws.queue import SqsQueue"),
-    (out_of_bounds, PURE, "from deadletter import aws"),
-    (out_of_bounds, PURE, "import deadletter.aws"),
     (out_of_bounds, PURE, "import aws_lambda_powertools"),
     (out_of_bounds, PURE, UNDER_TYPE_CHECKING),
-    (out_of_bounds, PURE, "from .aws import queue"),
-    (out_of_bounds, PURE, "import handlers.edge"),
+    (out_of_bounds, PURE, "import handlers.runtime"),
+    (out_of_bounds, PURE, "import pytest"),
     (out_of_bounds, AWS, "from mypy_boto3_sqs import SQSClient"),
-    (out_of_bounds, AWS, "from deadletter.aws.memory import MemorySqs"),
-    (out_of_bounds, AWS, "from deadletter.aws import memory"),
     (out_of_bounds, AWS, "import aws_lambda_powertools"),
-    (out_of_bounds, MEMORY, "import moto"),
+    (out_of_bounds, CONTRACT, "import jmespath"),
+    (out_of_bounds, CONTRACT, "from deadletter.settings.backoff import Backoff"),
+    (out_of_bounds, FAKE, "import moto"),
     (out_of_bounds, HANDLER, "import boto3"),
     (out_of_bounds, HANDLER, "from console import main"),
-    (out_of_bounds, HANDLER, "from deadletter.aws.memory import MemorySqs"),
-    (out_of_bounds, "lambdas/deadletter/powertools/x.py", "import boto3"),
-    (out_of_bounds, "lambdas/deadletter/powertools/x.py", "from deadletter.consumer import edge"),
-    (out_of_bounds, PURE, "from deadletter.consumer import consume"),
-    (out_of_bounds, PURE, "import pytest"),
+    (out_of_bounds, HANDLER, "from deadletter.consumer import consume"),
     (out_of_bounds, FACE, "import boto3"),
-    (out_of_bounds, LIBRARY_EDGE, "import boto3"),
-    (out_of_bounds, LIBRARY_EDGE, "from deadletter.aws.memory import MemorySqs"),
     (out_of_bounds, FACE, "import aws_lambda_powertools"),
-    (out_of_bounds, FACE, "import deadletter.testing"),
-    (out_of_bounds, HANDLER, "from deadletter.testing import Letterbox"),
-    (out_of_bounds, AWS, "from deadletter.consumer.edge import kit"),
-    (out_of_bounds, "infra/x.py", "from deadletter.settings import Pipeline"),
+    (out_of_bounds, LIBRARY_EDGE, "import boto3"),
+    (out_of_bounds, "lambdas/deadletter/consumer/powertools.py", "import boto3"),
+    (out_of_bounds, "infra/x.py", "from deadletter.settings.pipeline import Pipeline"),
+    (out_of_bounds, "infra/x.py", "from deadletter import settings"),
     (out_of_bounds, "infra/x.py", "import handlers.redrive"),
-    (out_of_bounds, "console/x.py", "import aws_cdk"),
-    (out_of_bounds, "console/x.py", "from infra.settings import Settings"),
+    (out_of_bounds, "console/cli/x.py", "import aws_cdk"),
+    (out_of_bounds, "console/cli/x.py", "from infra.settings import Settings"),
+    (out_of_bounds, "console/operations/x.py", "import typer"),
+    (out_of_bounds, "console/operations/x.py", "from rich.text import Text"),
     (out_of_bounds, "sandbox/demo/x.py", "from tests.simulation.stage import Stage"),
+    (upstairs, CONTRACT, "from deadletter.message.letter import Letter"),
+    (upstairs, "lambdas/deadletter/message/x.py", "from deadletter.circuit.state import Circuit"),
+    (upstairs, "lambdas/deadletter/circuit/x.py", "from deadletter.message.letter import Letter"),
+    (upstairs, "lambdas/deadletter/settings/x.py", "from deadletter.failure import failure"),
+    (upstairs, "lambdas/deadletter/failure/x.py", "from deadletter.settings import pipeline"),
+    (upstairs, "lambdas/deadletter/rules/x.py", "from deadletter.routing import router"),
+    (upstairs, PURE, "from deadletter.redrive.mover import Mover"),
+    (upstairs, PURE, "from deadletter.aws.queue import SqsQueue"),
+    (upstairs, PURE, "from deadletter import aws"),
+    (upstairs, PURE, "import deadletter.aws"),
+    (upstairs, PURE, "from ..aws import queue"),
+    (upstairs, PURE, "from deadletter.consumer import consume"),
+    (upstairs, "lambdas/deadletter/redrive/x.py", "from deadletter.processing import batch"),
+    (upstairs, "lambdas/deadletter/redrive/x.py", "from deadletter.outage import reconciler"),
+    (upstairs, "lambdas/deadletter/processing/x.py", "from deadletter.redrive import mover"),
+    (upstairs, "lambdas/deadletter/webhook/x.py", "from deadletter.outage import health"),
+    (upstairs, "lambdas/deadletter/outage/x.py", "from deadletter.aws import circuits"),
+    (upstairs, AWS, "from deadletter.aws.wiring import redrive"),
+    (upstairs, AWS, "from deadletter.consumer.runtime import kit"),
+    (upstairs, AWS, "from deadletter.testing.fakes import MemorySqs"),
+    (upstairs, "lambdas/deadletter/aws/wiring/world.py", "from deadletter.aws.wiring import route"),
+    (
+        upstairs,
+        "lambdas/deadletter/aws/wiring/parts/x.py",
+        "from deadletter.aws.wiring.route import router_for",
+    ),
+    (upstairs, HANDLER, "from deadletter.aws.clients import clients"),
+    (upstairs, HANDLER, "from deadletter.testing import Letterbox"),
+    (upstairs, FACE, "import deadletter.testing"),
+    (upstairs, LIBRARY_EDGE, "from deadletter.testing.fakes import MemorySqs"),
+    (upstairs, "console/operations/x.py", "from console.cli import output"),
+    (upstairs, "console/operations/x.py", "from ..cli import output"),
+    (upstairs, "console/cli/x.py", "from deadletter.testing.fakes import MemorySqs"),
+    (upstairs, "sandbox/x.py", "from deadletter.testing.fakes import MemorySqs"),
+    (upstairs, "sandbox/x.py", "from console.operations import app"),
+    (loose_modules, "lambdas/deadletter/x.py", ""),
     (clock_and_chance, PURE, "import time"),
     (clock_and_chance, PURE, "import os.path"),
     (clock_and_chance, PURE, "from time import monotonic"),
     (clock_and_chance, AWS, "import secrets"),
     (clock_and_chance, FACE, "import time"),
     (clock_and_chance, "lambdas/deadletter/consumer/__init__.py", "import os"),
-    (clock_and_chance, "lambdas/deadletter/powertools/__init__.py", "import os"),
+    (clock_and_chance, "lambdas/deadletter/consumer/powertools.py", "import os"),
     (clock_and_chance, "lambdas/deadletter/testing/__init__.py", "from time import time"),
-    (clock_and_chance, "lambdas/deadletter/powertools/edge.py", "import time"),
-    (clock_and_chance, "lambdas/deadletter/edge.py", "from uuid import uuid4"),
+    (clock_and_chance, "lambdas/deadletter/powertools/runtime.py", "import time"),
+    (clock_and_chance, "lambdas/deadletter/runtime.py", "from uuid import uuid4"),
     (clock_and_chance, PURE, "from random import uniform"),
     (clock_and_chance, PURE, "import random\nx = random.random"),
     (clock_and_chance, PURE, "import uuid\nx = uuid.uuid4()"),
@@ -387,11 +482,11 @@ FAULTS: list[tuple[Check, str, str]] = [
     (environment_at_import, HANDLER, "import os\ndef f(x=os.environ['X']): ..."),
     (environment_at_import, HANDLER, "import os\n@tagged(os.environ['X'])\ndef f(): ..."),
     (environment_at_import, HANDLER, "import os\nif True:\n    x = os.environ.get('X')"),
-    (environment_at_import, HANDLER, "from handlers.edge import settings\nx = settings()"),
-    (environment_at_import, HANDLER, "from handlers.edge import world as w\nx = f(w().clock)"),
+    (environment_at_import, HANDLER, "from handlers.runtime import settings\nx = settings()"),
+    (environment_at_import, HANDLER, "from handlers.runtime import world as w\nx = f(w().clock)"),
     (environment_at_import, LIBRARY_EDGE, "import os\nx = os.environ.get('DEADLETTER')"),
-    (environment_at_import, FACE, "from deadletter.consumer.edge import kit\nx = kit()"),
-    (environment_at_import, FACE, "from deadletter.consumer import edge\nx = edge.kit()"),
+    (environment_at_import, FACE, "from deadletter.consumer.runtime import kit\nx = kit()"),
+    (environment_at_import, FACE, "from deadletter.consumer import runtime\nx = runtime.kit()"),
     (thick_handlers, HANDLER, PADDED + "\ny = 1"),
     (thick_handlers, HANDLER, PADDED + "\ny = (\n    1\n)"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept Exception:\n    pass"),
@@ -399,9 +494,9 @@ FAULTS: list[tuple[Check, str, str]] = [
     (catch_alls, HANDLER, "try:\n    f()\nexcept BaseException:\n    raise"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept:\n    pass"),
     (catch_alls, HANDLER, "with contextlib.suppress(Exception):\n    f()"),
-    (unfounded_proofs, "lambdas/deadletter/mover.py", "x = Proof('a', 'hope')"),
+    (unfounded_proofs, "lambdas/deadletter/redrive/mover.py", "x = Proof('a', 'hope')"),
     (unfounded_proofs, "console/x.py", "from deadletter import proof\nx = proof.Proof('a', 'b')"),
-    (unfounded_proofs, PURE, "from deadletter.proof import Proof as P"),
+    (unfounded_proofs, PURE, "from deadletter.message.confirmation import Proof as P"),
     (sleeps, TEST, "import time\ntime.sleep(1)"),
     (sleeps, TEST, "import time as t\nt.sleep(1)"),
     (sleeps, TEST, "from time import sleep as rest"),
@@ -414,14 +509,27 @@ FAULTS: list[tuple[Check, str, str]] = [
 ]
 
 FINE: list[tuple[Check, str, str]] = [
-    (out_of_bounds, PURE, "import json\nimport jmespath\nfrom deadletter import stamp"),
+    (out_of_bounds, PURE, "import json\nimport jmespath\nfrom deadletter.message import stamp"),
+    (
+        upstairs,
+        PURE,
+        "from deadletter.rules import rulebook\nfrom deadletter.routing import router",
+    ),
+    (upstairs, "lambdas/deadletter/outage/x.py", "from deadletter.redrive import mover"),
+    (upstairs, HANDLER, "from deadletter.aws.wiring.redrive import redriver_for"),
+    (upstairs, "console/cli/x.py", "from ..operations import app"),
+    (loose_modules, CONTRACT, ""),
     (out_of_bounds, PURE, "from deadletter.awsome import x"),
     (out_of_bounds, AWS, "import boto3\nfrom botocore.exceptions import ClientError"),
     (out_of_bounds, AWS, UNDER_TYPE_CHECKING),
     (out_of_bounds, AWS, "from deadletter.aws.table import Table"),
-    (out_of_bounds, MEMORY, "from deadletter.aws.memory.errors import refuse"),
+    (out_of_bounds, FAKE, "from deadletter.testing.fakes.errors import refuse"),
     (out_of_bounds, HANDLER, "import time\nfrom aws_lambda_powertools import Logger"),
-    (out_of_bounds, "infra/x.py", "import aws_cdk\nfrom infra.names import name"),
+    (
+        out_of_bounds,
+        "infra/x.py",
+        "import aws_cdk\nfrom .names import name\nfrom deadletter import contract",
+    ),
     (out_of_bounds, TEST, "import moto"),
     (clock_and_chance, PURE, "from random import Random\nimport uuid\nx = uuid.UUID('')"),
     (clock_and_chance, PURE, "from datetime import datetime\nx = datetime.fromisoformat('')"),
@@ -431,12 +539,16 @@ FINE: list[tuple[Check, str, str]] = [
     (environment_at_import, LIBRARY_EDGE, "import os\ndef f():\n    return os.environ.get('X')"),
     (environment_at_import, HANDLER, "import os\ndef f():\n    return os.environ['X']"),
     (environment_at_import, HANDLER, "import os\nx = cache(lambda: os.environ['X'])"),
-    (environment_at_import, HANDLER, "from handlers.edge import settings\nx = f(settings)"),
+    (environment_at_import, HANDLER, "from handlers.runtime import settings\nx = f(settings)"),
     (thick_handlers, HANDLER, PADDED),
     (thick_handlers, PURE, PADDED + "\ny = 1"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept (KeyError, ValueError):\n    pass"),
-    (unfounded_proofs, "lambdas/deadletter/journal.py", "x = Proof('a', 'journal')"),
-    (unfounded_proofs, PURE, "from deadletter.proof import Proof\ndef f(x: Proof): ..."),
+    (unfounded_proofs, "lambdas/deadletter/redrive/journal.py", "x = Proof('a', 'journal')"),
+    (
+        unfounded_proofs,
+        PURE,
+        "from deadletter.message.confirmation import Proof\ndef f(x: Proof): ...",
+    ),
     (sleeps, TEST, "scheduler.sleep(1)"),
     (sleeps, TEST, "import time\nx = time.perf_counter()"),
     (sleeps, "sandbox/x.py", "import time\ntime.sleep(1)"),

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.clients import check_clients
 from deadletter.aws.compose import rule_checker_for
 from deadletter.aws.rule_edits import edits, response
-from handlers.edge import wiring, world
+from handlers.runtime import wiring, world
 
 logger = Logger(service="check-rules")
 checker = cache(lambda: rule_checker_for(wiring(), check_clients(), world()))

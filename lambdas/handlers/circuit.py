@@ -8,8 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import outage_clients
 from deadletter.aws.compose import recovery_for
-from deadletter.course import course_from_json
-from handlers.edge import settings, tell, world
+from deadletter.outage.execution_step import course_from_json
+from handlers.runtime import settings, tell, world
 
 logger = Logger(service="circuit")
 recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), tell))

@@ -9,9 +9,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import consumer_clients
 from deadletter.aws.compose import webhook_consumer_for
-from deadletter.invocation import permit_of, records_of, seconds_left
-from deadletter.settings import webhook_from_json
-from handlers.edge import settings, tell, world
+from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.settings.pipeline import webhook_from_json
+from handlers.runtime import settings, tell, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ["WEBHOOK"]))

@@ -8,8 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients, outage_clients
 from deadletter.aws.compose import prober_for
-from deadletter.course import course_from_json
-from handlers.edge import settings, tell, world
+from deadletter.outage.execution_step import course_from_json
+from handlers.runtime import settings, tell, world
 
 logger = Logger(service="probe")
 prober = cache(lambda: prober_for(*settings(), clients(), outage_clients(), world(), tell))

@@ -8,8 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients
 from deadletter.aws.compose import redriver_for
-from deadletter.queue import MAIN_DLQ
-from handlers.edge import settings, world
+from deadletter.message.queue import MAIN_DLQ
+from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
 metrics = Metrics(namespace="Deadletter")

@@ -8,8 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients
 from deadletter.aws.compose import router_for
-from deadletter.router import DirectRouter, answer_event
-from handlers.edge import settings, world
+from deadletter.routing.router import DirectRouter, answer_event
+from handlers.runtime import settings, world
 
 logger = Logger(service="route")
 router = cache(lambda: router_for(*settings(), clients(), world()))

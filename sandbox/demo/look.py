@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.circuit import Circuit
+from deadletter.circuit.state import Circuit
 from sandbox.demo.pipeline import Pipeline, Seated
 from sandbox.demo.receiver import Visit
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter import stamp
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.circuit import Circuit
-from deadletter.endpoint import DEFAULT_ENDPOINT
-from deadletter.letter import Letter, from_api, utf8
+from deadletter.circuit.state import Circuit
+from deadletter.message import stamp
+from deadletter.message.letter import Letter, from_api, utf8
+from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
 from sandbox.demo.events import Event, batches, digest
 from sandbox.demo.reconcile import Parked
 from sandbox.server import Sandbox

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deadletter.letter import Attribute
+from deadletter.message.letter import Attribute
 from sandbox.demo.events import Event
 
 # What an event can come to beside the reasons that letters are parked for.

@@ -18,21 +18,21 @@ import pytest
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
-from console import aws, item, peek
-from console.main import app
-from deadletter import stamp
+from console.cli.main import app
+from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, router_for
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.decision import Hold
-from deadletter.letter import Letter
-from deadletter.queue import MAIN_DLQ, Taken
-from deadletter.report import Report
-from deadletter.router import answer_event
-from deadletter.settings import pipeline_from_json, wiring_from_environment
-from deadletter.stamp import Stamp
-from deadletter.waiting_room import Admission
+from deadletter.message import stamp
+from deadletter.message.letter import Letter
+from deadletter.message.queue import MAIN_DLQ, Taken
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.report import Report
+from deadletter.redrive.waiting_room import Admission
+from deadletter.routing.decision import Hold
+from deadletter.routing.router import answer_event
+from deadletter.settings.pipeline import pipeline_from_json, wiring_from_environment
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
@@ -338,4 +338,4 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
 @pytest.fixture
 def somebody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person sits at the terminal."""
-    monkeypatch.setattr("console.command.interactive", lambda: True)
+    monkeypatch.setattr("console.cli.command.interactive", lambda: True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from console import app, aws
-from console.problem import Exit, Problem
+from console.operations import app, aws
+from console.operations.problem import Exit, Problem
 
 
 def find(name: str = "deadletter") -> app.App:

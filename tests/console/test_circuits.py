@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from console import item
-from console.problem import Exit
+from console.operations import item
+from console.operations.problem import Exit
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import boto3
 import pytest
 from botocore import exceptions
 
-from console import app, aws
-from console.problem import Exit
+from console.operations import app, aws
+from console.operations.problem import Exit
 
 ROOT = Path(__file__).parents[2]
 

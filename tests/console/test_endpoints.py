@@ -14,10 +14,11 @@ import boto3
 import pytest
 import standardwebhooks
 
-from console import endpoint_check, item
-from console.problem import Exit
-from deadletter.http import Poster
-from tests.ports.endpoints import PATIENCE, Endpoint, answers, certificate
+from console.cli import endpoint_check
+from console.operations import item
+from console.operations.problem import Exit
+from deadletter.webhook.http import Poster
+from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 
 NAME = "hooks.acme.example"
 URL = f"https://{NAME}/in?token=hunter2"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console import output
-from console.output import Styled, Table, line
+from console.cli import output
+from console.cli.output import Styled, Table, line
 
 NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console import parked
-from console.parked import Wanted
-from console.problem import Exit
-from deadletter.decision import Reason
+from console.cli import parked
+from console.cli.parked import Wanted
+from console.operations.problem import Exit
+from deadletter.routing.decision import Reason
 
 
 def letters(dlq: Any, *arguments: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from console.problem import Exit
+from console.operations.problem import Exit
 
 REPORT = {
     "pipeline": "orders",

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import typer
 
-from console import main, reference
-from console.problem import Exit
-from tests.domain import cookbook
+from console.cli import main, reference
+from console.operations.problem import Exit
+from tests.rules import cookbook
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,7 @@ COMMANDS = reference.commands()
 
 def test_docs_cli_md_is_what_the_commands_say_now() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
-    assert page == reference.reference(), "run: python -m console.reference > docs/cli.md"
+    assert page == reference.reference(), "run: python -m console.cli.reference > docs/cli.md"
 
 
 def test_the_page_does_not_depend_on_the_terminal_it_is_made_in(
@@ -82,7 +82,8 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
 def loaded_by(*arguments: str) -> set[str]:
     """The modules that a fresh `dlq` has loaded at its end."""
     code = (
-        "import sys; from console.main import app; app(standalone_mode=False); print(*sys.modules)"
+        "import sys; from console.cli.main import app; "
+        "app(standalone_mode=False); print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -107,8 +108,8 @@ def test_help_loads_nothing_that_is_slow(path: str) -> None:
 
 def test_only_the_command_that_is_asked_for_is_loaded() -> None:
     loaded = loaded_by("redrive", "now", "--help")
-    assert "console.redrive" in loaded
-    assert not loaded & {"console.status", "console.parked", "console.rules"}
+    assert "console.cli.redrive" in loaded
+    assert not loaded & {"console.cli.status", "console.cli.parked", "console.cli.rules"}
 
 
 def paths(value: Any, prefix: str = "") -> set[str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from console.problem import Exit
-from tests.domain import cookbook
-from tests.domain.cookbook import Recipe
+from console.operations.problem import Exit
+from tests.rules import cookbook
+from tests.rules.cookbook import Recipe
 
 TYPED = tuple(one for one in cookbook.recipes() if one.commands)
 

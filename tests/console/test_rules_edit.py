@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from console import rule_edit
-from console.problem import Exit
+from console.cli import rule_edit
+from console.operations.problem import Exit
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
 WRITTEN = ("--yes", "--reason", "half a body", "--expires", "never")

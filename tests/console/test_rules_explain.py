@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.problem import Exit
+from console.operations.problem import Exit
 from tests.console.conftest import TRUSTED
 
 

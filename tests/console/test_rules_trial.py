@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.problem import Exit
-from deadletter.letter import Letter, to_event
-from deadletter.stamp import Stamp, attribute
+from console.operations.problem import Exit
+from deadletter.message.letter import Letter, to_event
+from deadletter.message.stamp import Stamp, attribute
 from tests.console.conftest import TRUSTED
 
 

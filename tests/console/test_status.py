@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from console import status
-from console.output import Table
-from console.problem import Exit
-from console.queue import Depth
-from deadletter.report import Count
+from console.cli import status
+from console.cli.output import Table
+from console.operations.problem import Exit
+from console.operations.queue import Depth
+from deadletter.redrive.report import Count
 
 NOW = datetime.now(UTC)
 

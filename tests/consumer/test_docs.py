@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deadletter.aws import outcomes
-from deadletter.handled import RECOVERED, Fate, Trouble
+from deadletter.processing.result import RECOVERED, Fate, Trouble
 from deadletter.testing import Letterbox
 
 ROOT = Path(__file__).parents[2]

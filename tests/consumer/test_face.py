@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.memory.errors import client_error
 from deadletter.aws.registration import NotRegistered, look_up
-from deadletter.backoff import Backoff
-from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, edge
-from deadletter.failure import Category
-from deadletter.settings import BadSettings, Pipeline
+from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, runtime
+from deadletter.failure.failure import Category
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import BadSettings, Pipeline
 from deadletter.testing import Context, Letterbox
+from deadletter.testing.fakes.errors import client_error
 
 
 def raising(error: BaseException | None) -> Any:
@@ -122,7 +122,7 @@ def test_a_canary_is_known_by_its_client_context(letterbox: Letterbox) -> None:
 
 def test_a_fifo_group_waits_for_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
-    monkeypatch.setattr(edge, "kit", lambda: box.kit)
+    monkeypatch.setattr(runtime, "kit", lambda: box.kit)
     for body in ("first", "second"):
         box.send(body, group="g")
     box.send("other", group="h")
@@ -194,28 +194,28 @@ def test_without_a_context_the_lease_is_as_long_as_lambda_allows(letterbox: Lett
 @pytest.mark.parametrize("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
 def test_a_variable_that_names_no_pipeline_is_refused_by_name(value: str | None) -> None:
     with pytest.raises(BadSettings, match=r"DEADLETTER .*allowed: <app>/<pipeline>.*or off"):
-        edge.kit_from(value)
+        runtime.kit_from(value)
 
 
 def test_nothing_is_asked_of_the_environment_before_the_first_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DEADLETTER", raising=False)
-    edge.kit.cache_clear()
+    runtime.kit.cache_clear()
     handler = consumer(len)
     with pytest.raises(BadSettings, match="is not set"):
         handler({"Records": []}, None)
     # It is asked again: what was mended meanwhile counts.
     monkeypatch.setenv("DEADLETTER", "off")
     assert handler({"Records": []}, None) == {"batchItemFailures": []}
-    edge.kit.cache_clear()
+    runtime.kit.cache_clear()
 
 
 def test_switched_off_failures_are_still_partial_and_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEADLETTER", "off")
-    edge.kit.cache_clear()
+    runtime.kit.cache_clear()
     records = [{"messageId": "m1", "body": "a"}, {"messageId": "m2", "body": "b"}]
 
     @consumer
@@ -224,7 +224,7 @@ def test_switched_off_failures_are_still_partial_and_seen(
             raise ValueError("no")
 
     assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
-    edge.kit.cache_clear()
+    runtime.kit.cache_clear()
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line)["message_id"] == "m2"
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from deadletter.aws.table import plain
-from deadletter.ledger import Row, row_from_item
+from deadletter.failure.ledger import Row, row_from_item
 from sandbox.server import ROOT, Sandbox
 from tests.e2e import canaries
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from deadletter.failure import Category
+from deadletter.failure.failure import Category
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event, eventually
 from tests.e2e.receiver import Post, Receiver

@@ -15,8 +15,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from deadletter.pattern import PatternRefused, compile_pattern
-from tests.domain.event_patterns import pairs
+from deadletter.rules.pattern import PatternRefused, compile_pattern
+from tests.rules.event_patterns import pairs
 
 ENVELOPE = {
     "id": "7bf73129-1428-4cd3-a780-95db273d1602",

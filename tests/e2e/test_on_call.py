@@ -16,7 +16,7 @@ from typing import Any
 import boto3
 import pytest
 
-from console.problem import Exit
+from console.operations.problem import Exit
 from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event, eventually
 from tests.e2e.receiver import Receiver

@@ -34,7 +34,7 @@ def test_it_holds_the_library_the_handlers_and_what_they_import(bundled: dict[st
         *("typing_extensions.py", "typing_extensions"),
     }
     assert {"handlers/redrive.py", "handlers/route.py", "handlers/dispatch.py"} <= set(bundled)
-    assert "deadletter/decision.py" in bundled
+    assert "deadletter/routing/decision.py" in bundled
 
 
 def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(

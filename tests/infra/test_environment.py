@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deadletter import registration
-from deadletter.backoff import Backoff
-from deadletter.circuit import CircuitPolicy
-from deadletter.settings import (
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.settings import registration
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import (
     Body,
     Mode,
     Pipeline,

@@ -474,7 +474,7 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
             known = known.removesuffix("Batch") if service == "sqs" else known
             actions[xform_name(operation)] = f"{prefix}:{known}"
     called = set()
-    for file in (ROOT / "console").glob("*.py"):
+    for file in (ROOT / "console").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             match node:
                 case ast.Attribute(attr=str(name)) | ast.Constant(value=str(name)):

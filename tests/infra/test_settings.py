@@ -10,10 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from deadletter.aws.compose import KEEP_SECONDS
-from deadletter.backoff import Backoff
-from deadletter.circuit import CircuitPolicy
-from deadletter.decision import Reason
-from deadletter.settings import Body, Mode, Pipeline, Policy
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.routing.decision import Reason
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Body, Mode, Pipeline, Policy
 from infra import settings as said
 from infra.context import read
 from infra.refusal import Refused

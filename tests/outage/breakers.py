@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from deadletter.breaker import Event, Moved, Refusal, transition
-from deadletter.circuit import Circuit, CircuitPolicy, CircuitsUnavailable
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable
+from deadletter.circuit.transitions import Event, Moved, Refusal, transition
 
 NOW = 1_800_000_000.0
 KEY = "orders"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from deadletter.address import Destination
-from deadletter.health import HttpHealth
-from deadletter.http import Answer, AnswerTimeout, NoAnswer
+from deadletter.outage.health import HttpHealth
+from deadletter.webhook.http import Answer, AnswerTimeout, NoAnswer
+from deadletter.webhook.url_guard import Destination
 
 URL = "https://status.example/up?deep=1"
 

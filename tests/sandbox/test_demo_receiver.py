@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deadletter.address import read_url
-from deadletter.http import Poster
+from deadletter.webhook.http import Poster
+from deadletter.webhook.url_guard import read_url
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, digest
 from sandbox.demo.receiver import Receiver, Visit
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.letter import Attribute
+from deadletter.message.letter import Attribute
 from sandbox.demo.events import Event, plan
 from sandbox.demo.reconcile import Delivery, Found, Parked, reconcile
 

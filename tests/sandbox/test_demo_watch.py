@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.circuit import Circuit, Pause, State
+from deadletter.circuit.state import Circuit, Pause, State
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
 from sandbox.demo.look import CLOSED, Look
 from sandbox.demo.pipeline import Seated

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter import breaker
 from deadletter.aws import circuits
-from deadletter.breaker import Refusal
-from deadletter.circuit import Permit, State
-from deadletter.outage import Sweep
+from deadletter.circuit import transitions
+from deadletter.circuit.state import Permit, State
+from deadletter.circuit.transitions import Refusal
+from deadletter.outage.executions import Sweep
 from tests.simulation import breaker_simulator
 from tests.simulation.planting import Bugs, replaced
 
@@ -27,13 +27,13 @@ def _() -> Iterator[None]:
 
         return taken
 
-    with replaced(breaker, "_permit_taken", make):
+    with replaced(transitions, "_permit_taken", make):
         yield
 
 
 @bug("a permit has no lease")
 def _() -> Iterator[None]:
-    with patch.object(breaker, "_lease_is_over", lambda permit, now: False):
+    with patch.object(transitions, "_lease_is_over", lambda permit, now: False):
         yield
 
 
@@ -49,7 +49,7 @@ def _() -> Iterator[None]:
 
         return answered
 
-    with replaced(breaker, "_answered", make):
+    with replaced(transitions, "_answered", make):
         yield
 
 
@@ -64,7 +64,7 @@ def _() -> Iterator[None]:
 
         return taken
 
-    with replaced(breaker, "_permit_taken", make):
+    with replaced(transitions, "_permit_taken", make):
         yield
 
 
@@ -94,7 +94,9 @@ def _() -> Iterator[None]:
 
 @bug("one success closes")
 def _() -> Iterator[None]:
-    with patch.object(breaker, "_succeeded", lambda circuit, policy, now: _closed(circuit, now)):
+    with patch.object(
+        transitions, "_succeeded", lambda circuit, policy, now: _closed(circuit, now)
+    ):
         yield
 
 
@@ -109,7 +111,7 @@ def _() -> Iterator[None]:
 
         return lost
 
-    with replaced(breaker, "_execution_lost", make):
+    with replaced(transitions, "_execution_lost", make):
         yield
 
 
@@ -122,7 +124,7 @@ def _() -> Iterator[None]:
 
         return lost
 
-    with replaced(breaker, "_execution_lost", make):
+    with replaced(transitions, "_execution_lost", make):
         yield
 
 
@@ -134,7 +136,7 @@ def _() -> Iterator[None]:
 
         return taken
 
-    with replaced(breaker, "_permit_taken", make):
+    with replaced(transitions, "_permit_taken", make):
         yield
 
 
@@ -143,13 +145,13 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def answered(circuit: Any, event: Any, *rest: Any) -> Any:
             found = original(circuit, event, *rest)
-            if isinstance(found, Refusal) or event.verdict is not breaker.Verdict.NEUTRAL:
+            if isinstance(found, Refusal) or event.verdict is not transitions.Verdict.NEUTRAL:
                 return found
             return replace(found, permit=Permit(event.owner, 1e12))
 
         return answered
 
-    with replaced(breaker, "_answered", make):
+    with replaced(transitions, "_answered", make):
         yield
 
 
@@ -180,13 +182,13 @@ def _() -> Iterator[None]:
 
         return lost
 
-    with replaced(breaker, "_execution_lost", make):
+    with replaced(transitions, "_execution_lost", make):
         yield
 
 
 @bug("a person's word is left to an execution that sleeps")
 def _() -> Iterator[None]:
-    with patch.object(breaker, "_taken_over", breaker._understood):
+    with patch.object(transitions, "_taken_over", transitions._understood):
         yield
 
 
@@ -199,4 +201,4 @@ def _() -> Iterator[None]:
         yield
 
 
-_closed = breaker._closed
+_closed = transitions._closed

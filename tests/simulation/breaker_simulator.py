@@ -15,10 +15,10 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.memory import MemoryDynamoDB, client_error
-from deadletter.aws.outages import StepFunctionsOutages
+from deadletter.aws.executions import StepFunctionsOutages
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.breaker import (
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
+from deadletter.circuit.transitions import (
     SKEW,
     CanaryAnswered,
     CanaryLost,
@@ -33,8 +33,8 @@ from deadletter.breaker import (
     Released,
     Verdict,
 )
-from deadletter.circuit import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
-from deadletter.outage import START_SECONDS, OutagesUnavailable, is_run_by, sweep
+from deadletter.outage.executions import START_SECONDS, OutagesUnavailable, is_run_by, sweep
+from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from tests.simulation.breaker_witness import MOST_SKEW, BreakerWitness, Canary
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
 from tests.simulation.stage import CIRCUITS, START, create_circuits_table

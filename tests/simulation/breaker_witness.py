@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.aws.circuits import circuit_from_item
-from deadletter.aws.memory import MemoryDynamoDB
 from deadletter.aws.table import plain
-from deadletter.breaker import CanaryAnswered, Event, ExecutionLost, Forced, Moved, PermitTaken
-from deadletter.circuit import Circuit, CircuitPolicy, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.circuit.transitions import (
+    CanaryAnswered,
+    Event,
+    ExecutionLost,
+    Forced,
+    Moved,
+    PermitTaken,
+)
+from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.stage import CIRCUITS
 from tests.simulation.witness import Broken

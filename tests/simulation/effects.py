@@ -13,9 +13,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter import stamp as stamps
-from deadletter.aws.memory import MemoryDynamoDB
-from deadletter.letter import Letter
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter
+from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.stage import LETTERS, REDRIVER
 

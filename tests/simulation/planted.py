@@ -7,30 +7,23 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter import (
-    consuming,
-    delivery,
-    envelope,
-    handled,
-    journal,
-    judgement,
-    mover,
-    queue_worker,
-    router,
-)
-from deadletter import stamp as stamps
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.claims import ClaimsUnavailable, Standing
-from deadletter.decision import Hold
-from deadletter.handled import Fate
-from deadletter.journal import OpenIntents, Slot
-from deadletter.mover import Mover
-from deadletter.proof import Proof
-from deadletter.queue import Sending
-from deadletter.room_worker import RoomWorker
+from deadletter.message import envelope
+from deadletter.message import stamp as stamps
+from deadletter.message.confirmation import Proof
+from deadletter.message.queue import Sending
+from deadletter.processing import batch, delivery, result
+from deadletter.processing.idempotency import ClaimsUnavailable, Standing
+from deadletter.processing.result import Fate
+from deadletter.redrive import journal, mover, queue_worker
+from deadletter.redrive.journal import OpenIntents, Slot
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.waiting_room_worker import RoomWorker
+from deadletter.routing import judgement, router
+from deadletter.routing.decision import Hold
 from tests.simulation.planting import Bugs, replaced
 
 BUGS = Bugs()
@@ -378,7 +371,7 @@ def _() -> Iterator[None]:
 
         return park
 
-    with replaced(consuming._Batch, "_park", make):
+    with replaced(batch._Batch, "_park", make):
         yield
 
 
@@ -393,7 +386,7 @@ def _() -> Iterator[None]:
 
         return claim
 
-    with replaced(consuming._Batch, "_claim", make):
+    with replaced(batch._Batch, "_claim", make):
         yield
 
 
@@ -467,7 +460,7 @@ def _() -> Iterator[None]:
 
 @bug("a message that somebody else holds is acknowledged")
 def _() -> Iterator[None]:
-    with patch.object(handled, "ACKNOWLEDGED", handled.ACKNOWLEDGED | {Fate.BUSY}):
+    with patch.object(result, "ACKNOWLEDGED", result.ACKNOWLEDGED | {Fate.BUSY}):
         yield
 
 
@@ -482,7 +475,7 @@ def _() -> Iterator[None]:
 
         return claim
 
-    with replaced(consuming._Batch, "_claim", make):
+    with replaced(batch._Batch, "_claim", make):
         yield
 
 
@@ -514,7 +507,7 @@ def _() -> Iterator[None]:
 
 @bug("what failed is acknowledged with the rest")
 def _() -> Iterator[None]:
-    with patch.object(handled, "ACKNOWLEDGED", handled.ACKNOWLEDGED | {Fate.FAILED}):
+    with patch.object(result, "ACKNOWLEDGED", result.ACKNOWLEDGED | {Fate.FAILED}):
         yield
 
 
@@ -526,5 +519,5 @@ def _() -> Iterator[None]:
 
         return seal
 
-    with replaced(consuming, "seal", make):
+    with replaced(batch, "seal", make):
         yield

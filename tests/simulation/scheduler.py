@@ -10,7 +10,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from deadletter.aws.memory.errors import client_error
+from deadletter.testing.fakes.errors import client_error
 from tests.simulation.stage import Clock
 
 

@@ -12,21 +12,21 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter import redriver, waiting_room
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.compose import World, consumer_for, redriver_for, router_for
-from deadletter.backoff import Backoff
-from deadletter.circuit import CircuitPolicy
-from deadletter.consuming import Consumer
-from deadletter.delivery import Delivery
-from deadletter.envelope import Envelope
-from deadletter.letter import Letter, from_api, to_event
-from deadletter.pace import Bucket
-from deadletter.redriver import Redriver
-from deadletter.report import Report
-from deadletter.settings import Pipeline, Policy
-from deadletter.verdict import Permanent, Skip
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.failure.signals import Permanent, Skip
+from deadletter.message.envelope import Envelope
+from deadletter.message.letter import Letter, from_api, to_event
+from deadletter.processing.batch import Consumer
+from deadletter.processing.delivery import Delivery
+from deadletter.redrive import redriver, waiting_room
+from deadletter.redrive.redriver import Redriver
+from deadletter.redrive.report import Report
+from deadletter.redrive.token_bucket import Bucket
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Pipeline, Policy
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import (
     CIRCUITS,

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from deadletter import stamp as stamps
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, redriver_for, router_for
-from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
-from deadletter.backoff import Backoff
-from deadletter.report import Report
-from deadletter.router import Router
-from deadletter.settings import Pipeline, Policy, Wiring
-from deadletter.stamp import Stamp
+from deadletter.message import stamp as stamps
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.report import Report
+from deadletter.routing.router import Router
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Pipeline, Policy, Wiring
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 
 PRODUCER = "AIDAPRODUCER"
 REDRIVER = "AROAREDRIVER"

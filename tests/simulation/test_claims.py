@@ -17,8 +17,8 @@ from unittest.mock import patch
 import pytest
 
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.memory import MemoryDynamoDB
-from deadletter.claims import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.effects import Broken
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
 from tests.simulation.stage import LETTERS, START, create_letters_table

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from deadletter.aws.compose import redriver_for
-from deadletter.circuit import CircuitPolicy
-from deadletter.report import Report
-from deadletter.settings import Pipeline
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.redrive.report import Report
+from deadletter.settings.pipeline import Pipeline
 from tests.simulation.stage import CIRCUITS, Stage, in_turn, prompt_policy
 
 

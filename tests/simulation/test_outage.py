@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from deadletter import stamp as stamps
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.diagnosis import diagnose
-from deadletter.failure import Failure
-from deadletter.letter import from_api
-from deadletter.settings import Pipeline, Policy
+from deadletter.failure.classify import diagnose
+from deadletter.failure.failure import Failure
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import from_api
+from deadletter.settings.pipeline import Pipeline, Policy
 from tests.simulation.stage import LETTERS, REDRIVER, START, Stage
 
 MINUTE = 60.0

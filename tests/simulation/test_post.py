@@ -13,16 +13,16 @@ from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
 from deadletter.aws.compose import consumer_for, prober_for
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.memory import client_error
-from deadletter.breaker import SKEW, Tripped
-from deadletter.canary import ASIDE_COOLDOWNS
-from deadletter.circuit import Circuit, CircuitPolicy, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.circuit.transitions import SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
-from deadletter.course import FIRST_LOOK, Course, Step
-from deadletter.delivery import Delivery
-from deadletter.letter import from_api, to_event
-from deadletter.queue import QueueUnavailable
-from deadletter.settings import Mode, Pipeline
+from deadletter.message.letter import from_api, to_event
+from deadletter.message.queue import QueueUnavailable
+from deadletter.outage.execution_step import FIRST_LOOK, Course, Step
+from deadletter.outage.prober import ASIDE_COOLDOWNS
+from deadletter.processing.delivery import Delivery
+from deadletter.settings.pipeline import Mode, Pipeline
+from deadletter.testing.fakes import client_error
 from tests.simulation.stage import (
     CONSUMER,
     LETTERS,

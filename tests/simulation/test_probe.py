@@ -15,13 +15,13 @@ from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import OutageClients
 from deadletter.aws.compose import prober_for
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.memory import MemoryLambda, client_error
-from deadletter.breaker import Tripped
-from deadletter.canary import ASIDE_COOLDOWNS, ConsumerUnavailable
-from deadletter.circuit import Circuit, CircuitPolicy, State
-from deadletter.course import Course, Step
-from deadletter.journal import Intent, Plan, key_of
-from deadletter.settings import BadSettings, Pipeline
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.circuit.transitions import Tripped
+from deadletter.outage.execution_step import Course, Step
+from deadletter.outage.prober import ASIDE_COOLDOWNS, ConsumerUnavailable
+from deadletter.redrive.journal import Intent, Plan, key_of
+from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.testing.fakes import MemoryLambda, client_error
 from tests.simulation.stage import LETTERS, Stage, prompt_policy
 
 CONSUMER_SECONDS = 20

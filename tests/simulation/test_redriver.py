@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.memory import client_error
-from deadletter.backoff import Backoff
-from deadletter.decision import Redrive
-from deadletter.letter import encoded
-from deadletter.router import Answer, Question, RouterUnavailable, Verdict, question_to_json
-from deadletter.settings import Mode, Pipeline, Policy
-from deadletter.stamp import Stamp
+from deadletter.message.letter import encoded
+from deadletter.message.stamp import Stamp
+from deadletter.routing.decision import Redrive
+from deadletter.routing.router import Answer, Question, RouterUnavailable, Verdict, question_to_json
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Mode, Pipeline, Policy
+from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, attribute, prompt_policy
 
 

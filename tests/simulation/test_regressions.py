@@ -12,8 +12,8 @@ from botocore.exceptions import ReadTimeoutError
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.journal import JournalUnavailable
-from deadletter.settings import Pipeline
+from deadletter.redrive.journal import JournalUnavailable
+from deadletter.settings.pipeline import Pipeline
 from tests.simulation.stage import Stage, attribute, prompt_policy
 from tests.simulation.test_redriver import FIFO, fail_fifo, numbers, put_fifo, slow_policy
 

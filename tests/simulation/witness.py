@@ -16,9 +16,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from deadletter import stamp as stamps
-from deadletter.aws.memory import MemoryDynamoDB, MemoryS3, MemorySqs
-from deadletter.journal import GRACE, key_of
+from deadletter.message import stamp as stamps
+from deadletter.redrive.journal import GRACE, key_of
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
 from tests.simulation.effects import Effects
 from tests.simulation.scheduler import Process, Scheduler

@@ -31,18 +31,18 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
 import handlers.circuit
-import handlers.edge
 import handlers.probe
 import handlers.route
+import handlers.runtime
 from deadletter.aws import clients as aws_clients
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, redriver_for
-from deadletter.aws.outages import StepFunctionsOutages
-from deadletter.breaker import Event, Forced, Moved, Tripped
-from deadletter.circuit import Circuit, CircuitPolicy, Force, State
-from deadletter.outage import execution_name
-from deadletter.report import Report
+from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
+from deadletter.circuit.transitions import Event, Forced, Moved, Tripped
+from deadletter.outage.executions import execution_name
+from deadletter.redrive.report import Report
 from tests.simulation.stage import (
     CIRCUITS,
     LETTERS,
@@ -238,7 +238,7 @@ class Account:
             client=client("dynamodb"),
             table=CIRCUITS,
             pipeline="orders",
-            policy=handlers.edge.settings()[0].circuit,
+            policy=handlers.runtime.settings()[0].circuit,
             clock=self.clock,
             random=self.random,
             new_id=self.world.new_id,
@@ -297,7 +297,7 @@ class Account:
 
     def redrive(self) -> Report:
         """One run of the redriver, as each minute begins one."""
-        pipeline, wiring = handlers.edge.settings()
+        pipeline, wiring = handlers.runtime.settings()
         redriver = redriver_for(
             pipeline, wiring, aws_clients.clients(), self.world, outages=self.outages
         )
@@ -419,8 +419,8 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
     def tell(name: str, number: int) -> None:
         account.told[name] += number
 
-    handlers.edge.settings.cache_clear()
-    handlers.edge.wiring.cache_clear()
+    handlers.runtime.settings.cache_clear()
+    handlers.runtime.wiring.cache_clear()
     for module in (handlers.circuit, handlers.probe, handlers.route):
         monkeypatch.setattr(module, "world", lambda: account.world)
         monkeypatch.setattr(module, "tell", tell, raising=False)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.breaker import Event, Refusal, Released, Tripped, transition
-from deadletter.circuit import Circuit, State
-from deadletter.outage import START_SECONDS
+from deadletter.circuit.state import Circuit, State
+from deadletter.circuit.transitions import Event, Refusal, Released, Tripped, transition
+from deadletter.outage.executions import START_SECONDS
 from tests.statemachines.conftest import Account
 
 MOST_RUNS = 12

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.course import Next
+from deadletter.outage.execution_step import Next
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "statemachines").glob("*.asl.json"))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deadletter.breaker import Released
-from deadletter.circuit import State
-from deadletter.outage import START_SECONDS
+from deadletter.circuit.state import State
+from deadletter.circuit.transitions import Released
+from deadletter.outage.executions import START_SECONDS
 from tests.statemachines.conftest import DEFINITION, Account, client
 from tests.statemachines.test_graph import exits
 
@@ -288,7 +288,7 @@ def test_after_so_many_probes_another_execution_goes_on(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(account)
-    monkeypatch.setattr("deadletter.course.MOST_PROBES", 3)
+    monkeypatch.setattr("deadletter.outage.execution_step.MOST_PROBES", 3)
     account.answers = failing(4)
     execution = account.run(account.trip())
     assert execution.visited[-1] == "HandOver"

@@ -10,10 +10,10 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
     WaitFunction,
 )
 
-from deadletter import stamp as stamps
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.circuit import State
-from deadletter.failure import Category, Failure
+from deadletter.circuit.state import State
+from deadletter.failure.failure import Category, Failure
+from deadletter.message import stamp as stamps
 from tests.simulation.stage import LETTERS
 from tests.statemachines.conftest import Account, client
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import MOST_TRIES, parts, plain, stored
-from deadletter.breaker import Breaker, Event, Moved, Refusal, transition
-from deadletter.circuit import (
+from deadletter.circuit.state import (
     Bucket,
     Circuit,
     CircuitPolicy,
@@ -23,6 +22,7 @@ from deadletter.circuit import (
     Permit,
     State,
 )
+from deadletter.circuit.transitions import Breaker, Event, Moved, Refusal, transition
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
-from deadletter.claims import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
-from deadletter.aws.announcer import EventBridgeAnnouncer, EventBridgeCircuits
 from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import (
@@ -21,13 +20,14 @@ from deadletter.aws.clients import (
     secretsmanager,
     stepfunctions,
 )
-from deadletter.aws.consumer_call import LambdaConsumer
+from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.endpoints import DynamoDBEndpoints
+from deadletter.aws.event_source import LambdaMappings
+from deadletter.aws.events import EventBridgeAnnouncer, EventBridgeCircuits
+from deadletter.aws.executions import StepFunctionsOutages
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.mapping import LambdaMappings
-from deadletter.aws.outages import StepFunctionsOutages
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.registrations import SsmTerms
@@ -36,8 +36,15 @@ from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.breaker import Breaker
-from deadletter.canary import (
+from deadletter.circuit.transitions import Breaker
+from deadletter.failure.ledger import LIVES
+from deadletter.message.queue import MAIN_DLQ, Sending
+from deadletter.outage.consumer_steps import Recovery
+from deadletter.outage.event_source import Valve
+from deadletter.outage.execution_step import Herald
+from deadletter.outage.executions import Outages
+from deadletter.outage.health import HttpHealth
+from deadletter.outage.prober import (
     ASIDE_COOLDOWNS,
     CanarySource,
     Choice,
@@ -47,24 +54,17 @@ from deadletter.canary import (
     Prober,
     Waiting,
 )
-from deadletter.consuming import Consumer, Handle, unhandled
-from deadletter.course import Herald
-from deadletter.health import HttpHealth
-from deadletter.http import Poster
-from deadletter.ledger import LIVES
-from deadletter.mapping import Valve
-from deadletter.mover import MAIN, Mover, Together
-from deadletter.outage import Outages
-from deadletter.post import MainQueuePost, Sendable
-from deadletter.queue import MAIN_DLQ, Sending
-from deadletter.recovery import Recovery
-from deadletter.redriver import Abreast, Redriver
-from deadletter.report import Tally
-from deadletter.router import DirectRouter, Router
-from deadletter.rule_check import RuleChecker
-from deadletter.settings import BadSettings, Mode, Pipeline, Webhook, Wiring
-from deadletter.sweeper import Sweeper
-from deadletter.webhook import Dispatcher
+from deadletter.outage.queue_canary import MainQueuePost, Sendable
+from deadletter.outage.reconciler import Sweeper
+from deadletter.processing.batch import Consumer, Handle, unhandled
+from deadletter.redrive.mover import MAIN, Mover, Together
+from deadletter.redrive.redriver import Abreast, Redriver
+from deadletter.redrive.report import Tally
+from deadletter.routing.router import DirectRouter, Router
+from deadletter.rules.checker import RuleChecker
+from deadletter.settings.pipeline import BadSettings, Mode, Pipeline, Webhook, Wiring
+from deadletter.webhook.dispatcher import Dispatcher
+from deadletter.webhook.http import Poster
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS, code, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
-from deadletter.endpoint import Endpoint, RegistryUnavailable, read_row
-from deadletter.letter import utf8
+from deadletter.message.letter import utf8
+from deadletter.webhook.endpoint import Endpoint, RegistryUnavailable, read_row
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

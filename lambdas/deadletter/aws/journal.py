@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
-from deadletter.journal import ClaimLost, Intent, JournalUnavailable, Plan
+from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

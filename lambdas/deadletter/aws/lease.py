@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import Table, plain
-from deadletter.pace import Bucket
-from deadletter.redriver import LeaseUnavailable
-from deadletter.report import Report
+from deadletter.redrive.redriver import LeaseUnavailable
+from deadletter.redrive.report import Report
+from deadletter.redrive.token_bucket import Bucket
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from deadletter import stamp as stamps
-from deadletter.aws.answers import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, plain
-from deadletter.failure import Failure
-from deadletter.ledger import (
+from deadletter.failure.failure import Failure
+from deadletter.failure.ledger import (
     LIVES,
     LedgerUnavailable,
     RecordsUnavailable,
@@ -21,7 +20,8 @@ from deadletter.ledger import (
     row_from_item,
     slot,
 )
-from deadletter.stamp import Stamp
+from deadletter.message import stamp as stamps
+from deadletter.message.stamp import Stamp
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

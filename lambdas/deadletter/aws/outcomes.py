@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS
 from deadletter.aws.circuits import (
     BAD,
     GOOD,
@@ -16,10 +15,18 @@ from deadletter.aws.circuits import (
     DynamoDBBreaker,
     circuit_from_item,
 )
+from deadletter.aws.errors import AWS_ERRORS
 from deadletter.aws.table import plain, stored
-from deadletter.breaker import Reported
-from deadletter.circuit import BUCKETS, Circuit, CircuitPolicy, CircuitsUnavailable, Outcomes, State
-from deadletter.outage import Outages, OutagesUnavailable
+from deadletter.circuit.state import (
+    BUCKETS,
+    Circuit,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Outcomes,
+    State,
+)
+from deadletter.circuit.transitions import Reported
+from deadletter.outage.executions import Outages, OutagesUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.answers import AWS_ERRORS, code, surely_refused
-from deadletter.envelope import Envelope, QueueTraits
-from deadletter.letter import MAX_BYTES, NotALetter, from_api, utf8
-from deadletter.proof import Proof
-from deadletter.queue import (
+from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
+from deadletter.message.confirmation import Proof
+from deadletter.message.envelope import Envelope, QueueTraits
+from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, utf8
+from deadletter.message.queue import (
     MAIN_DLQ,
     MAX_BATCH,
     Depth,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter import registration
-from deadletter.aws.answers import AWS_ERRORS, code
-from deadletter.settings import Pipeline, Wiring
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.settings import registration
+from deadletter.settings.pipeline import Pipeline, Wiring
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from deadletter.aws.answers import AWS_ERRORS, code
-from deadletter.rule_check import CheckUnavailable, pipeline_from_terms
-from deadletter.settings import BadSettings, Pipeline
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.rules.checker import CheckUnavailable, pipeline_from_terms
+from deadletter.settings.pipeline import BadSettings, Pipeline
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient

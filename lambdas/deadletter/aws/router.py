@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS, code
-from deadletter.letter import encoded
-from deadletter.router import (
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.message.letter import encoded
+from deadletter.routing.router import (
     Answer,
     Question,
     RouterUnavailable,

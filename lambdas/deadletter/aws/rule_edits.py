@@ -6,9 +6,9 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS, code, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
-from deadletter.rule_check import Change, Checked, CheckUnavailable, Edit, Verdict
+from deadletter.rules.checker import Change, Checked, CheckUnavailable, Edit, Verdict
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.answers import AWS_ERRORS
+from deadletter.aws.errors import AWS_ERRORS
 from deadletter.aws.table import Table
-from deadletter.rules import EVERY_PIPELINE, RulesUnavailable
+from deadletter.rules.rulebook import EVERY_PIPELINE, RulesUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deadletter.aws.answers import AWS_ERRORS, code
-from deadletter.endpoint import SecretsUnavailable, SecretUnusable, refuse_secret_name
-from deadletter.standard_webhooks import BadSecret, Secret, read_secret
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.webhook.endpoint import SecretsUnavailable, SecretUnusable, refuse_secret_name
+from deadletter.webhook.signing import BadSecret, Secret, read_secret
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

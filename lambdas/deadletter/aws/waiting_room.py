@@ -8,15 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from deadletter import stamp as stamps
-from deadletter.aws.answers import AWS_ERRORS, code, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
-from deadletter.decision import Hold
-from deadletter.letter import NotALetter, encoded, from_json, to_json
-from deadletter.proof import Proof
-from deadletter.queue import Taken
-from deadletter.stamp import Stamp
-from deadletter.waiting_room import (
+from deadletter.message import stamp as stamps
+from deadletter.message.confirmation import Proof
+from deadletter.message.letter import NotALetter, encoded, from_json, to_json
+from deadletter.message.queue import Taken
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
     Admission,
     Found,
@@ -26,6 +25,7 @@ from deadletter.waiting_room import (
     Wait,
     shard_of,
 )
+from deadletter.routing.decision import Hold
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

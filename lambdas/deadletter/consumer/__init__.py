@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from deadletter.consumer import edge
-from deadletter.consuming import plainly
-from deadletter.failure import Category
-from deadletter.handled import Handled
-from deadletter.invocation import permit_of, records_of, seconds_left
-from deadletter.verdict import Permanent, Skip, Transient
+from deadletter.consumer import runtime
+from deadletter.failure.failure import Category
+from deadletter.failure.signals import Permanent, Skip, Transient
+from deadletter.processing.batch import plainly
+from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.processing.result import Handled
 
 __all__ = ["Category", "Permanent", "Skip", "Transient", "consume", "consumer", "handle"]
 
@@ -45,7 +45,7 @@ def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
 
 def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> Handled:
     """As `consume`, for records; says what became of each."""
-    kit = edge.kit()
+    kit = runtime.kit()
     if kit.consumer is None:
         handled = plainly(records, each, kit.clock())
     else:

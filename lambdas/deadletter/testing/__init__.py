@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.consumer import edge
-from deadletter.settings import Pipeline
+from deadletter.consumer import runtime
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.letterbox import Clock, Context, Letterbox, Parked, Run
 
 __all__ = [
@@ -29,5 +29,5 @@ def letterbox_settings() -> Pipeline:
 def letterbox(letterbox_settings: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Letterbox:
     """A pipeline in memory, which the consumer library uses as long as the test runs."""
     found = Letterbox(letterbox_settings)
-    monkeypatch.setattr(edge, "kit", lambda: found.kit)
+    monkeypatch.setattr(runtime, "kit", lambda: found.kit)
     return found

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from deadletter import stamp as stamps
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.compose import KEEP_SECONDS, World, consumer_for
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.memory import MemoryDynamoDB, MemorySqs
-from deadletter.consumer.edge import Kit
-from deadletter.consuming import Consumer
-from deadletter.ledger import NO_ROW, Row
-from deadletter.letter import from_api, to_event
-from deadletter.settings import Pipeline, Wiring
-from deadletter.stamp import Stamp
+from deadletter.consumer.runtime import Kit
+from deadletter.failure.ledger import NO_ROW, Row
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import from_api, to_event
+from deadletter.message.stamp import Stamp
+from deadletter.processing.batch import Consumer
+from deadletter.settings.pipeline import Pipeline, Wiring
+from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 
 START = 1_800_000_000.0
 """Epoch seconds at which every test begins."""

@@ -1,0 +1,106 @@
+"""`dlq`: the commands there are, each loaded only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from console.cli.command import (
+    AppName,
+    AsJson,
+    Debug,
+    Group,
+    Profile,
+    Query,
+    Region,
+    Shared,
+    examples,
+)
+from console.operations.problem import MEANING
+
+COMMANDS = {
+    "status": ("console.cli.status", "What needs attention, and how full each queue is."),
+    "redrive": (
+        "console.cli.redrive",
+        "Start a re-drive run now, without waiting for the schedule.",
+    ),
+    "parked": ("console.cli.parked", "Letters that automation gave up and a person has to judge."),
+    "circuit": (
+        "console.cli.circuits",
+        "Circuit breakers: what is held up, and your own word on it.",
+    ),
+    "endpoint": (
+        "console.cli.endpoints",
+        "Webhook endpoints: where tenants want their events, and which get none.",
+    ),
+    "rules": ("console.cli.rules", "Routing rules: which letters to stop, slow down or set apart."),
+}
+"""Each command's module, which holds it as `typer_app`, and its line in the help."""
+
+
+class _Commands(Group):
+    """The commands of COMMANDS; importing all of them would make every call slower."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Typer reads only the names from here, for "Did you mean …?".
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        return typer.main.get_command(import_module(module).typer_app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in COMMANDS.items()])
+
+
+def _exit_statuses() -> str:
+    rows = (f"  {int(status):>3}  {says}" for status, says in MEANING.items())
+    return "\n".join(["\b", "Exit status:", *rows])
+
+
+_EXAMPLES = examples("dlq status", "dlq --profile prod status --json --query attention")
+
+app = typer.Typer(
+    name="dlq",
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog=f"{_exit_statuses()}\n\n{_EXAMPLES}",
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    profile: Profile = None,
+    region: Region = None,
+    app_name: AppName = None,
+    as_json: AsJson = False,
+    query: Query = None,
+    debug: Debug = False,
+) -> None:
+    """Read and steer the dead-letter queues of a deadletter app.
+
+    The options below may stand before or after a command. Colour is left out when
+    NO_COLOR is set, and all styling when the output is not a terminal.
+    """
+    context.obj = Shared(profile, region, app_name, as_json, query, debug)
+
+
+def main() -> None:
+    """Runs `dlq` with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that can't show a character is no reason to show nothing.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    app(prog_name="dlq")

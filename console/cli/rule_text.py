@@ -1,0 +1,61 @@
+"""Rules in words, for a line on a screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from console.cli.output import duration
+from deadletter.rules.pattern import compile_pattern
+from deadletter.rules.rulebook import Rule
+
+# Alternatives of one `$or` that are spelled out.
+_MAX_ALTERNATIVES = 3
+
+# Characters of one value in a list of changes.
+_MAX_VALUE = 120
+
+
+def about(pattern: Mapping[str, Any]) -> str:
+    """Which letters a valid pattern is about: `tenantId "acme" and body.amount > 100`."""
+    alternatives = compile_pattern(pattern).alternatives
+    said = [
+        " and ".join(f"{one.name.removeprefix('context.')} {one.comparison.words}" for one in both)
+        for both in alternatives[:_MAX_ALTERNATIVES]
+    ]
+    if (more := len(alternatives) - _MAX_ALTERNATIVES) > 0:
+        said.append(f"{more} more combinations" if more > 1 else "1 more combination")
+    return ", or ".join(said)
+
+
+def deed(action: str | None, queue: str | None, delay: float | None, policy: str | None) -> str:
+    """What a rule does: `DEDICATED_DLQ to bulk`, `DELAYED_REDRIVE by 2 h 00 min`."""
+    said = [
+        action or "",
+        f"to {queue}" if queue is not None else "",
+        f"by {duration(delay)}" if delay is not None else "",
+        f"with policy {policy}" if policy is not None else "",
+    ]
+    return " ".join(part for part in said if part)
+
+
+def sentence(rule: Rule) -> str:
+    """What a valid rule does, and with which letters."""
+    what = deed(rule.action, rule.queue, rule.delay_seconds, rule.policy)
+    return f"{what} for letters with {about(rule.pattern)}"
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Column by column what is different, both sides as `told` writes them."""
+    for column in [*before, *(one for one in after if one not in before)]:
+        old, new = before.get(column), after.get(column)
+        if old != new:
+            yield f"{column}: {_value(old)} -> {_value(new)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

@@ -1,0 +1,50 @@
+"""How a command line says which letters a rule is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from console.operations.letters import read_text
+from console.operations.problem import Exit, Problem
+from deadletter.rules.rulebook import COLUMNS, VERDICT
+
+# The context that nearly every pipeline has, and that a rule is nearly always about.
+_TENANT = "tenantId"
+
+Tenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="ID", help=f"Short for --where {_TENANT}=ID.")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=TEXT",
+        help="A context of the pipeline and its exact text; may be given several times.",
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern", metavar="JSON|@FILE", help="An event pattern over the whole document."
+    ),
+]
+
+
+def words(tenant: str | None, where: Sequence[str] | None, pattern: str | None) -> dict[str, Any]:
+    """The columns of a rule that say which letters it is about."""
+    columns: dict[str, Any] = {}
+    for one in [*([f"{_TENANT}={tenant}"] if tenant is not None else []), *(where or ())]:
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise Problem(f"--where takes NAME=TEXT, not {one!r}.", Exit.USAGE)
+        if name in columns:
+            raise Problem(f"{name} is given twice: list its values in a --pattern.", Exit.USAGE)
+        if name in COLUMNS | VERDICT:
+            raise Problem(f"{name} is a column of every rule and no context.", Exit.USAGE)
+        columns[name] = value
+    if pattern is not None:
+        columns["pattern"] = read_text(pattern[1:]) if pattern.startswith("@") else pattern
+    return columns

@@ -1,0 +1,279 @@
+"""AWS as one profile in one region sees it: clients, and errors in plain words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from console.operations.problem import Exit, Problem
+
+if TYPE_CHECKING:
+    import boto3
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_ssm import SSMClient
+    from mypy_boto3_sts import STSClient
+    from mypy_boto3_sts.type_defs import GetCallerIdentityResponseTypeDef
+
+# One screen of status for thirty pipelines is some 200 calls; more threads than
+# this only queue up in front of Python's own lock.
+_THREADS = 16
+
+# Seconds. Short, because a person waits; the one long call has its own setting.
+_CONNECT_TIMEOUT = 5
+_READ_TIMEOUT = 20
+
+# Lambda ends a function after 900 seconds: an answer that has not come then won't.
+_INVOKE_TIMEOUT = 910
+
+
+class Aws:
+    """The clients of one profile and region, each made when it is first asked for.
+
+    Make a client before handing it to threads: making one is not thread-safe, using
+    one is.
+    """
+
+    def __init__(self, session: boto3.Session) -> None:
+        self._session = session
+
+    @property
+    def region(self) -> str:
+        return str(self._session.region_name)
+
+    @property
+    def account(self) -> str:
+        return self._identity["Account"]
+
+    @property
+    def caller(self) -> str:
+        """The ARN of whoever types."""
+        return self._identity["Arn"]
+
+    @cached_property
+    def _identity(self) -> GetCallerIdentityResponseTypeDef:
+        return self.sts.get_caller_identity()
+
+    @cached_property
+    def cloudwatch(self) -> CloudWatchClient:
+        return self._session.client("cloudwatch", config=_patient())
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        return self._session.client("dynamodb", config=_patient())
+
+    @cached_property
+    def secretsmanager(self) -> SecretsManagerClient:
+        return self._session.client("secretsmanager", config=_patient())
+
+    @cached_property
+    def sqs(self) -> SQSClient:
+        return self._session.client("sqs", config=_patient())
+
+    @cached_property
+    def ssm(self) -> SSMClient:
+        return self._session.client("ssm", config=_patient())
+
+    @cached_property
+    def sts(self) -> STSClient:
+        return self._session.client("sts", config=_patient())
+
+    @cached_property
+    def lambda_(self) -> LambdaClient:
+        """The client for synchronous invocations: it waits as long as a function may run.
+
+        It never tries twice: the SDK can't tell a run that was never started from one
+        whose answer was lost, and a second try would start a second run.
+        """
+        from botocore.config import Config
+
+        once = Config(
+            connect_timeout=_CONNECT_TIMEOUT,
+            read_timeout=_INVOKE_TIMEOUT,
+            retries={"total_max_attempts": 1},
+            # A NAT gateway drops a connection that is silent for 350 seconds.
+            tcp_keepalive=True,
+        )
+        return self._session.client("lambda", config=once)
+
+
+def _patient() -> Any:
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=_CONNECT_TIMEOUT,
+        read_timeout=_READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        max_pool_connections=_THREADS,
+    )
+
+
+def connect(profile: str | None, region: str | None) -> Aws:
+    """The clients for a profile and region, chosen as the AWS CLI does.
+
+    AWS_REGION counts before the profile's own region. boto3 by itself reads only
+    AWS_DEFAULT_REGION. A profile named here beats credentials in the environment; one
+    named by AWS_PROFILE does not, which is why that variable is left to boto3.
+
+    Raises Problem when no region is set anywhere. This is the one place where clients
+    come from: tests replace it.
+    """
+    import boto3
+
+    session = boto3.Session(
+        profile_name=profile, region_name=region or os.environ.get("AWS_REGION") or None
+    )
+    if not session.region_name:
+        raise Problem("No AWS region is set: pass --region, or set AWS_REGION.", Exit.UNREACHABLE)
+    return Aws(session)
+
+
+V = TypeVar("V")
+
+
+class Read(Generic[V]):
+    """A read under way beside others."""
+
+    def __init__(self, future: Future[V]) -> None:
+        self._future = future
+
+    def result(self, lost: Callable[[Problem], object]) -> V | None:
+        """What was read; None if AWS did not give it, and `lost` hears why."""
+        try:
+            return self._future.result()
+        except Exception as error:
+            problem = explain(error)
+            if problem is None:
+                raise
+            lost(problem)
+            return None
+
+
+class Start(Protocol):
+    def __call__(self, read: Callable[[], V], /) -> Read[V]: ...
+
+
+@contextmanager
+def side_by_side() -> Iterator[Start]:
+    """Runs reads in threads; one that fails spares the others. Don't start one from another."""
+    pool = ThreadPoolExecutor(_THREADS)
+
+    def start(read: Callable[[], V], /) -> Read[V]:
+        return Read(pool.submit(read))
+
+    try:
+        yield start
+    finally:
+        # After Ctrl-C, what has not begun never does.
+        pool.shutdown(cancel_futures=True)
+
+
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+_NOT_ACCEPTED = {
+    "AuthFailure",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+_GONE = {
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "QueueDoesNotExist",
+    "ResourceNotFoundException",
+}
+_THROTTLED = {
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+
+_SIGN_IN = "sign in again (with SSO: aws sso login), or pass another --profile"
+
+
+def error_code(error: Exception) -> str:
+    """The code AWS gave an error, "" if it is not AWS's."""
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+# Characters of a function's own error that are shown: enough for a sentence.
+_MAX_ERROR = 300
+
+
+def failure(said: Any) -> str:
+    """Why a Lambda function failed, as its decoded answer says."""
+    known = said if isinstance(said, dict) else {}
+    kind, message = str(known.get("errorType", "")), str(known.get("errorMessage", ""))
+    return ": ".join(one for one in (kind, message[:_MAX_ERROR]) if one) or "it did not say why"
+
+
+def explain(error: Exception) -> Problem | None:
+    """An error of AWS, or of reaching it, in a sentence; None for any other error."""
+    from botocore import exceptions
+
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, exceptions.ClientError):
+        return Problem(_answered(error), _ending(error_code(error)))
+    says: str
+    match error:
+        case exceptions.ProfileNotFound():
+            says = f"{error}: pass another --profile, or see `aws configure list-profiles`."
+        case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
+            says = "No AWS credentials found: pass --profile, or set AWS_PROFILE."
+        case exceptions.NoRegionError():
+            says = "No AWS region is set: pass --region, or set AWS_REGION."
+        case (
+            exceptions.SSOError()
+            | exceptions.TokenRetrievalError()
+            | exceptions.CredentialRetrievalError()
+        ):
+            says = f"The AWS credentials can't be renewed: {_SIGN_IN}."
+        case exceptions.HTTPClientError() | exceptions.ConnectionError():
+            says = (
+                f"Can't reach AWS ({type(error).__name__}): check the network, VPN or proxy, "
+                "--region, and AWS_ENDPOINT_URL if it is set."
+            )
+        case exceptions.BotoCoreError():
+            says = f"The AWS SDK gave up: {error}."
+        case _:
+            return None
+    return Problem(says, Exit.UNREACHABLE)
+
+
+def _answered(error: Any) -> str:
+    code = error_code(error)
+    operation = error.operation_name
+    message = str(error.response.get("Error", {}).get("Message", "")).rstrip(".")
+    if code in _EXPIRED:
+        return f"The AWS credentials have expired: {_SIGN_IN}."
+    if code in _NOT_ACCEPTED:
+        return f"AWS does not accept these credentials ({code}): {_SIGN_IN}."
+    if code in _REFUSED:
+        return f"AWS refuses {operation}: {message or code}; pass a --profile that is allowed to."
+    if code in _THROTTLED:
+        return f"AWS is throttling {operation}: try again in a minute."
+    if code in _GONE:
+        return (
+            f"{operation} finds nothing there any more ({message or code}): "
+            "was it deleted after the last deployment?"
+        )
+    return f"AWS answered {operation} with {code}: {message}; --debug shows where."
+
+
+def _ending(code: str) -> Exit:
+    return Exit.ABSENT if code in _GONE else Exit.UNREACHABLE

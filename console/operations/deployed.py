@@ -1,0 +1,90 @@
+"""A pipeline's settings as they are deployed, so that a rule is judged here as it is there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NoReturn
+
+from console.operations import app as apps
+from console.operations.aws import Aws, error_code
+from console.operations.problem import Exit, Problem
+from deadletter.rules.checker import pipeline_from_terms
+from deadletter.rules.rulebook import EVERY_PIPELINE
+from deadletter.settings.pipeline import (
+    BadSettings,
+    Pipeline,
+    pipeline_from_json,
+    wiring_from_environment,
+)
+
+
+def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.Pipeline, ...]]:
+    """The key that a rule is stored under, and the pipelines in which it is judged."""
+    if name == EVERY_PIPELINE:
+        return EVERY_PIPELINE, app.pipelines
+    one = app.one(name)
+    return one.name, (one,)
+
+
+def terms(pipeline: apps.Pipeline) -> Pipeline:
+    """What the pipeline allows in a rule, by which the rule checker judges too."""
+    try:
+        return pipeline_from_terms(pipeline.name, pipeline.terms)
+    except BadSettings as error:
+        _refuse(pipeline, error)
+
+
+def settings(pipeline: apps.Pipeline) -> Pipeline:
+    """The pipeline's settings as its own functions read them."""
+    try:
+        return pipeline_from_json(json.dumps({"name": pipeline.name, **pipeline.pipeline}))
+    except BadSettings as error:
+        _refuse(pipeline, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How a pipeline's router judges: its settings, and whose `Redrive` attribute it believes."""
+
+    settings: Pipeline
+    trusted_senders: frozenset[str]
+
+
+def judge(aws: Aws, pipeline: apps.Pipeline) -> Judge:
+    """What the router's function was told by its environment; Problem if that can't be seen."""
+    from botocore.exceptions import ClientError
+
+    function = pipeline.router_function
+    try:
+        found = aws.lambda_.get_function_configuration(FunctionName=function).get("Environment", {})
+    except ClientError as error:
+        if error_code(error) != "AccessDeniedException":
+            raise
+        raise _hidden(pipeline, "lambda:GetFunctionConfiguration") from error
+    environment = found.get("Variables", {})
+    if "PIPELINE" not in environment:
+        raise _hidden(pipeline, "kms:Decrypt, for the function's key")
+    try:
+        settings = pipeline_from_json(environment["PIPELINE"])
+        trusted = wiring_from_environment(environment).trusted_senders
+    except BadSettings as error:
+        _refuse(pipeline, error)
+    return Judge(settings, frozenset(trusted))
+
+
+def _hidden(pipeline: apps.Pipeline, permission: str) -> Problem:
+    return Problem(
+        f"How {pipeline.name} reads a letter stands in the environment of "
+        f"{pipeline.router_function}, and AWS does not show it: pass a --profile that has "
+        f"{permission}.",
+        Exit.UNREACHABLE,
+    )
+
+
+def _refuse(pipeline: apps.Pipeline, error: BadSettings) -> NoReturn:
+    raise Problem(
+        f"The settings of {pipeline.name} are not what this dlq expects ({error}): "
+        "use the dlq of the version that is deployed, or deploy again.",
+        Exit.ABSENT,
+    ) from error

@@ -1,0 +1,118 @@
+"""A look into a queue that takes nothing out of it.
+
+SQS can't be read without receiving. `peek` receives messages, hides them for as short as
+it can, and gives each back, also when it is interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from console.cli.output import count
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
+HIDDEN = 30
+"""Seconds that a message is hidden from others. If even giving it back fails, it is away
+no longer than this."""
+
+# Seconds after which no more are received: the first must not come back, and be
+# seen twice, while the last are still on their way.
+_LOOKING = 20
+
+# A poll this long asks all of SQS's servers; a shorter one may find nothing in a
+# queue that is not empty.
+POLL_SECONDS = 1
+
+# Two empty polls: one can still be wrong.
+_EMPTY_POLLS = 2
+
+MOST = 500
+"""Messages looked at before it is said that there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """How many messages were looked at, and how many of them stay hidden for a while."""
+
+    looked_at: int
+    not_given_back: int
+
+
+def peek(
+    sqs: SQSClient,
+    url: str,
+    *,
+    missing: Callable[[], int],
+    see: Callable[[MessageTypeDef], None],
+    now: Callable[[], float],
+) -> Peeked:
+    """Shows messages of one queue to `see`, each once, and gives all back, whatever happens.
+
+    Before each receive `missing` says how many are still wanted. The look ends when
+    none is, when the queue seems empty, or after 20 seconds or 500 messages. `now` is
+    in epoch seconds.
+    """
+    hidden: dict[str, str] = {}
+    until, empty = now() + _LOOKING, 0
+    try:
+        while (
+            (most := min(10, missing())) > 0
+            and len(hidden) < MOST
+            and empty < _EMPTY_POLLS
+            and now() < until
+        ):
+            messages = _receive(sqs, url, most)
+            empty = 0 if messages else empty + 1
+            for message in messages:
+                new = message["MessageId"] not in hidden
+                hidden[message["MessageId"]] = message["ReceiptHandle"]
+                if new:
+                    see(message)
+    finally:
+        kept = _give_back(sqs, url, list(hidden.values()))
+    return Peeked(len(hidden), kept)
+
+
+def not_given_back(number: int) -> str:
+    """What to say about messages that are still hidden."""
+    return (
+        f"{count(number, 'letter')} could not be given back at once: hidden for {HIDDEN} s at most."
+    )
+
+
+def _receive(sqs: SQSClient, url: str, most: int) -> Sequence[MessageTypeDef]:
+    return sqs.receive_message(
+        QueueUrl=url,
+        MaxNumberOfMessages=most,
+        VisibilityTimeout=HIDDEN,
+        WaitTimeSeconds=POLL_SECONDS,
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
+    ).get("Messages", [])
+
+
+def _give_back(sqs: SQSClient, url: str, handles: Sequence[str]) -> int:
+    """Makes received messages visible again; returns how many stay hidden for a while."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    kept = 0
+    for begin in range(0, len(handles), 10):
+        batch = handles[begin : begin + 10]
+        try:
+            answer = sqs.change_message_visibility_batch(
+                QueueUrl=url,
+                Entries=[
+                    {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 0}
+                    for number, handle in enumerate(batch)
+                ],
+            )
+            kept += len(answer.get("Failed", []))
+        except (BotoCoreError, ClientError):
+            # They come back by themselves; what was found is worth more than this error.
+            kept += len(batch)
+    return kept

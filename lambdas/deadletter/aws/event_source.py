@@ -1,0 +1,87 @@
+"""The consumer's event source mapping, as Lambda knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.outage.event_source import (
+    ConsumerMapping,
+    MappingBusy,
+    Mappings,
+    MappingUnavailable,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+_GONE = "ResourceNotFoundException"
+# A mapping that is being changed refuses the next change with either.
+_BUSY = frozenset({"ResourceInUseException", "ResourceConflictException"})
+_ON = frozenset({"Enabled", "Enabling", "Creating", "Updating"})
+_SETTLED = frozenset({"Enabled", "Disabled"})
+
+
+class LambdaMappings(Mappings):
+    """The mapping from one queue to one function.
+
+    It is looked up by both ARNs unless its id is given: a team's own function may be
+    mapped by whoever deployed it.
+    """
+
+    def __init__(
+        self, client: LambdaClient, *, function: str, queue_arn: str, mapping_id: str = ""
+    ) -> None:
+        self._client: Any = client
+        self._function = function
+        self._queue_arn = queue_arn
+        self._mapping_id = mapping_id
+
+    def find(self) -> ConsumerMapping | None:
+        try:
+            if self._mapping_id:
+                return _read(self._client.get_event_source_mapping(UUID=self._mapping_id))
+            pages = self._client.get_paginator("list_event_source_mappings").paginate(
+                FunctionName=self._function, EventSourceArn=self._queue_arn
+            )
+            found = [_read(one) for page in pages for one in page["EventSourceMappings"]]
+        except ClientError as error:
+            if code(error) == _GONE:
+                return None
+            raise MappingUnavailable(code(error)) from error
+        except AWS_ERRORS as error:
+            raise MappingUnavailable(code(error)) from error
+        return next((one for one in found if one is not None), None)
+
+    def change(
+        self, mapping: ConsumerMapping, *, enabled: bool | None, concurrency: int | None
+    ) -> ConsumerMapping:
+        changes: dict[str, Any] = {} if enabled is None else {"Enabled": enabled}
+        if concurrency != mapping.concurrency:
+            # Without a figure the limit goes.
+            limit = {} if concurrency is None else {"MaximumConcurrency": concurrency}
+            changes["ScalingConfig"] = limit
+        try:
+            answer = self._client.update_event_source_mapping(UUID=mapping.id, **changes)
+        except ClientError as error:
+            if code(error) in _BUSY:
+                raise MappingBusy(code(error)) from error
+            raise MappingUnavailable(code(error)) from error
+        except AWS_ERRORS as error:
+            raise MappingUnavailable(code(error)) from error
+        changed = _read(answer)
+        if changed is None:
+            raise MappingUnavailable("the mapping is being deleted")
+        return changed
+
+
+def _read(answer: Mapping[str, Any]) -> ConsumerMapping | None:
+    """The mapping in an answer of Lambda's; None if it is being deleted."""
+    state = answer["State"]
+    if state == "Deleting":
+        return None
+    limit = (answer.get("ScalingConfig") or {}).get("MaximumConcurrency")
+    return ConsumerMapping(answer["UUID"], state in _ON, state not in _SETTLED, limit)

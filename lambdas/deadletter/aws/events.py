@@ -1,0 +1,80 @@
+"""Events that others may subscribe to, on the account's default bus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.circuit.state import Circuit
+from deadletter.outage.execution_step import Announcer
+from deadletter.rules.checker import CheckUnavailable, Refusal
+
+if TYPE_CHECKING:
+    from mypy_boto3_events import EventBridgeClient
+
+SOURCE = "deadletter"
+RULE_REFUSED = "RuleRefused"
+CIRCUIT_CHANGED = "CircuitStateChanged"
+UNANNOUNCED = "CircuitUnannounced"
+
+
+class EventBridgeAnnouncer:
+    """Says on EventBridge that a rule was refused, and why."""
+
+    def __init__(self, client: EventBridgeClient) -> None:
+        self._client = client
+
+    def announce(self, refusal: Refusal) -> None:
+        detail = {
+            "pipeline": refusal.pipeline,
+            "rule_id": refusal.rule_id,
+            "reason": refusal.reason,
+        }
+        try:
+            answer = self._client.put_events(
+                Entries=[
+                    {"Source": SOURCE, "DetailType": RULE_REFUSED, "Detail": json.dumps(detail)}
+                ]
+            )
+        except AWS_ERRORS as error:
+            raise CheckUnavailable(f"the event bus: {code(error)}") from error
+        if answer["FailedEntryCount"]:
+            raise CheckUnavailable(f"the event bus: {answer['Entries'][0].get('ErrorCode')}")
+
+
+class EventBridgeCircuits(Announcer):
+    """Says on EventBridge what state a circuit of a pipeline is in now.
+
+    `tell` is given the name of a figure and a number to count.
+    """
+
+    def __init__(
+        self, client: EventBridgeClient, pipeline: str, tell: Callable[[str, int], None]
+    ) -> None:
+        self._client = client
+        self._pipeline = pipeline
+        self._tell = tell
+
+    def announce(self, circuit: Circuit, before: str) -> None:
+        detail = {
+            "pipeline": self._pipeline,
+            "key": circuit.key,
+            "state": str(circuit.state),
+            **({"before": before} if before else {}),
+            "generation": circuit.generation,
+            "restart": circuit.restart,
+            "trips": circuit.trips,
+            "opened_at": circuit.opened_at,
+            "open_until": circuit.open_until,
+            **({"forced_by": circuit.forced.by} if circuit.forced else {}),
+        }
+        entry = {"Source": SOURCE, "DetailType": CIRCUIT_CHANGED, "Detail": json.dumps(detail)}
+        try:
+            answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
+        except AWS_ERRORS:
+            self._tell(UNANNOUNCED, 1)
+            return
+        if answer["FailedEntryCount"]:
+            self._tell(UNANNOUNCED, 1)

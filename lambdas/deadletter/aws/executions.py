@@ -1,0 +1,62 @@
+"""Outages as executions of the state machine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.outage.executions import Outages, OutagesUnavailable, execution_name
+
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
+
+class StepFunctionsOutages(Outages):
+    """Starts and lists the executions of one state machine for one pipeline."""
+
+    def __init__(self, client: SFNClient, state_machine_arn: str, pipeline: str) -> None:
+        self._client: Any = client
+        self._state_machine_arn = state_machine_arn
+        self._pipeline = pipeline
+
+    def start(self, key: str, generation: int, restart: int) -> None:
+        about = {
+            "pipeline": self._pipeline,
+            "key": key,
+            "generation": generation,
+            "restart": restart,
+        }
+        try:
+            self._client.start_execution(
+                stateMachineArn=self._state_machine_arn,
+                name=execution_name(self._pipeline, key, generation, restart),
+                input=json.dumps(about),
+            )
+        except ClientError as error:
+            # Somebody saw the same trip. Should that execution have ended already, the
+            # sweep finds nobody running and goes on with the next restart number.
+            if code(error) != "ExecutionAlreadyExists":
+                raise OutagesUnavailable(code(error)) from error
+        except AWS_ERRORS as error:
+            raise OutagesUnavailable(code(error)) from error
+
+    def running(self) -> frozenset[str]:
+        names: set[str] = set()
+        start: dict[str, Any] = {}
+        try:
+            while True:
+                answer = self._client.list_executions(
+                    stateMachineArn=self._state_machine_arn,
+                    statusFilter="RUNNING",
+                    maxResults=1_000,
+                    **start,
+                )
+                names.update(one["name"] for one in answer["executions"])
+                if not answer.get("nextToken"):
+                    return frozenset(names)
+                start = {"nextToken": answer["nextToken"]}
+        except AWS_ERRORS as error:
+            raise OutagesUnavailable(code(error)) from error

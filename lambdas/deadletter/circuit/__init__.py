@@ -1,0 +1,1 @@
+"""A dependency's circuit: its state, and every transition of it."""

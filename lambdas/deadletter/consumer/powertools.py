@@ -1,0 +1,98 @@
+"""The consumer library for users of Powertools: another processor, and nothing else changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
+
+from deadletter.consumer import handle
+from deadletter.failure.signals import refuse_unfinished
+from deadletter.processing.result import ACKNOWLEDGED, Fate, Handled, Handling
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch.types import (
+        BatchTypeModels,
+        PartialItemFailureResponse,
+    )
+
+__all__ = ["DeadletterProcessor", "NotProcessed"]
+
+
+class NotProcessed(Exception):
+    """The message was given back without being handed to the record handler."""
+
+
+class DeadletterProcessor(BatchProcessor):
+    """Powertools' BatchProcessor with the consumer library around each record.
+
+    For standard and FIFO queues: on FIFO the first failure of a group returns the rest of
+    that group. `success_handler` and `failure_handler` are called as Powertools calls
+    them; a duplicate is a success without a result, and a parked message a failure that
+    the response does not name.
+
+    WARNING: pass the Lambda `context` along: without it a message whose function was
+    killed stays claimed for a quarter of an hour.
+    """
+
+    def __init__(
+        self,
+        event_type: EventType = EventType.SQS,
+        model: BatchTypeModels | None = None,
+        raise_on_entire_batch_failure: bool = False,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """As BatchProcessor; a batch that fails entirely raises only if asked to.
+
+        Raises ValueError for another event type than SQS.
+        """
+        if event_type is not EventType.SQS:
+            raise ValueError(f"{event_type} has no dead letters of SQS; allowed: EventType.SQS")
+        super().__init__(event_type, model, raise_on_entire_batch_failure, logger)
+        self._handled = Handled()
+        self._entries: dict[int, tuple[Any, ...]] = {}
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Hand each record to the record handler; one entry a record, in their order."""
+        self._entries = {}
+        context = getattr(self, "lambda_context", None)
+        self._handled = handle(self.records, context, self._each)
+        return [
+            self._entry(record, one)
+            for record, one in zip(self.records, self._handled.handlings, strict=True)
+        ]
+
+    def _prepare(self) -> None:
+        super()._prepare()  # type: ignore[no-untyped-call]
+        self._handled = Handled()
+
+    def _each(self, record: Mapping[str, Any]) -> None:
+        data: Any = self._to_batch_type(dict(record), self.event_type, self.model)
+        more = (
+            {"lambda_context": self.lambda_context} if self._handler_accepts_lambda_context else {}
+        )
+        result = self.handler(record=data, **more)
+        refuse_unfinished(result)
+        self._entries[id(record)] = self.success_handler(record=record, result=result)
+
+    def _entry(self, record: Any, one: Handling) -> tuple[Any, ...]:
+        if one.fate in ACKNOWLEDGED - {Fate.PARKED}:
+            entry = self._entries.get(id(record))
+            return entry or self.success_handler(record=record, result=None)
+        error = one.error or NotProcessed(str(one.fate))
+        data: Any = self._to_batch_type(record, self.event_type)
+        return self.failure_handler(data, (type(error), error, error.__traceback__))
+
+    def _entire_batch_failed(self) -> bool:
+        # What is parked must not come back, and a probe reads the response.
+        return len(self._handled.failed) == len(self.records) and not self._handled.canary
+
+    def _clean(self) -> None:
+        super()._clean()  # type: ignore[no-untyped-call]
+        self.batch_response = self._response()
+
+    def _response(self) -> PartialItemFailureResponse:
+        response: Any = self._handled.to_response()
+        return response  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Why a message failed: classified, redacted, and kept in the ledger."""

@@ -1,0 +1,28 @@
+"""A dependency's own word on whether it works, for when there is no letter to ask it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from deadletter.outage.prober import Health
+from deadletter.webhook.http import Answer, NoAnswer
+from deadletter.webhook.url_guard import Destination, Refused, read_url
+
+Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], Answer]
+"""One HTTP exchange through the guard: method, destination, body, headers."""
+
+
+class HttpHealth(Health):
+    """A URL that answers GET with 2xx while the dependency works."""
+
+    def __init__(self, url: str, exchange: Exchange) -> None:
+        self._url = url
+        self._exchange = exchange
+
+    def is_well(self) -> bool:
+        """Whether it answered with 2xx; what can't be asked is not well."""
+        try:
+            answer = self._exchange("GET", read_url(self._url), b"", {})
+        except (Refused, NoAnswer):
+            return False
+        return 200 <= answer.status < 300

@@ -1,0 +1,186 @@
+"""Canaries by post: through the main queue to a consumer that nobody can call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from deadletter.circuit.transitions import Verdict
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
+from deadletter.message.envelope import seal
+from deadletter.message.queue import Queue, Taken
+from deadletter.message.stamp import Stamp
+from deadletter.outage.prober import CanarySource, Choice, Parcel, Post, waits_for
+from deadletter.processing.result import Evidence, evidence_of, was_tried
+from deadletter.redrive.mover import Mover, Order
+from deadletter.redrive.report import Tally
+from deadletter.routing.decision import Redrive
+from deadletter.routing.router import Router
+from deadletter.routing.router import Verdict as Judged
+
+UNHEARD = "LedgerUnavailable"
+
+_LONGEST_OWNER = "x" * 64
+"""Stands for the owner of a permit where only its length matters."""
+
+
+class MovingSource(CanarySource, Protocol):
+    """Where a canary comes from that is moved to the main queue, not tried where it is."""
+
+    def give_back(self, taken: Taken) -> None:
+        """Give a letter back at once, for nobody has tried it."""
+
+    def move(self, mover: Mover, order: Order, owner: str) -> bool:
+        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+
+
+class Sendable(Choice):
+    """Letters that can carry the mark of a canary, and of which the ledger will hear.
+
+    No letter that was processed before: it is a duplicate, and the ledger says nothing new
+    of it. Nor one that was a canary within the last `aside_seconds`: were its fault its own,
+    it would keep the circuit open, and use its attempts up in one outage.
+    """
+
+    def __init__(
+        self,
+        *,
+        router: Router,
+        ledger: Ledger,
+        main: Queue,
+        aside_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._router = router
+        self._ledger = ledger
+        self._main = main
+        self._aside = aside_seconds
+        self._clock = clock
+        self._stamps: dict[str, Stamp] = {}
+
+    def takes(self, taken: Taken, key: str) -> bool:
+        """As a Choice; raises QueueUnavailable and LedgerUnavailable besides."""
+        mark = waits_for(self._router, taken, key)
+        if mark is None or self._was_canary(taken, mark):
+            return False
+        row = self._ledger.rows([mark.origin]).get(mark.origin, NO_ROW)
+        if row.unreadable or row.recovered_at is not None:
+            return False
+        marked = as_canary(mark, key, _LONGEST_OWNER).stamp
+        if not seal(taken.letter, marked, self._main.traits).marked:
+            return False
+        self._stamps = {taken.letter.message_id: mark}
+        return True
+
+    def order(self, taken: Taken, key: str, owner: str) -> Order:
+        """The letter that was taken last, to be moved as the canary of this permit."""
+        copy = taken.letter.message_id
+        sent = as_canary(self._stamps[copy], key, owner)
+        return Order(taken, replace(sent, message_id=copy))
+
+    def _was_canary(self, taken: Taken, mark: Stamp) -> bool:
+        sent = (taken.letter.sent_ms or 0) / 1000
+        return mark.canary is not None and self._clock() - sent < self._aside
+
+
+def as_canary(mark: Stamp, key: str, owner: str) -> Judged:
+    """The verdict by which a letter that waits for its circuit goes back to try it.
+
+    It is a re-drive like any other, and counts as an attempt.
+    """
+    because = f"tries circuit {key}"
+    sent = replace(
+        mark,
+        attempt=mark.attempt + 1,
+        rule=None,
+        decision="REDRIVE",
+        reason=None,
+        because=because,
+        canary=owner,
+    )
+    return Judged("", Redrive(0, because), sent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parcel(Parcel):
+    """A letter under its source's lock; `owner` is that of the permit."""
+
+    source: MovingSource
+    order: Order
+    owner: str
+    mover_for: Callable[[Tally], Mover]
+    tell: Callable[[str, int], None]
+
+    @property
+    def origin(self) -> str:
+        return self.order.verdict.stamp.origin
+
+    @property
+    def attempt(self) -> int:
+        return self.order.verdict.stamp.attempt
+
+    def send(self) -> bool:
+        tally = Tally()
+        gone = self.source.move(self.mover_for(tally), self.order, self.owner)
+        for figure, number in tally.report("", "", "").counts.items():
+            self.tell(str(figure), number)
+        return gone
+
+    def put_back(self) -> None:
+        self.source.give_back(self.order.taken)
+
+
+class MainQueuePost(Post):
+    """Moves one letter to the main queue, marked as the canary, and looks into the ledger.
+
+    `sources` are tried in their order, and choose by `choice`; `mover_for` makes a mover
+    that counts on a tally; `tell` is given the name of a figure and a number to count.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Sequence[MovingSource],
+        choice: Sendable,
+        mover_for: Callable[[Tally], Mover],
+        ledger: Ledger,
+        tell: Callable[[str, int], None],
+    ) -> None:
+        self._sources = sources
+        self._choice = choice
+        self._mover_for = mover_for
+        self._ledger = ledger
+        self._tell = tell
+
+    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+        for source in self._sources:
+            taken = source.take(key, lock_seconds)
+            if taken is not None:
+                order = self._choice.order(taken, key, owner)
+                return _Parcel(source, order, owner, self._mover_for, self._tell)
+        return None
+
+    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+        try:
+            row = self._ledger.rows([origin]).get(origin, NO_ROW)
+        except LedgerUnavailable:
+            # The lease goes on: a ledger that stays silent must not keep the permit.
+            self._tell(UNHEARD, 1)
+            return None
+        return heard(row, attempt)
+
+
+def heard(row: Row, attempt: int) -> Verdict | None:
+    """What a letter's row says of its canary's life; None where nobody has tried it yet.
+
+    Times are not compared: the life is a number that no earlier failure has, and a letter
+    that had been processed before was not sent.
+    """
+    if row.recovered_at is not None:
+        return Verdict.NEUTRAL if row.recovered_unasked else Verdict.SUCCESS
+    said = [one for one in row.since_release if one.attempt == attempt and was_tried(one)]
+    if not said:
+        return None
+    evidence = evidence_of(said[-1].category, said[-1].http_status)
+    return Verdict.FAILURE if evidence is Evidence.FAILURE else Verdict.NEUTRAL

@@ -1,0 +1,101 @@
+"""Sees to what outages left lying about, once in each redrive run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
+from deadletter.circuit.transitions import Breaker, ExecutionLost, Released
+from deadletter.outage.event_source import MappingBusy, MappingUnavailable, Valve
+from deadletter.outage.executions import Outages, OutagesUnavailable, sweep
+
+RESTARTED = "OutageRestarted"
+PUT_BACK = "MappingPutBack"
+FAILED = "SweepFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What stood in the circuits; `open_keys` counts those of single keys that are not closed."""
+
+    open_keys: int = 0
+
+
+class Sweeper:
+    """Starts outages that nobody runs again, and puts back mappings that nobody will.
+
+    Without a `valve` no mapping is ours. It never raises: the next run sweeps again.
+    `tell` is given the name of a figure and a number to count.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        breaker: Breaker,
+        outages: Outages,
+        valve: Valve | None,
+        clock: Callable[[], float],
+        tell: Callable[[str, int], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._breaker = breaker
+        self._outages = outages
+        self._valve = valve
+        self._clock = clock
+        self._tell = tell
+
+    def sweep(self) -> Swept | None:
+        """See to it all; None if the circuits could not be read."""
+        try:
+            troubled = self._breaker.troubled()
+        except CircuitsUnavailable:
+            self._tell(FAILED, 1)
+            return None
+        if troubled:
+            self._see_to(troubled)
+        others = [one for one in troubled if one.key != self._pipeline]
+        return Swept(sum(not one.lets_through for one in others))
+
+    def _see_to(self, troubled: Sequence[Circuit]) -> None:
+        now = self._clock()
+        try:
+            found = sweep(self._pipeline, troubled, self._outages.running(), now)
+        except OutagesUnavailable:
+            self._tell(FAILED, 1)
+            return
+        ended = [one for one in troubled if _word_is_over(one, now)]
+        works: list[tuple[Callable[[Circuit], None], Circuit]] = [
+            *((self._start, one) for one in found.start),
+            *((self._put_back, one) for one in found.put_back),
+            *((self._release, one) for one in ended),
+        ]
+        for work, circuit in works:
+            try:
+                work(circuit)
+            except (CircuitsUnavailable, OutagesUnavailable, MappingUnavailable, MappingBusy):
+                self._tell(FAILED, 1)
+
+    def _start(self, circuit: Circuit) -> None:
+        lost = ExecutionLost(circuit.generation, circuit.restart)
+        moved = self._breaker.apply(circuit.key, lost)
+        if moved.refused is None:
+            self._tell(RESTARTED, 1)
+            now = moved.circuit
+            self._outages.start(now.key, now.outage, now.restart)
+
+    def _put_back(self, circuit: Circuit) -> None:
+        """At once and not in steps: the ramp's time has mostly gone while nobody was there."""
+        if self._valve is not None:
+            self._valve.open(circuit, RAMP_STEPS)
+            self._tell(PUT_BACK, 1)
+
+    def _release(self, circuit: Circuit) -> None:
+        self._breaker.apply(circuit.key, Released())
+
+
+def _word_is_over(circuit: Circuit, now: float) -> bool:
+    """Whether a person kept it closed until a time that has passed; an open one is probed."""
+    held = circuit.forced is not None and circuit.state is State.CLOSED
+    return held and not circuit.unreadable and not circuit.is_forced(now)

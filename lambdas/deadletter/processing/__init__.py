@@ -1,0 +1,1 @@
+"""What happens to a batch around a consumer's own handler."""

@@ -1,0 +1,107 @@
+"""One message as its consumer is given it, and what the record of it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Letter, from_event, whole_number
+from deadletter.message.stamp import Stamp
+from deadletter.processing.idempotency import BusinessKey, compiled, key_of
+from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.settings.pipeline import Pipeline
+
+_STAMP_BYTES = 1_024
+"""A letter that has less room than this may have been sent without its stamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One receive of a letter: `record` is the Lambda event's own, untouched.
+
+    `forged` says that it carries an attribute of ours that somebody else wrote.
+    """
+
+    record: Mapping[str, Any]
+    letter: Letter
+    stamp: Stamp
+    key: BusinessKey
+    document: Document
+    forged: bool = False
+
+    @property
+    def was_dead(self) -> bool:
+        """Whether it has been in the DLQ: re-driven, released, or taken from there just now."""
+        another_copy = self.stamp.origin != self.letter.message_id
+        return self.stamp.attempt >= 1 or another_copy or self.letter.source_arn is not None
+
+    @property
+    def may_have_lost_its_stamp(self) -> bool:
+        """Whether it carries none that we believe, and had perhaps no room for one."""
+        carries = stamps.NAME in self.letter.attributes and not self.forged
+        full = len(self.letter.attributes) >= MAX_ATTRIBUTES
+        large = self.letter.size > MAX_BYTES - _STAMP_BYTES
+        return not carries and (full or large)
+
+
+class Reader:
+    """Reads the records of one pipeline; `clock` gives epoch seconds.
+
+    Raises BadSettings for an expression of the pipeline that is none, before any message
+    is touched.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, trusted_senders: frozenset[str], clock: Callable[[], float]
+    ) -> None:
+        self._pipeline = pipeline
+        self._documents = DocumentBuilder(pipeline)
+        self._trusted = trusted_senders
+        self._clock = clock
+        if pipeline.idempotency_key is not None:
+            compiled(pipeline.idempotency_key)
+
+    def read(self, record: Mapping[str, Any]) -> Delivery:
+        """The delivery in a record; raises NotALetter. A body that is not JSON is a letter."""
+        letter = from_event(record)
+        reading = stamps.read(letter, self._trusted)
+        document = self._documents.build(letter, reading.stamp, None, self._clock())
+        path = self._pipeline.idempotency_key
+        key = key_of(letter, reading.stamp, path, document.value)
+        return Delivery(record, letter, reading.stamp, key, document, reading.forged)
+
+
+def id_of(record: Any) -> str:
+    """The record's message id; empty if it has none, and then the whole batch must come back."""
+    return _text(record, "messageId")
+
+
+def handle_of(record: Any) -> str:
+    return _text(record, "receiptHandle")
+
+
+def queue_of(record: Any) -> str:
+    """The name of the queue that the record came from."""
+    return _text(record, "eventSourceARN").rpartition(":")[2]
+
+
+def group_of(record: Any) -> str:
+    """The FIFO group, or the tenant of a fair queue; empty if there is none."""
+    return _text(_within(record, "attributes"), "MessageGroupId")
+
+
+def receive_of(record: Any) -> int:
+    """Which receive of its life this is; 1 is the first."""
+    counted = whole_number(_within(_within(record, "attributes"), "ApproximateReceiveCount"))
+    return max(1, counted or 1)
+
+
+def _within(data: Any, name: str) -> Any:
+    return data.get(name) if isinstance(data, Mapping) else None
+
+
+def _text(data: Any, name: str) -> str:
+    found = _within(data, name)
+    return found if isinstance(found, str) else ""

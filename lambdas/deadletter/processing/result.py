@@ -1,0 +1,216 @@
+"""What became of the messages of one batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from deadletter.failure.classify import Diagnosis
+from deadletter.failure.failure import PERMANENT, Category, Failure
+
+
+class Fate(StrEnum):
+    """What became of one message; the value is the metric's name."""
+
+    PROCESSED = "Processed"
+    SKIPPED = "Skipped"
+    DUPLICATE = "dedup.skip"
+    PARKED = "MessageMovedToParkingLot"
+    FAILED = "ProcessingFailure"
+    BUSY = "BusyElsewhere"
+    UNGUARDED = "IdempotencyUnavailable"
+    REFUSED = "RefusedWhileOpen"
+    HELD_BACK = "GroupHeldBack"
+    LATE = "TooLateToProcess"
+    BROKEN = "ConsumerLibraryError"
+
+
+ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})
+"""Fates of a message that may leave its queue: it was processed, or is proved to be parked."""
+
+
+UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
+"""Fates of a message that comes back without having been handed to its handler."""
+
+UNBLAMED = UNTRIED | {Fate.BROKEN}
+"""Fates of a message that comes back for a fault that is not its own, but somebody else's or
+ours."""
+
+GIVEN_BACK = "given back untried"
+"""What the ledger says of them, in place of why they failed."""
+
+# Of 4xx, answers that go against the caller and not against one message: nobody is let in, or
+# nobody now. Every other 4xx shows that the dependency is there and has read the message.
+_AGAINST_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
+
+
+class Trouble(StrEnum):
+    """What went wrong, or was noticed, beside a message's fate; the value is the metric's name."""
+
+    LEDGER = "LedgerUnavailable"
+    CLAIMS = "IdempotencyUnavailable"
+    CIRCUITS = "CircuitsUnavailable"
+    COLLISION = "IdempotencyCollision"
+    LEASE_LOST = "LeaseLost"
+    FORGED = "ForgedStamp"
+    NOT_PARKED = "ParkingUnavailable"
+    NOT_HIDDEN = "VisibilityUnchanged"
+    BROKEN = "ConsumerLibraryError"
+
+
+RECOVERED = "RedriveSuccess"
+"""The metric that counts letters that had been dead and were processed."""
+
+
+class Evidence(StrEnum):
+    """What a canary's fate says of the dependency."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    NEUTRAL = "neutral"
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """One message of a batch.
+
+    `wait` is seconds until its next receive, None to leave that to the queue; `error` is
+    what its handler raised, for those who show tracebacks.
+    """
+
+    message_id: str
+    fate: Fate
+    diagnosis: Diagnosis | None = None
+    wait: float | None = None
+    error: BaseException | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.fate in ACKNOWLEDGED
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it says of the dependency: business, schema and duplicates say nothing, nor
+        does a status by which it refuses one message, or an error whose `untried` is true."""
+        if self.fate is Fate.PROCESSED:
+            return Evidence.SUCCESS
+        if self.fate is not Fate.FAILED or self.diagnosis is None:
+            return Evidence.NEUTRAL
+        # A registry without the endpoint, say: the dependency was not even asked.
+        untried = getattr(self.error, "untried", False) is True
+        found = self.diagnosis
+        return Evidence.NEUTRAL if untried else evidence_of(found.category, found.http_status)
+
+
+def evidence_of(category: Category, http_status: int | None) -> Evidence:
+    """What a failure of this kind says of the dependency."""
+    the_letter = category in PERMANENT
+    status = http_status or 0
+    refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
+    return Evidence.NEUTRAL if the_letter or refused else Evidence.FAILURE
+
+
+def was_tried(failure: Failure) -> bool:
+    """Whether the handler had the message when it failed."""
+    return failure.message != GIVEN_BACK or failure.error_type not in UNBLAMED
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """One trouble with one message; `why` is redacted."""
+
+    message_id: str
+    trouble: Trouble
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """One batch, a handling for each record in the records' order.
+
+    `recovered` counts letters that had been dead and whose ledger row now says that they
+    were processed; `canary` says that the batch was a probe's.
+    """
+
+    handlings: tuple[Handling, ...] = ()
+    noticed: tuple[Noticed, ...] = ()
+    recovered: int = 0
+    canary: bool = False
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The ids of the messages that stay in their queue."""
+        return tuple(one.message_id for one in self.handlings if not one.acknowledged)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What goes to CloudWatch, by the metric's name; nothing that did not happen."""
+        counts = Counter(str(one.fate) for one in self.handlings)
+        counts.update(str(one.trouble) for one in self.noticed)
+        if self.recovered:
+            counts[RECOVERED] = self.recovered
+        return dict(counts)
+
+    @property
+    def verdict(self) -> Evidence:
+        """What the batch says of the dependency, taken together."""
+        said = {one.evidence for one in self.handlings}
+        return next(
+            (one for one in (Evidence.FAILURE, Evidence.SUCCESS) if one in said), Evidence.NEUTRAL
+        )
+
+    def to_response(self) -> dict[str, Any]:
+        """What the Lambda handler returns, so that SQS keeps what was not acknowledged.
+
+        A message without an id is named by an empty one: Lambda then gives the whole batch
+        back, which loses nothing.
+        """
+        response: dict[str, Any] = {
+            "batchItemFailures": [{"itemIdentifier": one} for one in self.failed]
+        }
+        if self.canary:
+            response["deadletter"] = {"verdict": str(self.verdict)}
+        return response
+
+    def log_lines(self) -> Sequence[Mapping[str, Any]]:
+        """One line for each message that was not processed and each trouble: no body in them."""
+        lines: list[Mapping[str, Any]] = [
+            _line(one) for one in self.handlings if one.fate not in _UNEVENTFUL
+        ]
+        lines += [
+            {
+                "what": "trouble",
+                "message_id": one.message_id,
+                "trouble": str(one.trouble),
+                **({"why": one.why} if one.why else {}),
+            }
+            for one in self.noticed
+        ]
+        return lines
+
+
+_UNEVENTFUL = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
+
+
+def _line(one: Handling) -> Mapping[str, Any]:
+    said: dict[str, Any] = {
+        "what": "parked" if one.fate is Fate.PARKED else "not processed",
+        "message_id": one.message_id,
+        "fate": str(one.fate),
+    }
+    found = one.diagnosis
+    if found is not None:
+        said |= {
+            "category": str(found.category),
+            "error_type": found.error_type,
+            "why": found.message,
+            "fingerprint": found.fingerprint,
+        }
+        if found.http_status is not None:
+            said["http_status"] = found.http_status
+    if one.wait is not None:
+        said["wait"] = round(one.wait, 1)
+    return said

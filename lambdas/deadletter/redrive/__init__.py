@@ -1,0 +1,1 @@
+"""Moving letters so that a crash loses none: the redriver, its workers, the journal."""

@@ -1,0 +1,58 @@
+"""FIFO order: a group of letters moves as a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from deadletter.message.queue import Taken
+from deadletter.redrive.waiting_room import Wait
+from deadletter.routing.decision import Hold, Redrive
+from deadletter.routing.router import Verdict
+
+
+def as_groups(
+    letters: Sequence[Taken], verdicts: Mapping[str, Verdict], waits: Mapping[str, Wait]
+) -> dict[str, Verdict]:
+    """The verdicts with the order of each group kept; `letters` stand in the queue's order.
+
+    The first letter of a group that has to wait takes all that follow into the same
+    wait, and letters that already wait (`waits`, by group) do so too. A letter
+    without a verdict stays in the queue, and so does the rest of its group. A letter
+    that leaves for good, parked or diverted, holds nobody up.
+    """
+    holding = dict(waits)
+    stuck: set[str] = set()
+    kept: dict[str, Verdict] = {}
+    for taken in letters:
+        verdict = verdicts.get(taken.letter.message_id)
+        group = taken.letter.group
+        if group is None:
+            if verdict is not None:
+                kept[taken.letter.message_id] = verdict
+            continue
+        if verdict is None:
+            stuck.add(group)
+        if group in stuck or verdict is None:
+            continue
+        wait = holding.get(group)
+        if wait is not None:
+            verdict = _waits_too(verdict, wait)
+        elif isinstance(verdict.decision, Hold):
+            holding[group] = Wait(verdict.decision.lane, verdict.decision.due)
+        kept[taken.letter.message_id] = verdict
+    return kept
+
+
+def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
+    because = "its group waits"
+    # The attempt that a re-drive would have counted has not happened.
+    undone = 1 if isinstance(verdict.decision, Redrive) else 0
+    mark = replace(
+        verdict.stamp,
+        attempt=verdict.stamp.attempt - undone,
+        decision="HOLD",
+        reason=None,
+        because=because,
+    )
+    return replace(verdict, decision=Hold(wait.lane, wait.due, because), stamp=mark)

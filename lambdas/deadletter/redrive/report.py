@@ -1,0 +1,208 @@
+"""What a run did, in numbers: never a body, never an attribute's value."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from deadletter.failure.failure import FailureKind
+from deadletter.routing.decision import Decision, Park
+
+
+class Count(StrEnum):
+    """What is counted; the value is the metric's name."""
+
+    RECEIVED = "Received"
+    REDRIVEN = "Redriven"
+    PARKED = "MessageMovedToParkingLot"
+    HELD = "Held"
+    DIVERTED = "Diverted"
+    FAILED = "RedriveFailure"
+    LEFT = "LeftInPlace"
+    POSSIBLE_DUPLICATE = "PossibleDuplicate"
+    ALREADY_SENT = "AlreadySent"
+    UNMARKED = "RedriveUnmarked"
+    UNRECORDED = "RedriveUnrecorded"
+    FOREIGN = "ForeignLetter"
+    FORGED = "ForgedStamp"
+    UNDECIDED = "Undecided"
+    UNDELETED = "Undeleted"
+    UNSENDABLE = "Unsendable"
+    LATE = "TooLateToSend"
+    BROKEN = "BrokenInWaitingRoom"
+    ROUTER_UNAVAILABLE = "RouterUnavailable"
+    JOURNAL_UNAVAILABLE = "JournalUnavailable"
+    ROOM_UNAVAILABLE = "RoomUnavailable"
+    QUEUE_UNAVAILABLE = "QueueUnavailable"
+    RULE_INVALID = "RuleInvalid"
+    RULE_LIMIT_REACHED = "RuleLimitReached"
+    DOMINANT = "DominantFailure"
+    BOUNCED = "RedriveBounced"
+
+
+ALWAYS_COUNTED = (
+    Count.REDRIVEN,
+    Count.FAILED,
+    Count.PARKED,
+    Count.HELD,
+    Count.DIVERTED,
+    Count.DOMINANT,
+)
+"""Figures whose zero says something too: that the run took place."""
+
+DOMINANT_FROM = 11
+"""Letters: of fewer, half is too soon said."""
+
+
+class Tally:
+    """Counts that several workers add to at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._decisions: Counter[str] = Counter()
+        self._shadows: Counter[str] = Counter()
+        self._refused_rules: dict[str, str] = {}
+        self._limited_rules: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        self._error_types: dict[str, str] = {}
+        self._judged = 0
+        self._gauges: dict[str, int] = {}
+
+    def add(self, count: Count, number: int = 1) -> None:
+        if number:
+            with self._lock:
+                self._counts[count] += number
+
+    def tell(self, name: str, number: int) -> None:
+        """Count something that is not the redriver's own, under its metric's name."""
+        with self._lock:
+            self._counts[name] += number
+
+    def stands(self, name: str, value: int) -> None:
+        """How something stands that is not added up; what nobody could read is not said."""
+        with self._lock:
+            self._gauges[name] = value
+
+    def count_of(self, count: Count) -> int:
+        with self._lock:
+            return self._counts[count]
+
+    def decided(self, decision: Decision) -> None:
+        with self._lock:
+            self._decisions[name_of(decision)] += 1
+
+    def noticed(
+        self,
+        refused_rules: Mapping[str, str],
+        shadows: Mapping[str, int],
+        limited_rules: Iterable[str] = (),
+    ) -> None:
+        """What the router said beside its verdicts; a rule that every chunk names counts once."""
+        with self._lock:
+            self._refused_rules.update(refused_rules)
+            self._counts[Count.RULE_INVALID] = len(self._refused_rules)
+            self._limited_rules.update(limited_rules)
+            self._counts[Count.RULE_LIMIT_REACHED] = len(self._limited_rules)
+            self._shadows.update(shadows)
+
+    def failed(self, kinds: Iterable[FailureKind], *, of: int) -> None:
+        """In which ways letters last failed, of so many that the router was asked about."""
+        with self._lock:
+            self._judged += of
+            for one in kinds:
+                self._failures[one.fingerprint] += one.letters
+                self._error_types[one.fingerprint] = one.error_type
+
+    def report(self, pipeline: str, source: str, stopped: str) -> Report:
+        with self._lock:
+            dominant = self._dominant()
+            counts = {count: number for count, number in self._counts.items() if number}
+            if dominant is not None:
+                counts[Count.DOMINANT] = dominant.letters
+            return Report(
+                pipeline,
+                source,
+                stopped,
+                counts,
+                dict(self._decisions),
+                dict(self._shadows),
+                dict(self._refused_rules),
+                tuple(sorted(self._limited_rules)),
+                dominant,
+                dict(self._gauges),
+            )
+
+    def _dominant(self) -> FailureKind | None:
+        """The way in which more than half of the run's letters failed, if there is one."""
+        for fingerprint, letters in self._failures.most_common(1):
+            enough = letters >= DOMINANT_FROM
+            over_half = 2 * letters > self._judged
+            if enough and over_half:
+                return FailureKind(fingerprint, self._error_types[fingerprint], letters)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run: `stopped` says why it ended, the rest is counts.
+
+    `dominant` is the way in which more than half of its letters last failed; `gauges` say
+    how things stood.
+    """
+
+    pipeline: str
+    source: str
+    stopped: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    shadow_matches: Mapping[str, int] = field(default_factory=dict)
+    refused_rules: Mapping[str, str] = field(default_factory=dict)
+    limited_rules: tuple[str, ...] = ()
+    dominant: FailureKind | None = None
+    gauges: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def moved(self) -> int:
+        """Letters that are somewhere else now, for whatever reason."""
+        ways = (Count.REDRIVEN, Count.PARKED, Count.HELD, Count.DIVERTED)
+        return sum(self.counts.get(way, 0) for way in ways)
+
+    def metrics(self) -> dict[str, int]:
+        """What goes to CloudWatch: the main figures always, of the rest what happened."""
+        always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
+        return {**always, **_named(self.counts), **self.gauges}
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as the function returns it and as the log shows it."""
+        return {
+            "pipeline": self.pipeline,
+            "source": self.source,
+            "stopped": self.stopped,
+            "received": self.counts.get(Count.RECEIVED, 0),
+            "moved": self.moved,
+            "failed": self.counts.get(Count.FAILED, 0),
+            "left": self.counts.get(Count.LEFT, 0),
+            "possible_duplicates": self.counts.get(Count.POSSIBLE_DUPLICATE, 0),
+            "decisions": dict(self.decisions),
+            "counts": _named(self.counts),
+            **({"gauges": dict(self.gauges)} if self.gauges else {}),
+            "shadow_matches": dict(self.shadow_matches),
+            "refused_rules": dict(self.refused_rules),
+            "limited_rules": list(self.limited_rules),
+            **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
+        }
+
+
+def _named(counts: Mapping[str, int]) -> dict[str, int]:
+    return {str(count): number for count, number in counts.items()}
+
+
+def name_of(decision: Decision) -> str:
+    """The decision's name in reports and on the command line: REDRIVE, PARK:POISON, …"""
+    name = type(decision).__name__.upper()
+    return f"{name}:{decision.reason}" if isinstance(decision, Park) else name

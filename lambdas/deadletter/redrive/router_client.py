@@ -1,0 +1,95 @@
+"""Asking the router: one retry, one verdict a letter, and never a guess in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deadletter.message.letter import encoded
+from deadletter.message.queue import Taken
+from deadletter.redrive.mover import Order
+from deadletter.redrive.report import Count, Tally
+from deadletter.redrive.run_limits import Stop
+from deadletter.routing.decision import Redrive
+from deadletter.routing.router import (
+    Answer,
+    Question,
+    Router,
+    RouterUnavailable,
+    Verdict,
+    one_each,
+    question_to_json,
+)
+
+MAX_REQUEST = 4_500_000
+"""Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
+
+
+def request_bytes(taken: Taken) -> int:
+    """What a letter adds to a router request, its comma included."""
+    return len(encoded(question_to_json(Question(taken.letter, served=True, home=taken.home)))) + 1
+
+
+class Asker:
+    """Gets verdicts on letters from the router, and counts what is odd about them."""
+
+    def __init__(self, *, router: Router, tally: Tally) -> None:
+        self._router = router
+        self._tally = tally
+
+    def verdicts(self, letters: Sequence[Taken], *, served: bool) -> dict[str, Verdict]:
+        """One verdict for each letter that the router clearly spoke about.
+
+        Raises Stop if the router does not answer twice: it will be asked again by
+        the next run, and nobody decides in its place.
+        """
+        if not letters:
+            return {}
+        questions = [Question(one.letter, served, one.home) for one in letters]
+        answer = self._ask(questions)
+        verdicts = one_each(answer, [one.letter.message_id for one in questions])
+        self._tally.add(Count.UNDECIDED, len(letters) - len(verdicts))
+        self._tally.add(Count.FORGED, sum(one.forged for one in verdicts.values()))
+        self._tally.noticed(
+            {one.rule_id: one.why for one in answer.refused_rules},
+            answer.shadow_matches,
+            answer.limited_rules,
+        )
+        self._tally.failed(answer.failures, of=len(letters))
+        for verdict in verdicts.values():
+            self._tally.decided(verdict.decision)
+        if not served:
+            self._tally.add(Count.BOUNCED, sum(_came_back(one) for one in verdicts.values()))
+        return verdicts
+
+    def _ask(self, questions: Sequence[Question]) -> Answer:
+        for _ in range(2):
+            try:
+                return self._router.decide(questions)
+            except RouterUnavailable:
+                self._tally.add(Count.ROUTER_UNAVAILABLE)
+        raise Stop("the router gave no answer")
+
+
+def _came_back(verdict: Verdict) -> bool:
+    """Whether the letter had been re-driven before; the stamp counts what is decided now."""
+    now = 1 if isinstance(verdict.decision, Redrive) else 0
+    return verdict.stamp.attempt - now >= 1
+
+
+def orders(letters: Sequence[Taken], verdicts: dict[str, Verdict]) -> list[Order]:
+    """The letters that have a verdict, with it, in their order."""
+    return [
+        Order(one, verdicts[one.letter.message_id])
+        for one in letters
+        if one.letter.message_id in verdicts
+    ]
+
+
+def one_request(letters: Sequence[Taken], most: int) -> tuple[list[Taken], list[Taken]]:
+    """The letters that go into the next router request, at most `most`, and the rest."""
+    size = 0
+    for count, one in enumerate(letters):
+        size += request_bytes(one)
+        if count == most or (count and size > MAX_REQUEST):
+            return list(letters[:count]), list(letters[count:])
+    return list(letters), []

@@ -1,0 +1,413 @@
+"""Decides about letters; reads rules, ledger and circuits, and can move nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol
+
+from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
+from deadletter.failure.failure import Failure, FailureKind
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter, from_json, to_json
+from deadletter.message.queue import MAIN_DLQ
+from deadletter.message.stamp import Reading, Stamp
+from deadletter.routing import decision as decisions
+from deadletter.routing.decision import Decision, Hold, NotADecision, Park, Redrive
+from deadletter.routing.judgement import Case, judge
+from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.rules.rulebook import Refused, RuleBook, Rules, RulesUnavailable, Trial, read_rules
+from deadletter.settings.pipeline import Pipeline
+
+# Of the failures of one question: one that dominates a run is among the first few of nearly
+# every question, and the answer stays small.
+_MOST_KINDS = 5
+
+
+class RouterUnavailable(Exception):
+    """The router gave no usable answer: every letter stays where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One letter to decide about.
+
+    `served` says that it has waited for its delay; `home` is the id of the queue it
+    died into.
+    """
+
+    letter: Letter
+    served: bool = False
+    home: str = MAIN_DLQ
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on one letter, and the stamp it shall carry from now on."""
+
+    message_id: str
+    decision: Decision
+    stamp: Stamp
+    forged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Verdicts on the letters of one question, with what the router noticed meanwhile.
+
+    `failures` are the commonest last failures of these letters: beside them there may
+    be rarer ones.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    refused_rules: tuple[Refused, ...] = ()
+    shadow_matches: Mapping[str, int] = field(default_factory=dict)
+    limited_rules: tuple[str, ...] = ()
+    failures: tuple[FailureKind, ...] = ()
+
+
+class Router(Protocol):
+    """Whoever decides. Raises RouterUnavailable when it cannot, for all letters at once."""
+
+    def decide(self, questions: Sequence[Question]) -> Answer: ...
+
+    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """Those of these lanes whose letters need not wait for their due time any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exhibit:
+    """One letter with all that is known of it."""
+
+    question: Question
+    stamp: Stamp
+    forged: bool
+    row: Row
+    document: Document
+
+    @property
+    def diverted(self) -> bool:
+        return self.question.home != MAIN_DLQ
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """The letters of one question, with what holds for all of them; `matches` is counted on."""
+
+    book: RuleBook
+    matches: Counter[str]
+    now: float
+    circuits: Mapping[str, Circuit]
+    exhibits: tuple[_Exhibit, ...]
+
+
+class DirectRouter:
+    """The router itself: in its Lambda function, in simulations and in dry runs.
+
+    `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
+    stay the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        rules: Rules,
+        ledger: Ledger,
+        circuits: Circuits,
+        trusted_senders: frozenset[str],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._pipeline = pipeline
+        self._rules = rules
+        self._ledger = ledger
+        self._circuits = circuits
+        self._trusted = trusted_senders
+        self._clock = clock
+        self._random = random
+        self._documents = DocumentBuilder(pipeline)
+        self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
+
+    def decide(self, questions: Sequence[Question]) -> Answer:
+        """One verdict a question; none on a letter whose ledger row cannot be understood.
+
+        Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
+        could send an expired or a quarantined letter.
+        """
+        with _unavailable_without_its_sources():
+            desk = self._examine(questions)
+        shadows: Counter[str] = Counter()
+        verdicts = []
+        for exhibit in desk.exhibits:
+            if exhibit.row.unreadable:
+                continue
+            case = self._case(desk, exhibit)
+            shadows.update(case.match.shadows)
+            decision = judge(case)
+            if decision.rule is not None:
+                # A limit holds within a batch too: the ledger hears of these only later.
+                desk.matches[decision.rule] += 1
+            verdicts.append(_said(exhibit, case, decision))
+        limited = desk.book.at_limit(desk.now, desk.matches)
+        failures = _commonest(one.row.last for one in desk.exhibits)
+        return Answer(tuple(verdicts), desk.book.refused, dict(shadows), limited, failures)
+
+    def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
+        """The verdict on one letter, with every rule that was tried on the way to it."""
+        with _unavailable_without_its_sources():
+            desk = self._examine([question])
+        [exhibit] = desk.exhibits
+        if exhibit.row.unreadable:
+            raise RouterUnavailable("the letter's ledger row cannot be understood")
+        case = self._case(desk, exhibit)
+        trials = desk.book.explain(
+            exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
+        )
+        return _said(exhibit, case, judge(case)), trials
+
+    def _examine(self, questions: Sequence[Question]) -> _Desk:
+        """Everything that is known of these letters, read once for all of them."""
+        book = self._rule_book()
+        readings = [stamps.read(one.letter, self._trusted) for one in questions]
+        # A letter without a stamp that we believe is its own origin so far.
+        looked_up = {reading.stamp.origin for reading in readings}
+        rows = self._ledger.rows(sorted(looked_up))
+        known = [
+            _with_ledger(question.letter, reading, rows)
+            for question, reading in zip(questions, readings, strict=True)
+        ]
+        # A stamp kept in the ledger names an origin that only now can be looked up.
+        missing = {reading.stamp.origin for reading in known} - looked_up
+        if missing:
+            rows = {**rows, **self._ledger.rows(sorted(missing))}
+        matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
+        now = self._clock()
+        exhibits = []
+        for question, reading in zip(questions, known, strict=True):
+            row = rows.get(reading.stamp.origin, NO_ROW)
+            mark = _counted(reading.stamp, row)
+            document = self._documents.build(question.letter, mark, row.last, now)
+            exhibits.append(_Exhibit(question, mark, reading.forged, row, document))
+        circuits = self._circuits.read(self._circuit_keys([one.document for one in exhibits]))
+        return _Desk(book, matches, now, circuits, tuple(exhibits))
+
+    def _case(self, desk: _Desk, exhibit: _Exhibit) -> Case:
+        return Case(
+            pipeline=self._pipeline,
+            stamp=exhibit.stamp,
+            now=desk.now,
+            random=self._random,
+            row=exhibit.row,
+            match=desk.book.first(
+                exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
+            ),
+            unreadable=exhibit.document.unreadable,
+            circuits=self._circuits_of(exhibit.document, desk.circuits),
+            served=exhibit.question.served,
+        )
+
+    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """Lanes whose circuit is closed, or whose HOLD rule holds nobody any more."""
+        keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
+        with _unavailable_without_its_sources():
+            book = self._rule_book()
+            circuits = self._circuits.read(keys) if keys else {}
+        now = self._clock()
+        closed = {f"circuit:{key}" for key, one in circuits.items() if not one.lets_through} | {
+            f"rule:{rule_id}" for rule_id in book.holding(now)
+        }
+        # A rule that has become a typo holds on to what it holds: letting all of it go
+        # is not doing nothing.
+        closed |= {f"rule:{one.rule_id}" for one in book.refused}
+        return [
+            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in closed
+        ]
+
+    def _rule_book(self) -> RuleBook:
+        items = self._rules.items(self._pipeline.name)
+        if self._book is None or self._book[0] != items:
+            self._book = (items, read_rules(items, self._pipeline))
+        return self._book[1]
+
+    def _circuit_keys(self, documents: Sequence[Document]) -> list[str]:
+        keys = {one.circuit_key for one in documents if one.circuit_key is not None}
+        return [self._pipeline.name, *sorted(keys - {self._pipeline.name})]
+
+    def _circuits_of(
+        self, document: Document, circuits: Mapping[str, Circuit]
+    ) -> tuple[Circuit, ...]:
+        keys = (self._pipeline.name, document.circuit_key)
+        return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+
+
+def _commonest(last: Iterable[Failure | None]) -> tuple[FailureKind, ...]:
+    known = [one for one in last if one is not None and one.fingerprint]
+    types = {one.fingerprint: one.error_type for one in known}
+    common = Counter(one.fingerprint for one in known).most_common(_MOST_KINDS)
+    return tuple(FailureKind(one, types[one], letters) for one, letters in common)
+
+
+@contextmanager
+def _unavailable_without_its_sources() -> Iterator[None]:
+    try:
+        yield
+    except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
+        raise RouterUnavailable(type(error).__name__) from error
+
+
+def _said(exhibit: _Exhibit, case: Case, decision: Decision) -> Verdict:
+    message_id = exhibit.question.letter.message_id
+    return verdict(message_id, case, decision, forged=exhibit.forged)
+
+
+def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = False) -> Verdict:
+    """The decision together with the stamp that says so; only a re-drive counts as an attempt."""
+    mark = replace(
+        case.stamp,
+        attempt=case.next_attempt if isinstance(decision, Redrive) else case.stamp.attempt,
+        rule=decision.rule,
+        decision=type(decision).__name__.upper(),
+        reason=str(decision.reason) if isinstance(decision, Park) else None,
+        because=decision.because,
+        at=int(case.now),
+        # A permit is for one life. A letter that waits has not begun its next one.
+        canary=case.stamp.canary if isinstance(decision, Hold) else None,
+    )
+    return Verdict(message_id, decision, mark, forged)
+
+
+def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, Row]) -> Reading:
+    """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
+    kept = rows.get(letter.message_id, NO_ROW).stamp
+    return reading if kept is None else replace(reading, stamp=kept)
+
+
+def _counted(mark: Stamp, row: Row) -> Stamp:
+    """Attempts as the letter or the ledger counts them, whichever knows of more."""
+    return replace(mark, attempt=max(mark.attempt, row.attempt))
+
+
+def question_to_json(question: Question) -> dict[str, Any]:
+    """The question as it is sent to the router's function; `question_from_json` is its inverse."""
+    return {
+        **to_json(question.letter),
+        "home": question.home,
+        **({"served": True} if question.served else {}),
+    }
+
+
+def question_from_json(data: Mapping[str, Any]) -> Question:
+    """Raises NotALetter for anything that is not a question."""
+    return Question(from_json(data), data.get("served") is True, str(data.get("home", MAIN_DLQ)))
+
+
+def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, Any]:
+    """What the router's function returns: verdicts on `letters`, which of `lanes` are open,
+    or how the verdict on the letter in `explain` comes about."""
+    if "explain" in event:
+        verdict, trials = router.explain(question_from_json(event["explain"]))
+        return {
+            "verdict": verdict_to_json(verdict),
+            "tried": [
+                {
+                    "rule": one.rule_id,
+                    "outcome": one.outcome,
+                    "missed": [
+                        {"path": f.path, "expected": f.expected, "found": f.found}
+                        for f in one.missed
+                    ],
+                }
+                for one in trials
+            ],
+        }
+    if "lanes" in event:
+        return {"open": list(router.open_lanes([str(one) for one in event["lanes"]]))}
+    return answer_to_json(router.decide([question_from_json(one) for one in event["letters"]]))
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as it is sent back to whoever asked."""
+    return {
+        "id": verdict.message_id,
+        "decision": decisions.encode(verdict.decision),
+        "stamp": stamps.to_data(verdict.stamp),
+        **({"forged": True} if verdict.forged else {}),
+    }
+
+
+def answer_to_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "verdicts": [verdict_to_json(one) for one in answer.verdicts],
+        "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
+        "shadow_matches": dict(answer.shadow_matches),
+        "limited_rules": list(answer.limited_rules),
+        "failures": [
+            {"fingerprint": one.fingerprint, "error_type": one.error_type, "letters": one.letters}
+            for one in answer.failures
+        ],
+    }
+
+
+def answer_from_json(data: object) -> Answer:
+    """The answer of the router's function.
+
+    A verdict that cannot be understood is left out: its letter stays. Raises
+    RouterUnavailable if the whole is no answer.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
+        raise RouterUnavailable("the router's answer has no verdicts")
+    verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
+    refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
+    limited, failures = data.get("limited_rules"), data.get("failures")
+    return Answer(
+        tuple(verdicts),
+        tuple(
+            Refused(str(one.get("rule")), str(one.get("why")))
+            for one in (refused if isinstance(refused, list) else ())
+            if isinstance(one, dict)
+        ),
+        {
+            str(rule): number
+            for rule, number in (shadows if isinstance(shadows, dict) else {}).items()
+            if isinstance(number, int)
+        },
+        tuple(map(str, limited if isinstance(limited, list) else ())),
+        tuple(
+            FailureKind(str(one.get("fingerprint")), str(one.get("error_type")), one["letters"])
+            for one in (failures if isinstance(failures, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("letters"), int)
+        ),
+    )
+
+
+def _verdict(data: object) -> Verdict | None:
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        return None
+    mark = stamps.from_data(data.get("stamp"))
+    if mark is None:
+        return None
+    try:
+        decision = decisions.decode(data.get("decision"))
+    except NotADecision:
+        return None
+    return Verdict(data["id"], decision, mark, data.get("forged") is True)
+
+
+def one_each(answer: Answer, asked: Sequence[str]) -> dict[str, Verdict]:
+    """The verdicts that can be acted on: exactly one for a letter that was asked about.
+
+    A letter with none or two, and a verdict on a letter that nobody asked about, are
+    left out: what the router did not clearly say, the redriver does not do.
+    """
+    times = Counter(one.message_id for one in answer.verdicts)
+    wanted = set(asked)
+    return {
+        one.message_id: one
+        for one in answer.verdicts
+        if times[one.message_id] == 1 and one.message_id in wanted
+    }

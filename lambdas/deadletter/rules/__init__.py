@@ -1,0 +1,1 @@
+"""Routing rules: the document they match, the patterns, the rule book, the check of an edit."""

@@ -1,0 +1,438 @@
+"""What one field of an event pattern accepts: plain values and comparison operators."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NoReturn
+
+from deadletter.rules.cidr import IPV6, read_address
+from deadletter.rules.fields import EXACT_IN_DOUBLE, plain_number
+from deadletter.rules.wildcard import like, read_wildcard
+
+
+class PatternRefused(ValueError):
+    """Why a pattern is not one: the path, what is wrong there, and what is allowed."""
+
+
+class Absent:
+    """The value of a field that a document does not have, which `null` is not."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+Test = Callable[[Any], bool]
+"""Asked with one leaf value, or with ABSENT. Bounded by the length of the value times a
+constant of the pattern: there is no backtracking in any of them."""
+
+TextTest = Callable[[str], bool]
+"""The same for an operator that accepts strings only; asked with a string."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Text:
+    test: TextTest
+
+
+Accepts = Test | _Text | frozenset[Hashable]
+"""What one operator accepts: what a test says, or the few values it comes down to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The list of one field: a value matches if any entry of the list accepts it.
+
+    `text` is what may be asked instead of `test` when the value is a string. `keys` are
+    the exact values, as `exact_key` writes them, if the list holds nothing else; only
+    then can the field be looked up instead of tried. `absent` says that a missing field
+    is accepted, `broad` that almost any value is. `words` is the list for a person.
+    """
+
+    test: Test
+    text: TextTest
+    words: str
+    keys: frozenset[Hashable] | None
+    absent: bool
+    broad: bool
+
+
+def compare(where: str, values: Any) -> Comparison:
+    """The comparison in a pattern's list. Raises PatternRefused, naming `where`."""
+    if not isinstance(values, list | tuple):
+        refuse(where, f"{quoted(values)} is neither a list nor an object; write [{quoted(values)}]")
+    if not values:
+        refuse(where, "an empty list matches nothing; leave the field out or name a value")
+    keys: set[Hashable] = set()
+    found: list[Accepts] = []
+    words: list[str] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            accepts, text = _expression(where, value)
+            if isinstance(accepts, frozenset):
+                keys |= accepts
+            else:
+                found.append(accepts)
+        else:
+            text = quoted(value)
+            keys.add(_exact(where, value))
+            if isinstance(value, str) and ":" in value and read_address(value):
+                # 2001:db8::1 has other spellings, and AWS knows them.
+                found.append(_same_address(value))
+        words.append(text)
+    if keys:
+        found.append(frozenset(keys))
+    test = _either([_as_test(accepts) for accepts in found])
+    only = found[0] if len(found) == 1 else None
+    return Comparison(
+        test=test,
+        text=only.test if isinstance(only, _Text) else test,
+        words=_listed(words),
+        keys=only if isinstance(only, frozenset) else None,
+        absent=test(ABSENT),
+        broad=any(isinstance(value, Mapping) and not _NARROW & value.keys() for value in values),
+    )
+
+
+def exact_key(value: Any) -> Hashable:
+    """A leaf as something to look up: `1`, `1.0` and Decimal("1") alike, `true` apart from 1."""
+    if value.__class__ is str:
+        return value
+    if value is None or isinstance(value, bool):
+        return (value,)
+    if isinstance(value, int | float | Decimal):
+        return plain_number(value)
+    return value  # type: ignore[no-any-return]
+
+
+def refuse(where: str, why: str) -> NoReturn:
+    """Raise PatternRefused for this place in the pattern."""
+    raise PatternRefused(f"{where}: {why}")
+
+
+def quoted(value: Any) -> str:
+    """A piece of a pattern for a message, not longer than a message should be."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _listed(words: list[str]) -> str:
+    shown = " or ".join(words[:5])
+    return shown if len(words) <= 5 else f"{shown} or {len(words) - 5} more"
+
+
+def _expression(where: str, expression: Mapping[Any, Any]) -> tuple[Accepts, str]:
+    name, operand = _single(where, expression)
+    compiled = _OPERATORS.get(name)
+    if compiled is None:
+        refuse(where, f"unknown operator {quoted(name)}; allowed are {', '.join(_OPERATORS)}")
+    return compiled(where, operand)
+
+
+def _single(where: str, expression: Mapping[Any, Any]) -> tuple[Any, Any]:
+    if len(expression) != 1:
+        refuse(where, f"one operator in each {{...}}, not {len(expression)}; use one {{...}} each")
+    return next(iter(expression.items()))
+
+
+def _text(where: str, name: str, operand: Any) -> str:
+    if not isinstance(operand, str):
+        refuse(where, f"{name} takes a string, not {quoted(operand)}")
+    return operand
+
+
+def _exact(where: str, value: Any) -> Hashable:
+    if value is None or isinstance(value, str | bool):
+        return exact_key(value)
+    if isinstance(value, int | float | Decimal):
+        if value != value or value in (math.inf, -math.inf):
+            refuse(where, f"{value} is not a JSON number")
+        return exact_key(value)
+    return refuse(
+        where,
+        f"{quoted(value)} is not a string, a number, true, false, null or an operator {{...}}",
+    )
+
+
+def _as_test(accepts: Accepts) -> Test:
+    if isinstance(accepts, _Text):
+        text = accepts.test
+        return lambda value: value.__class__ is str and text(value)
+    if isinstance(accepts, frozenset):
+        keys = accepts
+        if all(isinstance(key, str) for key in keys):
+            return keys.__contains__
+        return lambda value: exact_key(value) in keys
+    return accepts
+
+
+def _either(tests: list[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+    return lambda value: any(test(value) for test in tests)
+
+
+def _exactly(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "exactly", operand)
+    return frozenset({text}), quoted(text)
+
+
+def _exists(where: str, operand: Any) -> tuple[Accepts, str]:
+    if not isinstance(operand, bool):
+        refuse(where, f"exists takes true or false, not {quoted(operand)}")
+    if operand:
+        return (lambda value: value is not ABSENT), "a value"
+    return (lambda value: value is ABSENT), "no value"
+
+
+_NUMBERS: Final = frozenset({int, float})
+
+
+def _comparable(where: str, name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        refuse(where, f"{name} takes a number, not {quoted(value)}")
+    number = plain_number(value)
+    if isinstance(number, float) and math.isfinite(number):
+        return number
+    if isinstance(number, int) and abs(number) <= EXACT_IN_DOUBLE:
+        return number
+    refuse(where, f"{quoted(value)} has more digits than a double holds (about 17)")
+
+
+def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
+    def limit(value: Any) -> float:
+        return _comparable(where, "numeric", value)
+
+    match operand:
+        case ["=", value]:
+            return frozenset({limit(value)}), f"= {value}"
+        case [(">" | ">=") as above, low]:
+            return _within(above, limit(low), "<", math.inf), f"{above} {low}"
+        case [("<" | "<=") as below, high]:
+            return _within(">", -math.inf, below, limit(high)), f"{below} {high}"
+        case [(">" | ">=") as above, low, ("<" | "<=") as below, high]:
+            if not limit(low) < limit(high):
+                refuse(where, f"numeric range is empty: {low} is not below {high}")
+            words = f"{above} {low} and {below} {high}"
+            return _within(above, limit(low), below, limit(high)), words
+        case _:
+            refuse(
+                where,
+                'numeric takes one of the forms ["=", 5], ["<", 5], [">=", 0], '
+                f'[">", 0, "<=", 5], not {quoted(operand)}',
+            )
+
+
+def _within(above: str, low: float, below: str, high: float) -> Test:
+    ends = frozenset(one for sign, one in ((above, low), (below, high)) if sign in "<>")
+
+    def test(value: Any) -> bool:
+        kind = value.__class__
+        return kind in _NUMBERS and low <= value <= high and value not in ends
+
+    return test
+
+
+def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        text = _ignoring_case(where, "prefix", operand)
+        return _folded_start(text), f"starts with {quoted(text)} in any case"
+    start = _text(where, "prefix", operand)
+    return _Text(lambda value: value.startswith(start)), f"starts with {quoted(start)}"
+
+
+def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        text = _ignoring_case(where, "suffix", operand)
+        return _folded_end(text), f"ends with {quoted(text)} in any case"
+    end = _text(where, "suffix", operand)
+    return _Text(lambda value: value.endswith(end)), f"ends with {quoted(end)}"
+
+
+def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
+    inner, text = _single(where, operand)
+    if inner != "equals-ignore-case":
+        refuse(where, f"{name} takes a string or {{equals-ignore-case}}, not {quoted(inner)}")
+    return _text(where, "equals-ignore-case", text)
+
+
+def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "equals-ignore-case", operand)
+    words = f"{quoted(text)} in any case"
+    if text.isascii():
+        length, same = len(text), _ascii_folded(text, slice(None))
+        return _Text(lambda value: len(value) == length and same(value)), words
+    cases = _cases(text)
+    return _Text(lambda value: len(value) in _reached(value, cases)), words
+
+
+def _folded_start(text: str) -> _Text:
+    if text.isascii():
+        return _Text(_ascii_folded(text, slice(len(text))))
+    cases = _cases(text)
+    return _Text(lambda value: bool(_reached(value, cases)))
+
+
+def _folded_end(text: str) -> _Text:
+    if text.isascii():
+        return _Text(_ascii_folded(text, slice(-len(text), None) if text else slice(0)))
+    cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
+    longest = sum(max(map(len, forms)) for forms in cases)
+    return _Text(lambda value: bool(_reached(value[-longest:][::-1], cases)))
+
+
+def _ascii_folded(text: str, part: slice) -> TextTest:
+    lowered = text.lower()
+    # The value has to be ASCII too: the Kelvin sign lowers to k and is not one.
+    return lambda value: (piece := value[part]).isascii() and piece.lower() == lowered
+
+
+def _cases(text: str) -> tuple[tuple[str, ...], ...]:
+    """Each character's lower and upper case, which AWS accepts one by one: `ß` is also SS."""
+    return tuple(tuple({one.lower(), one.upper()}) for one in text)
+
+
+def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
+    """Where in the value the characters can end; at most two steps a character of the pattern."""
+    ends = {0}
+    for forms in cases:
+        ends = {end + len(form) for end in ends for form in forms if value.startswith(form, end)}
+        if not ends:
+            break
+    return ends
+
+
+def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "wildcard", operand)
+    words = f"like {quoted(text)}"
+    try:
+        pieces = read_wildcard(text)
+    except ValueError as error:
+        refuse(where, f"wildcard {quoted(text)} {error}")
+    match pieces:
+        case [whole]:
+            return frozenset({whole}), words
+        case [start, ""]:
+            return _Text(lambda value: value.startswith(start)), words
+        case ["", end]:
+            return _Text(lambda value: value.endswith(end)), words
+        case ["", piece, ""]:
+            return _Text(lambda value: piece in value), words
+        case _:
+            # Most values fail at an end, and asking here is cheaper than the call.
+            end = pieces[-1]
+            return _Text(lambda value: value.endswith(end) and like(value, pieces)), words
+
+
+def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
+    if isinstance(operand, Mapping):
+        return _anything_but_like(where, operand)
+    values = operand if isinstance(operand, list | tuple) else [operand]
+    words = f"anything but {_listed([quoted(value) for value in values])}"
+    if values and all(isinstance(value, str) for value in values):
+        unwanted = frozenset({*values, ABSENT})
+        return (lambda value: value not in unwanted), words
+    numbers = [value for value in values if not isinstance(value, str | bool | Mapping | None)]
+    if not values or len(numbers) != len(values):
+        refuse(
+            where,
+            "anything-but takes strings or numbers, not both and nothing else, or one of "
+            f"{', '.join(_NEGATABLE)}; not {quoted(operand)}",
+        )
+    excluded = frozenset(exact_key(_comparable(where, "anything-but", one)) for one in numbers)
+    return (lambda value: value is not ABSENT and exact_key(value) not in excluded), words
+
+
+def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts, str]:
+    name, inner = _single(where, operand)
+    if name not in _NEGATABLE:
+        refuse(
+            where, f"anything-but can't hold {quoted(name)}; allowed are {', '.join(_NEGATABLE)}"
+        )
+    texts = inner if isinstance(inner, list | tuple) else [inner]
+    if not texts:
+        refuse(where, f"anything-but {name} of an empty list would match everything")
+    tests: list[Test] = []
+    for text in texts:
+        if _text(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
+            refuse(where, f"anything-but {name} of an empty string would match no string")
+        accepts, _ = _OPERATORS[name](where, text)
+        tests.append(_as_test(accepts))
+    unwanted = _either(tests)
+    return (
+        lambda value: value is not ABSENT and not unwanted(value),
+        f"anything but {name} {_listed([quoted(text) for text in texts])}",
+    )
+
+
+def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
+    text = _text(where, "cidr", operand)
+    host, slash, bits = text.partition("/")
+    found = read_address(host)
+    if not slash or not found or not (bits.isascii() and bits.removeprefix("+").isdigit()):
+        refuse(
+            where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
+        )
+    width = 32 if found < IPV6 else 128
+    if int(bits) >= width:
+        refuse(
+            where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
+        )
+    shift = width - int(bits)
+    network = found >> shift
+
+    def test(value: str) -> bool:
+        address = read_address(value)
+        return address is not None and address >> shift == network
+
+    return _Text(test), f"an address in {text}"
+
+
+def _same_address(text: str) -> _Text:
+    wanted = read_address(text)
+    return _Text(lambda value: read_address(value) == wanted)
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
+    "prefix": _prefix,
+    "suffix": _suffix,
+    "equals-ignore-case": _equals_ignore_case,
+    "wildcard": _wildcard,
+    "anything-but": _anything_but,
+    "numeric": _numeric,
+    "exists": _exists,
+    "cidr": _cidr,
+    "exactly": _exactly,
+}
+_NEGATABLE: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
+_NARROW: Final = _OPERATORS.keys() - {"anything-but", "exists"}
+
+RESERVED: Final = frozenset(
+    {
+        *_OPERATORS,
+        "=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "regex",
+        "not-wildcard",
+        "not-equals-ignore-case",
+        "date-after",
+        "date-on-or-after",
+        "date-before",
+        "date-on-or-before",
+        "in-date-range",
+        "ip-address-in-range",
+        "ip-address-not-in-range",
+    }
+)
+"""Names that can't be a field inside `$or`: operators, and what AWS keeps for later ones."""

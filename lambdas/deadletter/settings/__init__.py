@@ -1,0 +1,1 @@
+"""What a pipeline is told about itself: settings, backoff, registration."""

@@ -1,0 +1,616 @@
+"""DynamoDB as its documentation describes it at its least forgiving, in one process's memory."""
+
+# ruff: noqa: N803 - the arguments are spelled as boto3 spells them
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from deadletter.testing.fakes.attribute_values import Item, ValidationError, Value, copied_item
+from deadletter.testing.fakes.dynamodb_requests import (
+    ABSENT,
+    Clauses,
+    ConditionFailed,
+    View,
+    Write,
+    batched,
+    bound,
+    change,
+    check_choice,
+    check_distinct,
+    delete,
+    index_of,
+    key_range,
+    projected,
+    put,
+    table_of_transacted,
+    transacted,
+)
+from deadletter.testing.fakes.dynamodb_table import (
+    Index,
+    KeySchema,
+    Row,
+    Spot,
+    Table,
+    kept,
+    key_schema,
+    write_units,
+)
+from deadletter.testing.fakes.errors import Exceptions, answered, client_error, malformed
+from deadletter.testing.fakes.expressions import Projection
+
+# Bytes.
+_LARGEST_PAGE = 1024 * 1024
+_LARGEST_BATCH = 16 * 1024 * 1024
+_LARGEST_TRANSACTION = 4 * 1024 * 1024
+_READ_UNIT = 4_096
+# Items of one request.
+_MOST_READS = 100
+_MOST_WRITES = 25
+_MOST_TRANSACTED = 100
+# Seconds that a ClientRequestToken is remembered.
+_TOKEN_SECONDS = 600.0
+
+_READ_MEMBERS = frozenset(
+    ("Keys", "ConsistentRead", "ProjectionExpression", "ExpressionAttributeNames")
+)
+_OLD_OR_NOTHING = ("NONE", "ALL_OLD")
+_ANY_RETURN = ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What a client has cost so far. Subtract an earlier one to get what happened in between.
+
+    A request is one call, however many items it names. Units are those that AWS bills on demand:
+    writes by the KB, each index again, transactions twice; reads by 4 KB, half if not consistent.
+    """
+
+    read_requests: int = 0
+    read_units: float = 0.0
+    write_requests: int = 0
+    write_units: int = 0
+
+    def __sub__(self, earlier: Consumed) -> Consumed:
+        return Consumed(
+            self.read_requests - earlier.read_requests,
+            self.read_units - earlier.read_units,
+            self.write_requests - earlier.write_requests,
+            self.write_units - earlier.write_units,
+        )
+
+
+class MemoryDynamoDB:
+    """A `boto3.client("dynamodb")` over tables that live in this object.
+
+    It is the low-level client: items are dicts of typed values, `{"pk": {"S": "…"}}`. `clock`
+    returns epoch seconds. With `lagging_indexes`, a query of an index sees the items as they were
+    at the last `settle()`, as it may at AWS; otherwise indexes are always up to date.
+    `consumed` tells what the calls would have cost.
+
+    One thread only. Two calls with the same history answer the same.
+    """
+
+    exceptions = Exceptions(
+        "ConditionalCheckFailedException IdempotentParameterMismatchException "
+        "ItemCollectionSizeLimitExceededException LimitExceededException "
+        "ProvisionedThroughputExceededException RequestLimitExceeded ResourceInUseException "
+        "ResourceNotFoundException ThrottlingException TransactionCanceledException "
+        "TransactionConflictException TransactionInProgressException InternalServerError"
+    )
+
+    def __init__(self, clock: Callable[[], float], *, lagging_indexes: bool = False) -> None:
+        self._clock = clock
+        self._lagging = lagging_indexes
+        self._tables: dict[str, Table] = {}
+        self._tokens: dict[str, tuple[float, str]] = {}
+        self._read_requests = 0
+        self._read_units = 0.0
+        self._write_requests = 0
+        self._write_units = 0
+
+    # What a test or a simulator does, and boto3 doesn't offer.
+
+    @property
+    def consumed(self) -> Consumed:
+        return Consumed(
+            self._read_requests, self._read_units, self._write_requests, self._write_units
+        )
+
+    def settle(self) -> None:
+        """Let lagging indexes catch up with their tables."""
+        for table in self._tables.values():
+            table.settle()
+
+    def items(self, table_name: str) -> list[Item]:
+        """Every item of a table, free of charge and not copied: look, don't touch."""
+        rows = self._tables[table_name].rows
+        return [row.item for _, row in rows.all(None)]
+
+    # Tables.
+
+    def create_table(
+        self,
+        *,
+        TableName: str,
+        KeySchema: Sequence[Mapping[str, str]],
+        AttributeDefinitions: Sequence[Mapping[str, str]],
+        GlobalSecondaryIndexes: Sequence[Mapping[str, Any]] = (),
+        BillingMode: str = "PROVISIONED",
+        ProvisionedThroughput: Mapping[str, int] = ABSENT,
+    ) -> dict[str, Any]:
+        """The table is active at once."""
+        if TableName in self._tables:
+            raise client_error(
+                "CreateTable", "ResourceInUseException", f"Table already exists: {TableName}"
+            )
+        try:
+            if (BillingMode == "PROVISIONED") is not (ProvisionedThroughput is not ABSENT):
+                raise ValidationError(
+                    "One or more parameter values were invalid: ReadCapacityUnits and "
+                    "WriteCapacityUnits belong to BillingMode PROVISIONED"
+                )
+            types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
+            key = key_schema(KeySchema, types)
+            table = Table(TableName, key, lagging=self._lagging)
+            used = set(key.names)
+            for index in GlobalSecondaryIndexes:
+                index_key = key_schema(index["KeySchema"], types)
+                used.update(index_key.names)
+                held = kept(index["Projection"], {*key.names, *index_key.names})
+                name = index["IndexName"]
+                table.indexes[name] = Index(name, index_key, key, held)
+            if used != types.keys():
+                raise ValidationError(
+                    "One or more parameter values were invalid: AttributeDefinitions defines "
+                    "the key attributes of the table and its indexes, and no others"
+                )
+        except ValidationError as error:
+            _refuse("CreateTable", error)
+        self._tables[TableName] = table
+        return {"TableDescription": _description(table), "ResponseMetadata": answered()}
+
+    def describe_table(self, *, TableName: str) -> dict[str, Any]:
+        table = self._table(TableName, "DescribeTable")
+        return {"Table": _description(table), "ResponseMetadata": answered()}
+
+    # Single items.
+
+    def get_item(
+        self,
+        *,
+        TableName: str,
+        Key: Mapping[str, Value],
+        ConsistentRead: bool = False,
+        ProjectionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+    ) -> dict[str, Any]:
+        """Without such an item, the answer has no `Item`."""
+        table = self._table(TableName, "GetItem")
+        try:
+            spot = table.primary(Key)
+            shown = projected(ProjectionExpression, ExpressionAttributeNames)
+        except ValidationError as error:
+            _refuse("GetItem", error)
+        self._read_requests += 1
+        row = table.get(spot)
+        self._read(row.size if row else 0, ConsistentRead)
+        answer: dict[str, Any] = {"ResponseMetadata": answered()}
+        if row is not None:
+            answer["Item"] = copied_item(shown.of(row.item) if shown else row.item)
+        return answer
+
+    def put_item(
+        self,
+        *,
+        TableName: str,
+        Item: Mapping[str, Value],
+        ConditionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        ReturnValues: str = "NONE",
+        ReturnValuesOnConditionCheckFailure: str = "NONE",
+    ) -> dict[str, Any]:
+        table = self._table(TableName, "PutItem")
+        try:
+            check_choice(ReturnValues, "ReturnValues", _OLD_OR_NOTHING)
+            clauses = Clauses(
+                ConditionExpression,
+                ExpressionAttributeNames,
+                ExpressionAttributeValues,
+                ReturnValuesOnConditionCheckFailure,
+            )
+            write = put(table, Item, clauses)
+        except ValidationError as error:
+            _refuse("PutItem", error)
+        old, _ = self._carry_out("PutItem", write)
+        return _old_answer(ReturnValues, old)
+
+    def delete_item(
+        self,
+        *,
+        TableName: str,
+        Key: Mapping[str, Value],
+        ConditionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        ReturnValues: str = "NONE",
+        ReturnValuesOnConditionCheckFailure: str = "NONE",
+    ) -> dict[str, Any]:
+        table = self._table(TableName, "DeleteItem")
+        try:
+            check_choice(ReturnValues, "ReturnValues", _OLD_OR_NOTHING)
+            clauses = Clauses(
+                ConditionExpression,
+                ExpressionAttributeNames,
+                ExpressionAttributeValues,
+                ReturnValuesOnConditionCheckFailure,
+            )
+            write = delete(table, Key, clauses)
+        except ValidationError as error:
+            _refuse("DeleteItem", error)
+        old, _ = self._carry_out("DeleteItem", write)
+        return _old_answer(ReturnValues, old)
+
+    def update_item(
+        self,
+        *,
+        TableName: str,
+        Key: Mapping[str, Value],
+        UpdateExpression: str = ABSENT,
+        ConditionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        ReturnValues: str = "NONE",
+        ReturnValuesOnConditionCheckFailure: str = "NONE",
+    ) -> dict[str, Any]:
+        table = self._table(TableName, "UpdateItem")
+        try:
+            check_choice(ReturnValues, "ReturnValues", _ANY_RETURN)
+            clauses = Clauses(
+                ConditionExpression,
+                ExpressionAttributeNames,
+                ExpressionAttributeValues,
+                ReturnValuesOnConditionCheckFailure,
+            )
+            write = change(table, Key, UpdateExpression, clauses)
+        except ValidationError as error:
+            _refuse("UpdateItem", error)
+        old, new = self._carry_out("UpdateItem", write)
+        answer: dict[str, Any] = {"ResponseMetadata": answered()}
+        if ReturnValues != "NONE":
+            row = old if ReturnValues.endswith("OLD") else new
+            shown = row.item if row else {}
+            if ReturnValues.startswith("UPDATED"):
+                shown = write.update.touched.of(shown) if write.update else {}
+            if shown:
+                answer["Attributes"] = copied_item(shown)
+        return answer
+
+    # Many items.
+
+    def query(
+        self,
+        *,
+        TableName: str,
+        KeyConditionExpression: str,
+        IndexName: str = ABSENT,
+        FilterExpression: str = ABSENT,
+        ProjectionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        ExclusiveStartKey: Mapping[str, Value] = ABSENT,
+        Limit: int = ABSENT,
+        ScanIndexForward: bool = True,
+        ConsistentRead: bool = False,
+        Select: str = ABSENT,
+    ) -> dict[str, Any]:
+        """A page that ends at its limit has a `LastEvaluatedKey`, also if nothing comes after."""
+        table = self._table(TableName, "Query")
+        try:
+            index = index_of(table, IndexName, consistent=ConsistentRead)
+            view = View(
+                table,
+                index,
+                filter_text=FilterExpression,
+                projection_text=ProjectionExpression,
+                names=ExpressionAttributeNames,
+                select=Select,
+                limit=Limit,
+            )
+            hash_key, operator, bounds, values = key_range(
+                view, KeyConditionExpression, ExpressionAttributeNames, ExpressionAttributeValues
+            )
+            after = view.spot_of(ExclusiveStartKey)
+            if after is not None and after[0] != hash_key:
+                raise ValidationError(
+                    "The provided starting key is outside query boundaries based on provided "
+                    "conditions"
+                )
+            rows = (index or table).rows.between(
+                hash_key, operator, bounds, after[1] if after else None, ScanIndexForward
+            )
+        except ValidationError as error:
+            _refuse("Query", error)
+        return self._page(view, rows, values, ConsistentRead)
+
+    def scan(
+        self,
+        *,
+        TableName: str,
+        IndexName: str = ABSENT,
+        FilterExpression: str = ABSENT,
+        ProjectionExpression: str = ABSENT,
+        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        ExclusiveStartKey: Mapping[str, Value] = ABSENT,
+        Limit: int = ABSENT,
+        ConsistentRead: bool = False,
+        Select: str = ABSENT,
+    ) -> dict[str, Any]:
+        """Partitions come in an order that means nothing, items within one in order."""
+        table = self._table(TableName, "Scan")
+        try:
+            index = index_of(table, IndexName, consistent=ConsistentRead)
+            view = View(
+                table,
+                index,
+                filter_text=FilterExpression,
+                projection_text=ProjectionExpression,
+                names=ExpressionAttributeNames,
+                select=Select,
+                limit=Limit,
+            )
+            values = bound(view.expressions, ExpressionAttributeNames, ExpressionAttributeValues)
+            after = view.spot_of(ExclusiveStartKey)
+        except ValidationError as error:
+            _refuse("Scan", error)
+        return self._page(view, (index or table).rows.all(after), values, ConsistentRead)
+
+    def batch_get_item(self, *, RequestItems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """What doesn't fit in 16 MB comes back as `UnprocessedKeys`."""
+        wanted: list[tuple[str, bool, Projection | None, list[tuple[Any, Spot]]]] = []
+        if not isinstance(RequestItems, Mapping):
+            raise malformed("RequestItems is a mapping of table names")
+        for name, request in RequestItems.items():
+            table = self._table(name, "BatchGetItem")
+            if "Keys" not in request or not request.keys() <= _READ_MEMBERS:
+                raise malformed("a table's part of a BatchGetItem has Keys and no unknown member")
+            try:
+                shown = projected(
+                    request.get("ProjectionExpression", ABSENT),
+                    request.get("ExpressionAttributeNames", ABSENT),
+                )
+                spots = [(key, table.primary(key)) for key in request["Keys"]]
+                check_distinct([spot for _, spot in spots])
+            except ValidationError as error:
+                _refuse("BatchGetItem", error)
+            wanted.append((name, request.get("ConsistentRead", False), shown, spots))
+        count = sum(len(spots) for *_, spots in wanted)
+        if not 1 <= count <= _MOST_READS:
+            _refuse("BatchGetItem", "Too many items requested for the BatchGetItem call, or none")
+        self._read_requests += 1
+        found: dict[str, list[Item]] = {}
+        left: dict[str, Any] = {}
+        room = _LARGEST_BATCH
+        for name, consistent, shown, spots in wanted:
+            table = self._tables[name]
+            found[name] = []
+            for key, spot in spots:
+                row = table.get(spot)
+                room -= row.size if row else 0
+                if room < 0:
+                    rest = {k: v for k, v in RequestItems[name].items() if k != "Keys"}
+                    left.setdefault(name, {**rest, "Keys": []})["Keys"].append(key)
+                    continue
+                self._read(row.size if row else 0, consistent)
+                if row is not None:
+                    found[name].append(copied_item(shown.of(row.item) if shown else row.item))
+        return {"Responses": found, "UnprocessedKeys": left, "ResponseMetadata": answered()}
+
+    def batch_write_item(
+        self, *, RequestItems: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> dict[str, Any]:
+        """Puts and deletes, no conditions; all are processed, or the whole batch is refused."""
+        writes: list[Write] = []
+        if not isinstance(RequestItems, Mapping):
+            raise malformed("RequestItems is a mapping of table names")
+        for name, requests in RequestItems.items():
+            table = self._table(name, "BatchWriteItem")
+            try:
+                mine = [batched(table, request) for request in requests]
+                check_distinct([write.spot for write in mine])
+            except ValidationError as error:
+                _refuse("BatchWriteItem", error)
+            writes += mine
+        if not 1 <= len(writes) <= _MOST_WRITES:
+            _refuse("BatchWriteItem", "Too many items requested for the BatchWriteItem call")
+        if sum(write.put.size for write in writes if write.put) > _LARGEST_BATCH:
+            _refuse("BatchWriteItem", "The batch exceeds 16 MB")
+        self._write_requests += 1
+        for write in writes:
+            self._write_units += sum(write.table.write(write.spot, write.put))
+        return {"UnprocessedItems": {}, "ResponseMetadata": answered()}
+
+    def transact_write_items(
+        self, *, TransactItems: Sequence[Mapping[str, Any]], ClientRequestToken: str = ""
+    ) -> dict[str, Any]:
+        """All or nothing; a token makes a repetition within ten minutes do nothing."""
+        operation = "TransactWriteItems"
+        if not isinstance(TransactItems, list | tuple):
+            raise malformed("TransactItems is a list")
+        if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
+            _refuse(operation, "A transaction has 1 to 100 items")
+        if ClientRequestToken and self._has_happened(ClientRequestToken, repr(TransactItems)):
+            return {"ResponseMetadata": answered()}
+        writes = [self._transacted(request) for request in TransactItems]
+        places = [(write.table.name, write.spot) for write in writes]
+        if len(set(places)) != len(places):
+            _refuse(operation, "Transaction request cannot include multiple operations on one item")
+        self._write_requests += 1
+        reasons: list[dict[str, Any]] = []
+        rows: list[Row | None] = []
+        total = 0
+        for write in writes:
+            reason: dict[str, Any] = {"Code": "None"}
+            old = write.table.get(write.spot)
+            new = None
+            try:
+                old, new = write.outcome()
+            except ConditionFailed:
+                reason = {
+                    "Code": "ConditionalCheckFailed",
+                    "Message": "The conditional request failed",
+                }
+                if write.shows_old and old is not None:
+                    reason["Item"] = copied_item(old.item)
+            except ValidationError as error:
+                reason = {"Code": "ValidationError", "Message": str(error)}
+            reasons.append(reason)
+            rows.append(new)
+            largest = max(old.size if old else 0, new.size if new else 0)
+            total += largest
+            # Preparing costs as much as doing it, and a failed transaction pays both.
+            self._write_units += 2 * write_units(largest)
+        if total > _LARGEST_TRANSACTION:
+            _refuse(operation, "The transaction's items exceed 4 MB together")
+        codes = [reason["Code"] for reason in reasons]
+        if codes != ["None"] * len(codes):
+            raise client_error(
+                operation,
+                "TransactionCanceledException",
+                "Transaction cancelled, please refer cancellation reasons for specific reasons "
+                f"[{', '.join(codes)}]",
+                CancellationReasons=reasons,
+            )
+        for write, row in zip(writes, rows, strict=True):
+            if not write.leaves_alone:
+                _, index_units = write.table.write(write.spot, row)
+                self._write_units += index_units
+        if ClientRequestToken:
+            self._tokens[ClientRequestToken] = (self._clock(), repr(TransactItems))
+        return {"ResponseMetadata": answered()}
+
+    # The inside.
+
+    def _table(self, name: str, operation: str) -> Table:
+        table = self._tables.get(name)
+        if table is None:
+            raise client_error(
+                operation, "ResourceNotFoundException", "Requested resource not found"
+            )
+        return table
+
+    def _read(self, size: int, consistent: bool) -> None:
+        units = max(1, -(-size // _READ_UNIT))
+        self._read_units += units if consistent else units / 2
+
+    def _carry_out(self, operation: str, write: Write) -> tuple[Row | None, Row | None]:
+        self._write_requests += 1
+        try:
+            old, new = write.outcome()
+        except ConditionFailed as failed:
+            # A write that its condition stops is paid for all the same.
+            self._write_units += write_units(failed.row.size if failed.row else 0)
+            members: dict[str, Any] = {}
+            if write.shows_old and failed.row is not None:
+                members["Item"] = copied_item(failed.row.item)
+            raise client_error(
+                operation,
+                "ConditionalCheckFailedException",
+                "The conditional request failed",
+                **members,
+            ) from None
+        except ValidationError as error:
+            _refuse(operation, error)
+        self._write_units += sum(write.table.write(write.spot, new))
+        return old, new
+
+    def _page(
+        self,
+        view: View,
+        rows: Iterator[tuple[Spot, Row]],
+        values: Mapping[str, Value],
+        consistent: bool,
+    ) -> dict[str, Any]:
+        self._read_requests += 1
+        seen = size = 0
+        items: list[Item] = []
+        count = 0
+        last: Row | None = None
+        has_more = False
+        for _, row in rows:
+            if seen == view.limit or (seen and size + row.size > _LARGEST_PAGE):
+                has_more = True
+                break
+            seen += 1
+            size += row.size
+            last = row
+            if view.filter is None or view.filter.holds(row.item, values):
+                count += 1
+                if not view.counts:
+                    items.append(copied_item(view.shown.of(row.item) if view.shown else row.item))
+        self._read(size, consistent)
+        answer: dict[str, Any] = {"Count": count, "ScannedCount": seen}
+        if not view.counts:
+            answer["Items"] = items
+        # DynamoDB stops at the limit without looking whether anything comes after it.
+        if last is not None and (has_more or seen == view.limit):
+            answer["LastEvaluatedKey"] = copied_item(view.key_of(last.item))
+        answer["ResponseMetadata"] = answered()
+        return answer
+
+    def _transacted(self, request: Mapping[str, Any]) -> Write:
+        table = self._table(table_of_transacted(request), "TransactWriteItems")
+        try:
+            return transacted(table, request)
+        except ValidationError as error:
+            _refuse("TransactWriteItems", error)
+
+    def _has_happened(self, token: str, request: str) -> bool:
+        now = self._clock()
+        done = self._tokens.get(token)
+        if done is None or done[0] + _TOKEN_SECONDS < now:
+            return False
+        if done[1] != request:
+            raise client_error(
+                "TransactWriteItems",
+                "IdempotentParameterMismatchException",
+                "The token was used before with other parameters",
+            )
+        return True
+
+
+def _refuse(operation: str, error: ValidationError | str) -> NoReturn:
+    raise client_error(operation, "ValidationException", str(error)) from None
+
+
+def _old_answer(returns: str, old: Row | None) -> dict[str, Any]:
+    answer: dict[str, Any] = {"ResponseMetadata": answered()}
+    if returns == "ALL_OLD" and old is not None:
+        answer["Attributes"] = copied_item(old.item)
+    return answer
+
+
+def _description(table: Table) -> dict[str, Any]:
+    rows = [row for _, row in table.rows.all(None)]
+    return {
+        "TableName": table.name,
+        "TableStatus": "ACTIVE",
+        "KeySchema": _schema_rows(table.key),
+        "ItemCount": len(rows),
+        "TableSizeBytes": sum(row.size for row in rows),
+        "GlobalSecondaryIndexes": [
+            {"IndexName": index.name, "KeySchema": _schema_rows(index.key), "IndexStatus": "ACTIVE"}
+            for index in table.indexes.values()
+        ],
+    }
+
+
+def _schema_rows(key: KeySchema) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": name, "KeyType": role}
+        for name, role in zip(key.names, ("HASH", "RANGE"), strict=False)
+    ]

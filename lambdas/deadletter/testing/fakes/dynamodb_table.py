@@ -1,0 +1,312 @@
+"""A DynamoDB table: its items in key order, again in each index, and what a write costs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any
+from zlib import crc32
+
+from deadletter.testing.fakes.attribute_values import (
+    Item,
+    ValidationError,
+    Value,
+    accept,
+    size_of_item,
+)
+
+# Bytes of a key attribute.
+_LARGEST_HASH_KEY = 2_048
+_LARGEST_RANGE_KEY = 1_024
+_WRITE_UNIT = 1_024
+
+# Where an item lies within its partition: its sort key and, in an index, its primary key too.
+Place = tuple[Any, ...]
+# The same with the partition's hash key.
+Spot = tuple[Any, Place]
+_first = itemgetter(0)
+
+
+@dataclass(slots=True)
+class Row:
+    """An item as it is stored. Never changed, only replaced: indexes share it."""
+
+    item: Item
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySchema:
+    """The one or two attributes of a key, and their types."""
+
+    hash: str
+    range: str
+    types: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.hash, self.range) if self.range else (self.hash,)
+
+    def native(self, name: str, value: Value) -> Any:
+        """A key attribute as a Python value that orders as DynamoDB orders it."""
+        kind = self.types[name]
+        content = value.get(kind)
+        if content is None:
+            raise ValidationError(
+                f"One or more parameter values were invalid: Type mismatch for key {name} "
+                f"expected: {kind} actual: {next(iter(value))}"
+            )
+        if kind == "N":
+            return Decimal(content)
+        if not content:
+            raise ValidationError(
+                "One or more parameter values are not valid. The AttributeValue for a key "
+                f"attribute cannot contain an empty {kind} value. Key: {name}"
+            )
+        largest = _LARGEST_HASH_KEY if name == self.hash else _LARGEST_RANGE_KEY
+        # A string of 500 characters has at most 2,000 bytes.
+        if len(content) > largest // 4:
+            octets = content.encode() if kind == "S" else content
+            if len(octets) > largest:
+                raise ValidationError(
+                    f"One or more parameter values were invalid: {name} has exceeded the maximum "
+                    f"size limit of {largest} bytes for a key"
+                )
+        return content
+
+
+class Rows:
+    """Items by hash key and, within it, in the order of their places."""
+
+    __slots__ = ("partitions",)
+
+    def __init__(self) -> None:
+        self.partitions: dict[Any, tuple[list[Place], dict[Place, Row]]] = {}
+
+    def get(self, hash_key: Any, place: Place) -> Row | None:
+        partition = self.partitions.get(hash_key)
+        return None if partition is None else partition[1].get(place)
+
+    def put(self, hash_key: Any, place: Place, row: Row) -> None:
+        partition = self.partitions.get(hash_key)
+        if partition is None:
+            self.partitions[hash_key] = ([place], {place: row})
+            return
+        order, rows = partition
+        if place not in rows:
+            insort(order, place)
+        rows[place] = row
+
+    def delete(self, hash_key: Any, place: Place) -> None:
+        order, rows = self.partitions.get(hash_key, ([], {}))
+        if place in rows:
+            del rows[place]
+            del order[bisect_left(order, place)]
+            if not rows:
+                del self.partitions[hash_key]
+
+    def between(
+        self,
+        hash_key: Any,
+        operator: str,
+        bounds: Sequence[Any],
+        after: Place | None,
+        forward: bool,
+    ) -> Iterator[tuple[Spot, Row]]:
+        """The rows of one hash key whose sort key is in bounds, beginning after a place."""
+        order, rows = self.partitions.get(hash_key, ([], {}))
+        low, high = 0, len(order)
+        if operator in ("=", ">=", "between"):
+            low = bisect_left(order, bounds[0], key=_first)
+        elif operator == ">":
+            low = bisect_right(order, bounds[0], key=_first)
+        elif operator == "begins_with":
+            low = bisect_left(order, bounds[0], key=_first)
+            length = len(bounds[0])
+            high = bisect_right(order, bounds[0], key=lambda place: place[0][:length])
+        if operator in ("=", "<=", "between"):
+            high = bisect_right(order, bounds[-1], key=_first)
+        elif operator == "<":
+            high = bisect_left(order, bounds[0], key=_first)
+        if after is not None:
+            if not low <= bisect_left(order, after) <= high:
+                raise ValidationError(
+                    "The provided starting key is outside query boundaries based on provided "
+                    "conditions"
+                )
+            if forward:
+                low = bisect_right(order, after)
+            else:
+                high = bisect_left(order, after)
+        indexes = range(low, high) if forward else range(high - 1, low - 1, -1)
+        return (((hash_key, order[index]), rows[order[index]]) for index in indexes)
+
+    def all(self, after: Spot | None) -> Iterator[tuple[Spot, Row]]:
+        """Every row, the partitions in an order of no meaning, as in a scan."""
+        hash_keys = sorted(self.partitions, key=_scattered)
+        if after is not None:
+            start = _scattered(after[0])
+            hash_keys = [key for key in hash_keys if _scattered(key) >= start]
+        for key in hash_keys:
+            beginning = after[1] if after is not None and after[0] == key else None
+            yield from self.between(key, "", (), beginning, True)
+
+
+def _scattered(hash_key: Any) -> tuple[int, Any]:
+    return crc32(repr(hash_key).encode()), hash_key
+
+
+class Index:
+    """A global secondary index: the items that have its key attributes, or parts of them."""
+
+    def __init__(self, name: str, key: KeySchema, table: KeySchema, kept: frozenset[str] | None):
+        self.name = name
+        self.key = key
+        self.table = table
+        # The attributes that it holds, keys included; None for all.
+        self.kept = kept
+        self.rows = Rows()
+
+    def spot(self, item: Mapping[str, Value], primary: Spot) -> Spot | None:
+        """Where an item lies in the index; None if it lacks one of the index's keys."""
+        key = self.key
+        hash_value = item.get(key.hash)
+        range_value = item.get(key.range) if key.range else None
+        if hash_value is None or (key.range and range_value is None):
+            return None
+        sort = None if range_value is None else key.native(key.range, range_value)
+        return key.native(key.hash, hash_value), (sort, primary[0], *primary[1])
+
+    def view(self, row: Row) -> Row:
+        """What the index holds of a row."""
+        if self.kept is None:
+            return row
+        item = {name: value for name, value in row.item.items() if name in self.kept}
+        return Row(item, size_of_item(item))
+
+
+@dataclass(frozen=True, slots=True)
+class _Follow:
+    """What an index has to do after a write."""
+
+    index: Index
+    leave: Spot | None
+    enter: Spot | None
+    row: Row | None
+
+    def apply(self) -> None:
+        if self.leave is not None:
+            self.index.rows.delete(*self.leave)
+        if self.enter is not None and self.row is not None:
+            self.index.rows.put(*self.enter, self.row)
+
+
+class Table:
+    """A table and its indexes. With `lagging`, indexes stand still until `settle`."""
+
+    def __init__(self, name: str, key: KeySchema, *, lagging: bool) -> None:
+        self.name = name
+        self.key = key
+        self.indexes: dict[str, Index] = {}
+        self.rows = Rows()
+        self._lagging = lagging
+        self._behind: list[_Follow] = []
+
+    def settle(self) -> None:
+        for follow in self._behind:
+            follow.apply()
+        self._behind.clear()
+
+    def primary(self, key: object) -> Spot:
+        """The place of a `Key` argument: exactly the key attributes, of the right types."""
+        names = self.key.names
+        if type(key) is not dict or len(key) != len(names) or any(n not in key for n in names):
+            raise ValidationError("The provided key element does not match the schema")
+        accepted = {name: accept(value)[0] for name, value in key.items()}
+        if any(self.key.types[name] not in value for name, value in accepted.items()):
+            raise ValidationError("The provided key element does not match the schema")
+        return self._placed(accepted)
+
+    def primary_of(self, item: Mapping[str, Value]) -> Spot:
+        """The place of an item."""
+        for name in self.key.names:
+            if name not in item:
+                raise ValidationError(
+                    f"One or more parameter values were invalid: Missing the key {name} in the item"
+                )
+        return self._placed(item)
+
+    def _placed(self, item: Mapping[str, Value]) -> Spot:
+        key = self.key
+        sort = key.native(key.range, item[key.range]) if key.range else None
+        return key.native(key.hash, item[key.hash]), (sort,)
+
+    def check_index_keys(self, item: Mapping[str, Value]) -> None:
+        """An attribute that some index is keyed on has that key's type, and isn't empty."""
+        for index in self.indexes.values():
+            for name in index.key.names:
+                if name in item:
+                    index.key.native(name, item[name])
+
+    def get(self, primary: Spot) -> Row | None:
+        return self.rows.get(*primary)
+
+    def write(self, primary: Spot, row: Row | None) -> tuple[int, int]:
+        """Put a row, or with None delete it. Returns write units: the table's, its indexes'."""
+        old = self.rows.get(*primary)
+        if row is not None:
+            self.rows.put(*primary, row)
+        elif old is not None:
+            self.rows.delete(*primary)
+        units = write_units(max(old.size if old else 0, row.size if row else 0))
+        return units, sum(self._follow(index, primary, old, row) for index in self.indexes.values())
+
+    def _follow(self, index: Index, primary: Spot, old: Row | None, new: Row | None) -> int:
+        leave = index.spot(old.item, primary) if old else None
+        enter = index.spot(new.item, primary) if new else None
+        before = index.view(old) if old and leave is not None else None
+        after = index.view(new) if new and enter is not None else None
+        if leave != enter:
+            units = sum(write_units(row.size) for row in (before, after) if row is not None)
+        elif before is None or after is None or before.item == after.item:
+            units = 0
+        else:
+            units = write_units(max(before.size, after.size))
+        # Where nothing is paid, an unchanged row may still be a new object.
+        if leave is not None or enter is not None:
+            follow = _Follow(index, leave if leave != enter else None, enter, after)
+            if self._lagging:
+                self._behind.append(follow)
+            else:
+                follow.apply()
+        return units
+
+
+def write_units(size: int) -> int:
+    """A write unit pays for 1 KB, rounded up, and for nothing at all as well."""
+    return max(1, -(-size // _WRITE_UNIT))
+
+
+def key_schema(rows: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> KeySchema:
+    by_role = {row["KeyType"]: row["AttributeName"] for row in rows}
+    if len(rows) > 2 or len(by_role) != len(rows) or "HASH" not in by_role:
+        raise ValidationError("A key schema has one HASH element and at most one RANGE element")
+    mine = {name: types.get(name, "") for name in by_role.values()}
+    if any(kind not in ("S", "N", "B") for kind in mine.values()):
+        raise ValidationError(
+            "One or more parameter values were invalid: Some index key attributes are not "
+            "defined in AttributeDefinitions"
+        )
+    return KeySchema(by_role["HASH"], by_role.get("RANGE", ""), mine)
+
+
+def kept(projection_of: Mapping[str, Any], keys: set[str]) -> frozenset[str] | None:
+    kind = projection_of["ProjectionType"]
+    if kind == "ALL":
+        return None
+    if kind not in ("KEYS_ONLY", "INCLUDE"):
+        raise ValidationError("ProjectionType is one of ALL, KEYS_ONLY, INCLUDE")
+    return frozenset(keys | set(projection_of.get("NonKeyAttributes", ())))

@@ -1,0 +1,318 @@
+"""A queue and its messages: who may be shown now, who later, and what time alone does."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any, Literal, NoReturn
+
+from deadletter.testing.fakes.errors import malformed
+from deadletter.testing.fakes.sqs_requests import (
+    LARGEST_MESSAGE,
+    Refusal,
+    invalid_value,
+    unknown_attribute,
+)
+
+State = Literal["visible", "delayed", "in flight"]
+VISIBLE: State = "visible"
+DELAYED: State = "delayed"
+IN_FLIGHT: State = "in flight"
+
+NOTHING: Mapping[str, Any] = {}
+# Seconds: what DelaySeconds, WaitTimeSeconds and the visibility of one receive may reach.
+LONGEST_DELAY = 900
+LONGEST_WAIT = 20
+LONGEST_VISIBILITY = 43_200
+# Deleted messages that a queue can still bring back. A benchmark deletes millions.
+_REMEMBERED = 1_000
+
+# Queue attributes that are whole numbers: default, least, most.
+_NUMBERS = {
+    "DelaySeconds": (0, 0, LONGEST_DELAY),
+    "MaximumMessageSize": (LARGEST_MESSAGE, 1_024, LARGEST_MESSAGE),
+    "MessageRetentionPeriod": (345_600, 60, 1_209_600),
+    "ReceiveMessageWaitTimeSeconds": (0, 0, LONGEST_WAIT),
+    "VisibilityTimeout": (30, 0, LONGEST_VISIBILITY),
+}
+_FIFO_DEFAULTS = {
+    "FifoQueue": "true",
+    "ContentBasedDeduplication": "false",
+    "DeduplicationScope": "queue",
+    "FifoThroughputLimit": "perQueue",
+}
+# An empty value takes these away.
+_REMOVABLE = frozenset(("Policy", "RedrivePolicy", "RedriveAllowPolicy"))
+_SETTABLE = frozenset(
+    (
+        *_NUMBERS,
+        *_FIFO_DEFAULTS,
+        *_REMOVABLE,
+        *("SqsManagedSseEnabled", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds"),
+    )
+)
+READABLE = _SETTABLE | {
+    *("All", "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"),
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """A message that a queue holds at this moment: what an invariant is checked against.
+
+    `attributes` are the user's, in API shape, not copied: look, don't touch. `sent_at` is epoch
+    seconds, of the original send on a standard queue; `sequence` is empty there.
+    """
+
+    queue: str
+    message_id: str
+    body: str
+    attributes: Mapping[str, Mapping[str, Any]]
+    state: State
+    receive_count: int
+    sent_at: float
+    group: str
+    sender: str
+    sequence: str
+
+
+class Message:
+    __slots__ = (
+        "attributes",
+        "attributes_md5",
+        "body",
+        "body_md5",
+        "deduplication_id",
+        "first_received_at",
+        "group",
+        "id",
+        "receive_count",
+        "received_at",
+        "receives_here",
+        "sender",
+        "sent_at",
+        "sequence",
+        "source_arn",
+        "state",
+        "system_md5",
+        "trace",
+        "visible_at",
+    )
+
+    state: State
+
+    def __init__(self, body: str, body_md5: str, sender: str, now: float) -> None:
+        self.id = ""
+        self.body = body
+        self.body_md5 = body_md5
+        self.attributes: Mapping[str, Mapping[str, Any]] = NOTHING
+        self.attributes_md5 = ""
+        self.trace = ""
+        self.system_md5 = ""
+        self.sender = sender
+        self.group = ""
+        self.deduplication_id = ""
+        self.sequence = ""
+        self.source_arn = ""
+        self.sent_at = now
+        self.visible_at = now
+        self.first_received_at = 0.0
+        self.received_at = 0.0
+        self.receive_count = 0
+        # The redrive policy counts per queue, ApproximateReceiveCount across queues.
+        self.receives_here = 0
+        self.state = VISIBLE
+
+    def system(self) -> dict[str, str]:
+        names = {
+            "SenderId": self.sender,
+            "SentTimestamp": str(int(self.sent_at * 1000)),
+            "ApproximateReceiveCount": str(self.receive_count),
+            "ApproximateFirstReceiveTimestamp": str(int(self.first_received_at * 1000)),
+        }
+        if self.group:
+            names["MessageGroupId"] = self.group
+        if self.sequence:
+            names["SequenceNumber"] = self.sequence
+            names["MessageDeduplicationId"] = self.deduplication_id
+        if self.trace:
+            names["AWSTraceHeader"] = self.trace
+        if self.source_arn:
+            names["DeadLetterQueueSourceArn"] = self.source_arn
+        return names
+
+
+class _Timers:
+    """Messages by the moment at which something happens to them.
+
+    A message that has changed its mind, or is gone, leaves a dead entry: `alive` tells.
+    """
+
+    __slots__ = ("alive", "heap", "prune_at", "pushes")
+
+    def __init__(self, alive: Callable[[float, Message], bool]) -> None:
+        self.alive = alive
+        self.heap: list[tuple[float, int, Message]] = []
+        self.pushes = 0
+        self.prune_at = 64
+
+    def push(self, at: float, message: Message) -> None:
+        if len(self.heap) >= self.prune_at:
+            self.heap = [entry for entry in self.heap if self.alive(entry[0], entry[2])]
+            heapify(self.heap)
+            self.prune_at = 2 * len(self.heap) + 64
+        # The count keeps the heap from comparing messages.
+        self.pushes += 1
+        heappush(self.heap, (at, self.pushes, message))
+
+    def due(self, now: float) -> Iterator[Message]:
+        heap = self.heap
+        while heap and heap[0][0] <= now:
+            at, _, message = heappop(heap)
+            # Asked late: what was done to the one before may have ended this one, too.
+            if self.alive(at, message):
+                yield message
+
+
+class Queue:
+    """A queue: every message by id, those `ready` to be shown, and (FIFO) each group in order."""
+
+    def __init__(self, name: str, arn: str, now: float) -> None:
+        self.name = name
+        self.arn = arn
+        self.fifo = name.endswith(".fifo")
+        self.created = self.modified = now
+        self.attributes = {name: str(row[0]) for name, row in _NUMBERS.items()}
+        self.attributes["SqsManagedSseEnabled"] = "true"
+        if self.fifo:
+            self.attributes.update(_FIFO_DEFAULTS)
+        self.delay = self.largest = self.retention = self.wait = self.visibility = 0
+        self.dead_letter_arn = ""
+        self.max_receive_count = 0
+        self.messages: dict[str, Message] = {}
+        self.ready: OrderedDict[str, Message] = OrderedDict()
+        self.hidden = _Timers(self._is_hidden)
+        self.ages = _Timers(self._is_aging)
+        self.groups: dict[str, dict[str, Message]] = {}
+        self.in_flight = 0
+        self.delayed = 0
+        self.sent_tokens: OrderedDict[str, tuple[float, str, str]] = OrderedDict()
+        self.sequence = 0
+        self.deleted: OrderedDict[str, Message] = OrderedDict()
+
+    def configure(self, attributes: Mapping[str, str], find: Callable[[str], Queue | None]) -> None:
+        """Set queue attributes, all or none. `find` knows the account's queues by ARN."""
+        changed = dict(self.attributes)
+        for name, value in attributes.items():
+            if type(value) is not str:
+                raise malformed(f"queue attribute {name} is a string")
+            if name not in _SETTABLE or (name in _FIFO_DEFAULTS and not self.fifo):
+                raise unknown_attribute([name])
+            if name in _NUMBERS:
+                _, least, most = _NUMBERS[name]
+                if not (value.isascii() and value.isdigit() and least <= int(value) <= most):
+                    raise Refusal(
+                        "InvalidAttributeValue", f"Invalid value for the parameter {name}."
+                    )
+            changed[name] = value
+            if not value and name in _REMOVABLE:
+                del changed[name]
+        if "RedrivePolicy" in attributes:
+            self.dead_letter_arn, self.max_receive_count = (
+                self._redrive_policy(changed["RedrivePolicy"], find)
+                if "RedrivePolicy" in changed
+                else ("", 0)
+            )
+        self.attributes = changed
+        self.delay = int(changed["DelaySeconds"])
+        self.largest = int(changed["MaximumMessageSize"])
+        self.retention = int(changed["MessageRetentionPeriod"])
+        self.wait = int(changed["ReceiveMessageWaitTimeSeconds"])
+        self.visibility = int(changed["VisibilityTimeout"])
+
+    def _redrive_policy(self, text: str, find: Callable[[str], Queue | None]) -> tuple[str, int]:
+        def refuse(reason: str) -> NoReturn:
+            raise invalid_value(text, "RedrivePolicy", reason)
+
+        try:
+            policy = json.loads(text)
+            arn, count = str(policy["deadLetterTargetArn"]), int(policy["maxReceiveCount"])
+        except (ValueError, TypeError, KeyError):
+            refuse("It is an object with deadLetterTargetArn and maxReceiveCount.")
+        if not 1 <= count <= 1_000:
+            refuse("maxReceiveCount is from 1 to 1000.")
+        target = find(arn)
+        if target is None:
+            refuse("Dead letter target does not exist.")
+        if target.fifo is not self.fifo:
+            refuse("Dead-letter queue must be same type of queue as the source.")
+        return arn, count
+
+    def settle(self, now: float) -> None:
+        """What time alone does: delays and visibility timeouts end, old messages expire."""
+        for message in self.hidden.due(now):
+            self.show(message)
+        for message in self.ages.due(now - self.retention):
+            self.drop(message)
+
+    def add(self, message: Message, visible_at: float, now: float) -> None:
+        self.messages[message.id] = message
+        if self.fifo:
+            self.groups.setdefault(message.group, {})[message.id] = message
+        self.ages.push(message.sent_at, message)
+        message.state = VISIBLE
+        if visible_at > now:
+            message.visible_at = visible_at
+            self.hide(message, DELAYED)
+        else:
+            message.visible_at = now
+            self.ready[message.id] = message
+
+    def hide(self, message: Message, state: State) -> None:
+        """Keep a message from receives until its `visible_at`."""
+        self._uncount(message)
+        message.state = state
+        if state is IN_FLIGHT:
+            self.in_flight += 1
+        else:
+            self.delayed += 1
+        self.hidden.push(message.visible_at, message)
+
+    def show(self, message: Message) -> None:
+        self._uncount(message)
+        message.state = VISIBLE
+        self.ready[message.id] = message
+
+    def drop(self, message: Message) -> None:
+        self._uncount(message)
+        del self.messages[message.id]
+        if self.fifo:
+            group = self.groups[message.group]
+            del group[message.id]
+            if not group:
+                del self.groups[message.group]
+
+    def remember(self, message: Message) -> None:
+        self.deleted[message.id] = message
+        if len(self.deleted) > _REMEMBERED:
+            self.deleted.popitem(last=False)
+
+    def _is_hidden(self, until: float, message: Message) -> bool:
+        return message.visible_at == until and self.messages.get(message.id) is message
+
+    def _is_aging(self, since: float, message: Message) -> bool:
+        return message.sent_at == since and self.messages.get(message.id) is message
+
+    def _uncount(self, message: Message) -> None:
+        if message.state is VISIBLE:
+            self.ready.pop(message.id, None)
+        elif message.state is IN_FLIGHT:
+            self.in_flight -= 1
+        else:
+            self.delayed -= 1

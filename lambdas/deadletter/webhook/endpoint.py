@@ -1,0 +1,121 @@
+"""One row of the endpoint registry: where a tenant wants its events, and how it stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from deadletter.webhook.signing import Secret
+
+DEFAULT_ENDPOINT = "default"
+"""The endpoint of a tenant whose message names none (context `endpointId`)."""
+
+# Secrets that sign one message: the old one and the new one, and room for a slow receiver.
+_MOST_SECRETS = 4
+
+# Characters of a secret's name, after its prefix; Secrets Manager allows these.
+_SECRET_NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
+
+
+class BadEndpoint(ValueError):
+    """The row does not describe an endpoint; the message names the column."""
+
+
+class RegistryUnavailable(Exception):
+    """The endpoint registry gave no answer."""
+
+
+class SecretsUnavailable(Exception):
+    """The store of secrets gave no answer."""
+
+
+class SecretUnusable(Exception):
+    """A secret is not there, may not be read or is none; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a tenant wants its events.
+
+    `secrets` names the secrets that sign each message. `disabled_because` says why the
+    dispatcher itself disabled it; until `throttled_until` (epoch seconds) nothing is
+    posted to it, because it answered `throttled_by`.
+    """
+
+    tenant: str
+    endpoint: str
+    url: str
+    enabled: bool = True
+    secrets: tuple[str, ...] = ()
+    disabled_because: str = ""
+    throttled_until: float = 0.0
+    throttled_by: int | None = None
+
+
+class Registry(Protocol):
+    """Where endpoints are kept; raises RegistryUnavailable when it cannot answer."""
+
+    def find(self, tenant: str, endpoint: str) -> Endpoint | None:
+        """The endpoint; None if there is none, BadEndpoint if its row is not understood."""
+
+    def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
+        """Switch it off at `at` (epoch seconds); False if it was, or has another URL by now."""
+
+    def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
+        """Post nothing to it until then; False if it is throttled for longer already."""
+
+
+class Secrets(Protocol):
+    """Where signing secrets are kept."""
+
+    def read(self, name: str) -> Secret:
+        """The secret; raises SecretUnusable or SecretsUnavailable."""
+
+
+def read_row(row: Mapping[str, Any]) -> Endpoint:
+    """The endpoint in a row of the registry; numbers may come as Decimal. Raises BadEndpoint.
+
+    A row that says something else than true about `enabled` is disabled.
+    """
+    url = row.get("url")
+    if not isinstance(url, str):
+        raise BadEndpoint("url must be a text")
+    secrets = row.get("secrets", ())
+    secrets = sorted(secrets) if isinstance(secrets, set) else secrets
+    if not isinstance(secrets, list | tuple) or not all(isinstance(one, str) for one in secrets):
+        raise BadEndpoint("secrets must be a list of names of secrets")
+    if len(secrets) > _MOST_SECRETS:
+        raise BadEndpoint(f"secrets may name {_MOST_SECRETS} at most")
+    status = _number(row, "throttled_by")
+    return Endpoint(
+        tenant=str(row["tenant"]),
+        endpoint=str(row["endpoint"]),
+        url=url,
+        enabled=row.get("enabled", True) is True,
+        secrets=tuple(secrets),
+        disabled_because=str(row.get("disabled_because", "")),
+        throttled_until=_number(row, "throttled_until") or 0.0,
+        throttled_by=None if status is None else int(status),
+    )
+
+
+def refuse_secret_name(name: str, prefix: str) -> None:
+    """Raise SecretUnusable for a name outside the secrets of the endpoints.
+
+    The role of the dispatcher can read those alone; a row must not try others.
+    """
+    inside = bool(prefix) and name.startswith(prefix)
+    if not inside or _SECRET_NAME.fullmatch(name.removeprefix(prefix)) is None:
+        raise SecretUnusable(f"an endpoint's secret is the name of one below {prefix or '(none)'}")
+
+
+def _number(row: Mapping[str, Any], column: str) -> float | None:
+    """A number; what is none counts as not there, for it only ever slows down."""
+    try:
+        number = float(row[column])
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,225 @@
+"""The backends of the contract suite: for each, a fresh account of boto3-shaped clients."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import boto3
+import moto.sqs.models as moto_sqs
+import pytest
+from botocore import xform_name
+from botocore.config import Config
+from botocore.model import ServiceModel
+from botocore.session import get_session
+from botocore.validate import ParamValidator
+
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
+from sandbox.server import ROOT_KEY, Sandbox
+
+REGION = "eu-central-1"
+
+# What one advance may cost where time is real.
+PATIENCE_SECONDS = 2
+
+
+@dataclass
+class Clock:
+    """Epoch seconds; they pass when a test says so."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Epoch seconds that pass by themselves; a test that needs many to pass is skipped.
+
+    wait  takes that many whole seconds, at least
+    """
+
+    wait: Callable[[int], None]
+
+    @property
+    def now(self) -> float:
+        return time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: int) -> None:
+        if seconds > PATIENCE_SECONDS:
+            pytest.skip(f"time is real here, and {seconds} s are too many")
+        self.wait(seconds)
+
+
+@dataclass(frozen=True)
+class Aws:
+    """The clients of one backend, and the clock that it lives by."""
+
+    backend: str
+    sqs: Any
+    dynamodb: Any
+    s3: Any
+    clock: Clock | WallClock = field(default_factory=Clock)
+
+    def queue(self, name: str = "orders", **attributes: str) -> str:
+        """A new queue's URL; a name with .fifo makes it FIFO."""
+        if name.endswith(".fifo"):
+            attributes = {"FifoQueue": "true", **attributes}
+        return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+
+    def arn(self, url: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def receive(self, url: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Up to ten messages with everything that they carry."""
+        answer = self.sqs.receive_message(
+            **{
+                "QueueUrl": url,
+                "MaxNumberOfMessages": 10,
+                "MessageSystemAttributeNames": ["All"],
+                "MessageAttributeNames": ["All"],
+                **arguments,
+            }
+        )
+        return list(answer.get("Messages", []))
+
+
+class Checked:
+    """A memory client whose every call and answer is held against botocore's model of AWS."""
+
+    def __init__(self, client: Any, service: str) -> None:
+        self._client = client
+        self._operations = _operations(service)
+        self._model = _model(service)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._operations:
+            return getattr(self._client, name)
+        operation = self._model.operation_model(self._operations[name])
+
+        def call(**arguments: Any) -> Any:
+            _hold_against(arguments, operation.input_shape)
+            answer = getattr(self._client, name)(**arguments)
+            members = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
+            shape = operation.output_shape
+            if shape is None:
+                assert not members
+            else:
+                # SQS leaves out empty lists that its own model requires.
+                absent: dict[str, Any] = {name: [] for name in shape.required_members}
+                _hold_against({**absent, **members}, shape)
+            return answer
+
+        return call
+
+
+@cache
+def _model(service: str) -> ServiceModel:
+    return get_session().get_service_model(service)
+
+
+@cache
+def _operations(service: str) -> dict[str, str]:
+    return {xform_name(name): name for name in _model(service).operation_names}
+
+
+def _hold_against(members: dict[str, Any], shape: Any) -> None:
+    report = ParamValidator().validate(members, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+@contextmanager
+def memory(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    clock = Clock()
+    count = itertools.count(1)
+
+    def ids() -> str:
+        return f"00000000-0000-4000-8000-{next(count):012d}"
+
+    yield Aws(
+        "memory",
+        Checked(MemorySqs(clock, ids, region=REGION), "sqs"),
+        Checked(MemoryDynamoDB(clock), "dynamodb"),
+        Checked(MemoryS3(clock), "s3"),
+        clock,
+    )
+
+
+@contextmanager
+def moto(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    clock = Clock()
+
+    def ticking() -> float:
+        # moto shows a message again only after its time, not at it.
+        clock.advance(0.001)
+        return clock.now
+
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    monkeypatch.setattr(moto_sqs, "unix_time", ticking)
+    monkeypatch.setattr(moto_sqs, "unix_time_millis", lambda: ticking() * 1000)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    request.getfixturevalue("mocked").reset()
+    yield Aws("moto", _client("sqs"), _client("dynamodb"), _client("s3"), clock)
+
+
+@cache
+def _client(service: Any) -> Any:
+    # Making a client takes longer than most tests. moto hooks into all that exist.
+    return boto3.client(service, region_name=REGION)
+
+
+class Emptied:
+    """The session's embedded AWS: one process, one client a service, emptied for each test."""
+
+    def __init__(self, server: Sandbox) -> None:
+        self._server = server
+        trust = server.environment["AWS_CA_BUNDLE"]
+        # Loopback only, so no proxy from the environment.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=trust)),
+        )
+        self.client = cache(self._make_client)
+
+    def _make_client(self, service: Any) -> Any:
+        return boto3.client(
+            service,
+            region_name=REGION,
+            endpoint_url=self._server.endpoint,
+            verify=self._server.environment["AWS_CA_BUNDLE"],
+            aws_access_key_id=ROOT_KEY,
+            aws_secret_access_key=ROOT_KEY,
+            # Where the emulator fails in itself, trying again takes seconds and fails again.
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+
+    def empty(self) -> None:
+        self._opener.open(f"{self._server.endpoint}/_ministack/reset", data=b"").close()
+
+
+@contextmanager
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    emptied: Emptied = request.getfixturevalue("emptied")
+    emptied.empty()
+    sqs = emptied.client("sqs")
+
+    def wait(seconds: int) -> None:
+        url = sqs.create_queue(QueueName="nothing-ever-comes")["QueueUrl"]
+        sqs.receive_message(QueueUrl=url, WaitTimeSeconds=seconds)
+
+    yield Aws("sandbox", sqs, emptied.client("dynamodb"), emptied.client("s3"), WallClock(wait))

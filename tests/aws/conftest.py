@@ -1,0 +1,67 @@
+"""The ports under contract: every test here that asks for `aws` runs once on each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from sandbox.server import ROOT, Sandbox
+from tests.aws.backends import Aws, Emptied, memory, moto, sandbox
+from tests.aws.differences import DIFFERENCES
+
+# A backend is a context manager that yields its clients.
+BACKENDS: list[Any] = [
+    pytest.param(memory, id="memory"),
+    pytest.param(moto, id="moto"),
+    pytest.param(sandbox, id="sandbox", marks=pytest.mark.sandbox),
+]
+
+
+@pytest.fixture(params=BACKENDS)
+def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    """A fresh account."""
+    with request.param(request) as account:
+        yield account
+
+
+@pytest.fixture(scope="module")
+def mocked() -> Iterator[Any]:
+    """Starting moto takes longer than a test; emptying it doesn't."""
+    with mock_aws() as mock:
+        yield mock
+
+
+@pytest.fixture(scope="session")
+def emptied() -> Iterator[Emptied]:
+    """One embedded AWS for the suite, without the app."""
+    with Sandbox(ROOT / "build" / "ports") as server:
+        yield Emptied(server)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "difference(id): a known difference between AWS and a backend"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Where a backend is known to differ from AWS, the test has to fail, and counts as skipped."""
+    for marker in pyfuncitem.iter_markers("difference"):
+        account: Any = pyfuncitem.funcargs["aws"]
+        difference = DIFFERENCES[marker.args[0]]
+        deviation = getattr(difference, account.backend, "")
+        if deviation:
+            break
+    else:
+        return (yield)
+    reason = f"AWS {difference.aws}; {account.backend} {deviation}"
+    try:
+        yield
+    # Whatever way it fails in; on a backend that doesn't differ the same test passes.
+    except (Exception, pytest.fail.Exception):
+        pytest.skip(reason)
+    pytest.fail(f"gone, take it out of the table: {reason}")

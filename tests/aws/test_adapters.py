@@ -1,0 +1,246 @@
+"""Our adapters keep their ports' promises on every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.message.confirmation import Proof
+from deadletter.message.envelope import Envelope, QueueTraits, seal
+from deadletter.message.letter import Attribute, Letter
+from deadletter.message.queue import Taken
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
+from deadletter.redrive.report import Report
+from deadletter.redrive.token_bucket import Bucket
+from deadletter.redrive.waiting_room import SHARDS, Admission
+from deadletter.routing.decision import Hold
+from tests.aws.backends import Aws
+from tests.simulation.stage import LETTERS, create_letters_table
+
+BUCKET = "letters-of-the-contract"
+
+
+@pytest.fixture
+def letters(aws: Aws) -> Aws:
+    """An account with the letters table."""
+    create_letters_table(aws.dynamodb)
+    return aws
+
+
+@pytest.fixture
+def room(letters: Aws) -> DynamoDBWaitingRoom:
+    letters.s3.create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    return DynamoDBWaitingRoom(
+        dynamodb=letters.dynamodb,
+        table=LETTERS,
+        s3=letters.s3,
+        bucket=BUCKET,
+        pipeline="orders",
+        fifo=False,
+        clock=letters.clock,
+    )
+
+
+def intent(sequence: int = 1, owner: str = "me", copies: tuple[str, ...] = ("a", "b")) -> Intent:
+    plans = tuple(Plan(key_of(copy), "main", 1) for copy in copies)
+    return Intent("slot", owner, sequence, 1_800_000_100.0, plans)
+
+
+def outgoing(copy: str, body: str = "{}") -> Envelope:
+    letter = Letter(copy, body, {"n": Attribute("Number.int", "1")}, {})
+    return seal(letter, Stamp(copy, 1, 5), QueueTraits())
+
+
+class TestQueue:
+    def test_what_is_sent_is_confirmed_with_its_new_id_and_arrives_whole(self, aws: Aws) -> None:
+        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
+        sending = queue.send([outgoing("a"), outgoing("b", '{"ž": "\\n"}')])
+        assert set(sending.confirmed) == {"a", "b"}
+        assert not sending.refused
+        assert not sending.unknown
+        taken = {one.letter.message_id: one.letter for one in queue.take(10, 30, 1)}
+        for copy, proof in sending.confirmed.items():
+            assert proof.new_id is not None
+            assert taken[proof.new_id].attributes["Redrive"].data_type == "String"
+            assert f'"origin":"{copy}"' in str(taken[proof.new_id].attributes["Redrive"].value)
+
+    def test_a_letter_is_locked_until_it_is_released(self, aws: Aws) -> None:
+        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
+        queue.send([outgoing("a")])
+        before = aws.clock()
+        taken = queue.take(10, 60, 1)
+        assert len(taken) == 1
+        assert before + 60 <= taken[0].locked_until <= aws.clock() + 60
+        assert queue.take(10, 60, 0) == []
+        queue.release([one.handle for one in taken])
+        assert len(queue.take(10, 60, 1)) == 1
+
+    def test_hidden_messages_come_back_each_in_its_own_time(self, aws: Aws) -> None:
+        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
+        queue.send([outgoing(str(number)) for number in range(10)])
+        queue.send([outgoing("last")])
+        taken = [*queue.take(10, 60, 1), *queue.take(10, 60, 1)]
+        assert len(taken) == 11
+        first, *others = [one.handle for one in taken]
+        # Eleven are two calls, and one that fails costs no other.
+        waits = [(first, 0), *((handle, 30) for handle in others)]
+        assert queue.hide([*waits, ("no handle", 30)]) == 1
+        assert len(queue.take(10, 60, 1)) == 1
+        assert SqsQueue(aws.sqs, aws.queue() + "x", aws.clock).hide(waits) == 11
+
+    def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:
+        queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
+        queue.send([outgoing("a")])
+        [taken] = queue.take(10, 60, 1)
+        with pytest.raises(ValueError, match="another letter's"):
+            queue.delete([(taken, Proof("somebody-else", "test"))])
+        assert queue.delete([(taken, Proof(taken.letter.message_id, "test"))]) == []
+        assert queue.depth().total == 0
+
+    def test_a_queue_that_is_not_there_refuses_every_letter(self, aws: Aws) -> None:
+        missing = aws.queue().replace("orders", "nowhere")
+        sending = SqsQueue(aws.sqs, missing, aws.clock).send([outgoing("a")])
+        assert sending.confirmed == {}
+        assert set(sending.refused) | sending.unknown == {"a"}
+
+
+class TestJournal:
+    def test_an_intent_is_read_as_it_was_written(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        copies = ("5b1e7c3a-7f54-4c7b-9f0e-6a1d2c3b4a59", "no-uuid-at-all")
+        journal.write(intent(copies=copies), None)
+        assert journal.read() == [intent(copies=copies)]
+
+    def test_writing_the_same_intent_twice_is_writing_it_once(self, letters: Aws) -> None:
+        """What the SDK does when the answer to its first try was lost."""
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        journal.write(intent(), None)
+        journal.write(intent(), None)
+        journal.write(intent(2), intent())
+        journal.write(intent(2), intent())
+        assert journal.read() == [intent(2)]
+
+    def test_a_slot_that_is_anothers_is_not_overwritten(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        journal.write(intent(owner="somebody"), None)
+        with pytest.raises(ClaimLost):
+            journal.write(intent(), None)
+        with pytest.raises(ClaimLost):
+            journal.mark(intent().marked(["a"]))
+        journal.erase(intent())
+        assert journal.read() == [intent(owner="somebody")]
+
+    def test_marks_are_kept_and_an_erased_intent_is_gone(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        journal.write(intent(), None)
+        marked = intent().marked(["b"])
+        journal.mark(marked)
+        assert journal.read() == [marked]
+        journal.erase(marked)
+        journal.erase(marked)
+        assert journal.read() == []
+
+    def test_a_full_intent_fits_into_two_kilobytes(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        copies = tuple(f"{number:08x}-7f54-4c7b-9f0e-6a1d2c3b4a59" for number in range(100))
+        full = intent(copies=copies).marked(copies)
+        journal.write(full, None)
+        answer = letters.dynamodb.query(
+            TableName=LETTERS,
+            KeyConditionExpression="pk = :p",
+            ExpressionAttributeValues={":p": {"S": "orders#journal"}},
+        )
+        [item] = answer["Items"]
+        size = sum(len(name) + len(next(iter(value.values()))) for name, value in item.items())
+        assert size <= 2_048
+
+
+class TestWaitingRoom:
+    def admission(self, copy: str, body: str = "{}", due: float = 100.0) -> Admission:
+        taken = Taken(Letter(copy, body, {"b": Attribute("Binary", b"\x00\xff")}, {}), "h", 0)
+        return Admission(taken, Stamp(copy, 0, 5), Hold("due", due, "waits"))
+
+    def due(self, room: DynamoDBWaitingRoom, until: float) -> list[Taken]:
+        return [
+            taken
+            for shard in range(SHARDS)
+            for taken in room.read(room.due("due", shard, until, 10), 1e10).letters
+        ]
+
+    @pytest.mark.parametrize("body", ["{}", "x" * 300_000])
+    def test_a_letter_comes_out_as_it_went_in(self, room: DynamoDBWaitingRoom, body: str) -> None:
+        one = self.admission("a", body)
+        assert set(room.admit([one, self.admission("b")])) == {"a", "b"}
+        room.admit([one])
+        found = {taken.letter.message_id: taken for taken in self.due(room, 100)}
+        assert found["a"].letter == one.taken.letter
+        assert [lane.name for lane in room.lanes()] == ["due"]
+        proofs = [(taken, Proof(taken.letter.message_id, "test")) for taken in found.values()]
+        assert room.delete(proofs) == []
+        assert self.due(room, 100) == []
+
+    def test_a_letter_whose_body_is_gone_leaves_its_neighbours_alone(
+        self, room: DynamoDBWaitingRoom, letters: Aws
+    ) -> None:
+        room.admit([self.admission("a", "x" * 9_000), self.admission("b")])
+        letters.s3.delete_object(Bucket=BUCKET, Key="waiting/orders/a")
+        found = [room.read(room.due("due", shard, 100, 10), 1e10) for shard in range(SHARDS)]
+        assert [taken.letter.message_id for one in found for taken in one.letters] == ["b"]
+        assert sum(one.broken for one in found) == 1
+
+    def test_a_letter_is_not_seen_before_it_is_due(self, room: DynamoDBWaitingRoom) -> None:
+        room.admit([self.admission("a", due=101)])
+        assert self.due(room, 100) == []
+
+    def test_a_postponed_letter_changes_its_lane(self, room: DynamoDBWaitingRoom) -> None:
+        room.admit([self.admission("a")])
+        [taken] = self.due(room, 100)
+        room.postpone(taken, Stamp("a", 0, 5), Hold("rule:x", 500, "a rule"))
+        assert self.due(room, 1_000) == []
+        assert {lane.name for lane in room.lanes()} == {"due", "rule:x"}
+
+    def test_what_is_in_the_room_is_found_there(self, room: DynamoDBWaitingRoom) -> None:
+        one, other = self.admission("a"), self.admission("b")
+        room.admit([one])
+        assert set(room.find([one.taken, other.taken])) == {"a"}
+
+    def test_a_lane_is_retired_unless_somebody_has_used_it_since(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        room.admit([self.admission("a")])
+        [lane] = room.lanes()
+        room.retire(replace(lane, touched=lane.touched - 1))
+        assert room.lanes() == [lane]
+        room.retire(lane)
+        assert room.lanes() == []
+
+
+def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
+    ledger = DynamoDBLedger(letters.dynamodb, LETTERS, "orders", letters.clock, 100)
+    assert ledger.rows(["a"]) == {}
+    ledger.keep_stamps({"a": Stamp("origin", 2, 5)})
+    assert ledger.rows(["a", "b"])["a"].stamp == Stamp("origin", 2, 5)
+    ledger.count_matches({"r": 2})
+    ledger.count_matches({"r": 3, "q": 1})
+    assert ledger.matches(["r", "q", "never"]) == {"r": 5, "q": 1}
+
+
+def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    assert lease.acquire("one", 100, 200) == Bucket(10.0, 50.0, 50.0, 100)
+    assert lease.acquire("two", 150, 250) is None
+    assert lease.acquire("one", 100, 200) == Bucket(10.0, 50.0, 50.0, 100)
+    lease.give_back("one", Bucket(10.0, 50.0, 7.5, 160), Report("orders", "dlq", "done"), 160)
+    assert lease.acquire("two", 161, 250) == Bucket(10.0, 50.0, 7.5, 160)
+    lease.give_back("one", Bucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
+    assert lease.acquire("three", 171, 250) is None
+    assert lease.acquire("three", 251, 300) == Bucket(10.0, 50.0, 7.5, 160)

@@ -1,0 +1,615 @@
+"""Circuits, outcomes and outages keep their promises on every backend that has them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from moto import mock_aws
+
+from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
+from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.aws.outcomes import (
+    DROPPED,
+    MOST_STALE,
+    NOT_STARTED,
+    NOT_TRIPPED,
+    TRIPPED,
+    DynamoDBOutcomes,
+)
+from deadletter.circuit.state import (
+    Circuit,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Force,
+    Pause,
+    State,
+)
+from deadletter.circuit.transitions import (
+    SKEW,
+    CanaryAnswered,
+    CanaryLost,
+    CanarySent,
+    Event,
+    ExecutionLost,
+    Forced,
+    MappingPaused,
+    MappingPutBack,
+    PermitTaken,
+    Refusal,
+    Released,
+    Reported,
+    Tripped,
+    Verdict,
+)
+from deadletter.outage.executions import OutagesUnavailable, execution_name
+from deadletter.testing.fakes import client_error
+from tests.aws.backends import REGION, Aws, Clock
+from tests.simulation.stage import CIRCUITS, create_circuits_table
+
+NOW = 1_800_000_000.0
+POLICY = CircuitPolicy()
+WRITES = ("update_item", "put_item", "delete_item")
+
+
+class Counted:
+    """A client that counts its calls, and can be told to spoil the next ones of a name."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.calls: Counter[str] = Counter()
+        self.spoilt: dict[str, list[Callable[[Callable[[], Any]], Any]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._real, name)
+
+        def call(**options: Any) -> Any:
+            self.calls[name] += 1
+            spoilt = self.spoilt.get(name)
+            return spoilt.pop(0)(lambda: real(**options)) if spoilt else real(**options)
+
+        return call
+
+    @property
+    def writes(self) -> int:
+        return sum(self.calls[name] for name in WRITES)
+
+
+def tried_twice(act: Callable[[], Any]) -> Any:
+    """The answer to the first try was lost, and the SDK tries again."""
+    act()
+    return act()
+
+
+def lost(act: Callable[[], Any]) -> Any:
+    act()
+    raise ReadTimeoutError(endpoint_url="https://dynamodb")
+
+
+def throttled(act: Callable[[], Any]) -> Any:
+    raise client_error("UpdateItem", "ThrottlingException", "slow down")
+
+
+class Table:
+    """One pipeline's circuits on a backend."""
+
+    def __init__(self, aws: Aws) -> None:
+        self.client = Counted(aws.dynamodb)
+        self.clock = Clock(NOW)
+        self.ids = itertools.count(1)
+        self.told: Counter[str] = Counter()
+        self.started: list[tuple[str, int, int]] = []
+        create_circuits_table(aws.dynamodb)
+        self.breaker = self.new_breaker()
+
+    def new_breaker(self, pipeline: str = "orders") -> DynamoDBBreaker:
+        client: Any = self.client
+        return DynamoDBBreaker(
+            client=client,
+            table=CIRCUITS,
+            pipeline=pipeline,
+            policy=POLICY,
+            clock=self.clock,
+            random=Random(1),
+            new_id=lambda: f"token{next(self.ids)}",
+        )
+
+    def new_outcomes(self, outages: Any = "self") -> DynamoDBOutcomes:
+        client: Any = self.client
+        return DynamoDBOutcomes(
+            client=client,
+            table=CIRCUITS,
+            pipeline="orders",
+            policy=POLICY,
+            breaker=self.breaker,
+            outages=self if outages == "self" else outages,
+            clock=self.clock,
+            tell=lambda name, number: self.told.update({name: number}),
+        )
+
+    def start(self, key: str, generation: int, restart: int) -> None:
+        self.started.append((key, generation, restart))
+
+    def running(self) -> set[str]:
+        return set()
+
+    def read(self, key: str = "orders") -> Circuit:
+        return self.breaker.read([key])[key]
+
+    def apply(self, event: Event, key: str = "orders") -> Circuit:
+        moved = self.breaker.apply(key, event)
+        assert moved.refused is None, moved
+        return moved.circuit
+
+    def type_in(self, key: str = "orders", **attributes: Any) -> None:
+        """What a person, or something broken, writes into the table."""
+        item = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, **attributes}
+        self.client._real.put_item(TableName=CIRCUITS, Item=item)
+
+    def item(self, key: str = "orders") -> dict[str, Any]:
+        where = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}}
+        answer = self.client._real.get_item(TableName=CIRCUITS, Key=where, ConsistentRead=True)
+        return dict(answer.get("Item", {}))
+
+
+@pytest.fixture
+def table(aws: Aws) -> Table:
+    return Table(aws)
+
+
+def hold(state: State, until: float = NOW + 3_600) -> Forced:
+    return Forced(Force(state, "ada", "maintenance", until))
+
+
+class TestReading:
+    def test_a_circuit_that_was_never_seen_is_closed(self, table: Table) -> None:
+        assert table.read("never") == Circuit("never")
+
+    def test_one_hundred_circuits_are_one_call(self, table: Table) -> None:
+        keys = [f"https://{number}.example" for number in range(100)]
+        assert set(table.breaker.read(keys)) == set(keys)
+        assert table.client.calls == {"batch_get_item": 1}
+
+    def test_a_state_that_a_person_typed_counts(self, table: Table) -> None:
+        table.type_in(state={"S": "OPEN"})
+        assert table.read() == Circuit("orders", State.OPEN)
+        assert table.apply(PermitTaken("me")).state is State.HALF_OPEN
+
+    @pytest.mark.parametrize(
+        "garbage",
+        [
+            {},
+            {"state": {"S": "half open, I think"}},
+            {"state": {"N": "1"}},
+            {"state": {"S": "CLOSED"}, "generation": {"S": "7"}},
+            {"state": {"S": "CLOSED"}, "generation": {"N": "1.5"}},
+            {"state": {"S": "CLOSED"}, "open_until": {"N": "-1"}},
+            {"state": {"S": "CLOSED"}, "streak": {"BOOL": True}},
+            {"state": {"S": "CLOSED"}, "bad_today": {"N": "1"}},
+            {"state": {"S": "CLOSED"}, "permit": {"S": "me"}},
+            {"state": {"S": "CLOSED"}, "permit": {"M": {"owner": {"S": "me"}}}},
+            {
+                "state": {"S": "HALF_OPEN"},
+                "permit": {
+                    "M": {"owner": {"S": "me"}, "until": {"N": "1"}, "attempt": {"S": "three"}}
+                },
+            },
+            {"state": {"S": "CLOSED"}, "paused": {"M": {}}},
+            {"state": {"S": "CLOSED"}, "forced": {"M": {"state": {"S": "AJAR"}}}},
+        ],
+    )
+    def test_what_is_not_understood_lets_nothing_through_and_its_neighbours_are_read(
+        self, table: Table, garbage: dict[str, Any]
+    ) -> None:
+        table.type_in(**garbage)
+        table.apply(Tripped(), "other")
+        found = table.breaker.read(["orders", "other"])
+        assert found["orders"].unreadable
+        assert not found["orders"].lets_through
+        assert not found["other"].unreadable
+        assert table.breaker.apply("orders", Tripped()).refused is Refusal.UNREADABLE
+
+    def test_a_person_can_begin_an_unreadable_circuit_anew(self, table: Table) -> None:
+        table.type_in(state={"S": "?"}, generation={"S": "x"}, bad_today={"N": "1"})
+        table.apply(hold(State.CLOSED))
+        assert table.read().lets_through
+        assert table.apply(Released()).forced is None
+
+    def test_a_circuit_that_was_deleted_meanwhile_is_one_that_was_never_seen(
+        self, table: Table
+    ) -> None:
+        seen = table.apply(Tripped())
+        where = {"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}}
+        table.client.delete_item(TableName=CIRCUITS, Key=where)
+        assert table.breaker.apply_to(seen, PermitTaken("me")).refused is Refusal.COOLING
+        table.clock.now += POLICY.cooldown
+        assert table.breaker.apply_to(seen, PermitTaken("me")).refused is Refusal.NOT_OPEN
+
+    def test_a_store_that_gives_no_answer_holds(self, table: Table) -> None:
+        table.client.spoilt["batch_get_item"] = [throttled]
+        with pytest.raises(CircuitsUnavailable):
+            table.read()
+        nowhere = DynamoDBCircuits(table.client._real, "nowhere", "orders")
+        with pytest.raises(CircuitsUnavailable):
+            nowhere.read(["orders"])
+
+    def test_two_pipelines_have_circuits_of_their_own(self, table: Table) -> None:
+        table.apply(Tripped())
+        assert table.new_breaker("invoices").read(["orders"])["orders"].lets_through
+
+
+class TestChanging:
+    def test_each_change_is_read_as_it_was_written_and_costs_one_write(self, table: Table) -> None:
+        story: list[Event | Callable[[Circuit], Event]] = [
+            Tripped(),
+            MappingPaused("m", 20),
+            lambda one: ExecutionLost(one.generation, one.restart),
+            PermitTaken("a"),
+            lambda one: CanaryAnswered(one.generation, "a", Verdict.NEUTRAL),
+            PermitTaken("b"),
+            lambda one: CanaryAnswered(one.generation, "b", Verdict.FAILURE),
+            PermitTaken("c"),
+            lambda one: CanaryLost(one.generation),
+            PermitTaken("d"),
+            lambda one: CanaryAnswered(one.generation, "d", Verdict.SUCCESS),
+            PermitTaken("e"),
+            lambda one: CanarySent(one.generation, "e", "first", 3),
+            lambda one: CanaryAnswered(one.generation, "e", Verdict.SUCCESS),
+            MappingPutBack("m"),
+            hold(State.OPEN, NOW + 90_000),
+            Released(),
+            hold(State.CLOSED, NOW + 90_000),
+        ]
+        for step in story:
+            circuit = table.read()
+            table.clock.now += 1
+            if isinstance(step, PermitTaken):
+                table.clock.now = max(table.clock.now, circuit.open_until)
+            if circuit.permit is not None and step is story[8]:
+                table.clock.now = circuit.permit.until + SKEW + 1
+            writes = table.client.writes
+            changed = table.apply(step if not callable(step) else step(circuit))
+            assert table.client.writes == writes + 1
+            stored = table.read()
+            assert stored.state is changed.state
+            assert rounded(stored) == rounded(changed)
+        assert table.read().lets_through
+
+    def test_an_outage_with_five_probes_costs_few_writes(self, table: Table) -> None:
+        table.apply(Tripped())
+        for verdict in (*[Verdict.FAILURE] * 3, Verdict.SUCCESS, Verdict.SUCCESS):
+            table.clock.now += POLICY.cooldown_cap
+            permit = table.apply(PermitTaken("me"))
+            table.apply(CanaryAnswered(permit.generation, "me", verdict))
+        assert table.read().lets_through
+        assert table.client.writes == 11
+
+    def test_what_is_refused_is_not_written(self, table: Table) -> None:
+        table.apply(Tripped())
+        writes = table.client.writes
+        assert table.breaker.apply("orders", Tripped()).refused is Refusal.NOT_CLOSED
+        assert table.breaker.apply("orders", PermitTaken("me")).refused is Refusal.COOLING
+        assert table.breaker.apply("orders", Reported()).refused is Refusal.HEALTHY
+        assert table.client.writes == writes
+
+    def test_a_write_that_the_sdk_tries_again_is_known_as_its_own(self, table: Table) -> None:
+        table.apply(Tripped())
+        table.clock.now += POLICY.cooldown
+        table.client.spoilt["update_item"] = [tried_twice]
+        permit = table.apply(PermitTaken("me"))
+        assert table.read().permit == permit.permit
+        table.client.spoilt["update_item"] = [tried_twice]
+        table.apply(CanaryAnswered(permit.generation, "me", Verdict.SUCCESS))
+        assert table.read().successes == 1
+
+    def test_who_hears_nothing_has_no_permit_and_jams_nothing(self, table: Table) -> None:
+        table.apply(Tripped())
+        table.clock.now += POLICY.cooldown
+        table.client.spoilt["update_item"] = [lost]
+        with pytest.raises(CircuitsUnavailable):
+            table.breaker.apply("orders", PermitTaken("me"))
+        assert table.breaker.apply("orders", PermitTaken("me")).refused is Refusal.PERMIT_TAKEN
+        table.clock.now += POLICY.lease + SKEW + 1
+        moved = table.breaker.apply("orders", PermitTaken("you"))
+        assert moved.refused is Refusal.LEASE_ENDED
+        assert table.apply(CanaryLost(moved.circuit.generation)).state is State.OPEN
+
+    def test_of_many_who_saw_the_same_circuit_one_gets_the_permit(self, table: Table) -> None:
+        """battle-tested-patterns #63: late arrivals all see HALF_OPEN."""
+        table.apply(Tripped())
+        table.clock.now += POLICY.cooldown
+        seen = table.read()
+        answers = [table.breaker.apply_to(seen, PermitTaken(f"{n}")).refused for n in range(6)]
+        assert answers == [None, *[Refusal.PERMIT_TAKEN] * 5]
+
+    def test_of_many_who_saw_the_same_failures_one_trips(self, table: Table) -> None:
+        seen = table.read()
+        answers = [table.breaker.apply_to(seen, Tripped()).refused for _ in range(6)]
+        assert answers == [None, *[Refusal.NOT_CLOSED] * 5]
+        assert table.read().generation == 1
+
+    def test_a_result_decided_on_what_has_changed_since_is_decided_anew(self, table: Table) -> None:
+        table.apply(Tripped())
+        table.clock.now += POLICY.cooldown
+        permit = table.apply(PermitTaken("me"))
+        table.apply(hold(State.OPEN))
+        late = CanaryAnswered(permit.generation, "me", Verdict.SUCCESS)
+        assert table.breaker.apply_to(permit, late).refused is Refusal.STALE
+        assert table.read().forced is not None
+
+    def test_a_state_that_a_person_types_meanwhile_is_not_overwritten(self, table: Table) -> None:
+        seen = table.read()
+        table.type_in(state={"S": "OPEN"})
+        assert table.breaker.apply_to(seen, Tripped()).refused is Refusal.NOT_CLOSED
+
+    def test_a_mapping_and_a_restart_are_changed_beside_the_state(self, table: Table) -> None:
+        opened = table.apply(Tripped())
+        table.clock.now += POLICY.cooldown
+        table.apply(PermitTaken("me"))
+        moved = table.breaker.apply_to(opened, MappingPaused("m", None))
+        assert moved.refused is None
+        assert table.read().paused == Pause("m", None, table.clock.now)
+        lost_execution = ExecutionLost(opened.generation, opened.restart)
+        assert table.breaker.apply_to(opened, lost_execution).refused is Refusal.STALE
+
+    def test_of_two_sweeps_that_saw_the_same_one_restarts(self, table: Table) -> None:
+        seen = table.apply(Tripped())
+        event = ExecutionLost(seen.generation, seen.restart)
+        assert table.breaker.apply_to(seen, event).circuit.restart == 1
+        assert table.breaker.apply_to(seen, event).refused is Refusal.STALE
+        assert table.read().restart == 1
+
+    def test_of_two_who_pause_a_consumer_the_first_says_what_it_was_like(
+        self, table: Table
+    ) -> None:
+        seen = table.apply(Tripped())
+        table.breaker.apply_to(seen, MappingPaused("m", 20))
+        assert table.breaker.apply_to(seen, MappingPaused("m", 2)).refused is None
+        moved = table.breaker.apply_to(seen, MappingPaused("another", 2))
+        assert moved.refused is Refusal.ANOTHER_MAPPING
+        assert table.read().paused == Pause("m", 20, NOW)
+
+    def test_a_mapping_is_not_put_back_once_the_next_outage_has_begun(self, table: Table) -> None:
+        table.apply(Tripped())
+        table.apply(MappingPaused("m", None))
+        closed = table.apply(hold(State.CLOSED, NOW + 60))
+        table.clock.now += 61
+        table.apply(Tripped())
+        moved = table.breaker.apply_to(closed, MappingPutBack("m"))
+        assert moved.refused is Refusal.NOT_CLOSED
+        assert table.read().paused is not None
+
+
+class TestTroubled:
+    def test_only_what_needs_somebody_is_listed(self, table: Table) -> None:
+        table.new_outcomes().report("healthy", 5, 0)
+        table.apply(Tripped(), "down")
+        table.apply(hold(State.CLOSED), "held")
+        table.apply(Tripped(), "paused")
+        table.apply(MappingPaused("m", None), "paused")
+        table.apply(hold(State.CLOSED), "paused")
+        table.apply(Released(), "paused")
+        table.apply(Tripped(), "over")
+        table.apply(hold(State.CLOSED), "over")
+        table.apply(Released(), "over")
+        listed = {one.key for one in table.breaker.troubled()}
+        assert listed == {"down", "held", "paused"}
+        assert table.new_breaker("invoices").troubled() == []
+
+    def test_a_consumer_that_is_paused_while_the_circuit_closes_is_found(
+        self, table: Table
+    ) -> None:
+        table.apply(Tripped())
+        for owner in ("a", "b"):
+            table.clock.now += POLICY.cooldown
+            seen = table.apply(PermitTaken(owner))
+            if owner == "b":
+                table.apply(MappingPaused("m", None))
+            answer = CanaryAnswered(seen.generation, owner, Verdict.SUCCESS)
+            assert table.breaker.apply_to(seen, answer).refused is None
+        [found] = table.breaker.troubled()
+        assert found.lets_through
+        assert found.paused is not None
+
+    def test_a_list_that_gives_no_answer_says_so(self, table: Table) -> None:
+        table.client.spoilt["query"] = [throttled]
+        with pytest.raises(CircuitsUnavailable):
+            table.breaker.troubled()
+
+
+class TestOutcomes:
+    def test_outcomes_of_many_are_added_up_unread(self, table: Table) -> None:
+        for _ in range(3):
+            table.new_outcomes().report("orders", 2, 1)
+        [bucket] = table.read().buckets
+        assert (bucket.good, bucket.bad) == (6, 3)
+        assert table.client.calls["update_item"] == 3
+        assert table.read().lets_through
+
+    def test_a_healthy_circuit_changes_no_state_and_is_not_read(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        for _ in range(50):
+            table.clock.now += 3
+            outcomes.report("orders", 10, 0)
+        assert table.client.calls == {"update_item": 50}
+        assert table.read().generation == 0
+        assert len(table.item()) <= 2 * MOST_STALE + 10
+
+    def test_one_write_a_second_at_most_and_nothing_is_forgotten(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        for _ in range(30):
+            table.clock.now += 0.1
+            outcomes.report("orders", 3, 1)
+        table.clock.now += 1
+        outcomes.report("orders", 0, 0)
+        outcomes.report("orders", 1, 0)
+        assert table.client.calls["update_item"] <= 5
+        buckets = table.read().buckets
+        assert sum(one.good for one in buckets) == 91
+        assert sum(one.bad for one in buckets) == 30
+
+    def test_what_is_older_than_the_window_is_not_told_as_if_it_were_new(
+        self, table: Table
+    ) -> None:
+        outcomes = table.new_outcomes()
+        outcomes.report("orders", 0, 1)
+        outcomes.report("orders", 0, 9)
+        table.clock.now += 2 * POLICY.window
+        outcomes.report("orders", 1, 0)
+        assert sum(one.bad for one in table.read().buckets) == 1
+        assert table.read().lets_through
+
+    def test_failures_trip_it_and_start_one_outage(self, table: Table) -> None:
+        ours, theirs = table.new_outcomes(), table.new_outcomes()
+        for outcomes in (ours, theirs):
+            outcomes.report("orders", 0, 6)
+        opened = table.read()
+        assert opened.state is State.OPEN
+        assert table.started == [("orders", opened.outage, 0)]
+        assert table.told == {TRIPPED: 1}
+        table.clock.now += 5
+        ours.report("orders", 0, 20)
+        assert len(table.started) == 1
+        assert table.read().generation == opened.generation
+
+    def test_the_rate_of_a_window_trips_it(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        for _ in range(10):
+            table.clock.now += 2
+            outcomes.report("orders", 1, 1)
+        assert table.read().state is State.OPEN
+
+    def test_a_throttled_write_is_dropped_and_counted(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        table.client.spoilt["update_item"] = [throttled]
+        outcomes.report("orders", 3, 1)
+        table.clock.now += 2
+        outcomes.report("orders", 1, 0)
+        assert table.told == {DROPPED: 4}
+        assert sum(one.good for one in table.read().buckets) == 1
+
+    def test_a_trip_that_could_not_be_written_is_tried_at_the_next_report(
+        self, table: Table
+    ) -> None:
+        outcomes = table.new_outcomes()
+        table.client.spoilt["update_item"] = [lambda act: act(), throttled]
+        outcomes.report("orders", 0, 10)
+        assert table.told == {NOT_TRIPPED: 1}
+        table.clock.now += 2
+        outcomes.report("orders", 0, 1)
+        assert table.read().state is State.OPEN
+        assert len(table.started) == 1
+
+    def test_an_outage_that_could_not_be_started_is_counted_and_left_to_the_sweep(
+        self, table: Table
+    ) -> None:
+        class Down:
+            def start(self, *_: Any) -> None:
+                raise OutagesUnavailable("ThrottlingException")
+
+        table.new_outcomes(Down()).report("orders", 0, 10)
+        assert table.told == {TRIPPED: 1, NOT_STARTED: 1}
+        assert [one.key for one in table.breaker.troubled()] == ["orders"]
+
+    def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
+        table.new_outcomes(None).report("orders", 0, 10)
+        assert table.read().state is State.OPEN
+
+    def test_buckets_that_nobody_counts_any_more_are_swept_out(self, table: Table) -> None:
+        """Even if each process writes only once in its life."""
+        for _ in range(5 * MOST_STALE):
+            table.clock.now += 10 * POLICY.window
+            table.new_outcomes().report("orders", 1, 1)
+        assert len(table.read().buckets) <= MOST_STALE + 1
+        calls = table.client.calls["update_item"]
+        assert calls <= 5 * MOST_STALE * 1.2
+
+    def test_a_circuit_that_closes_forgets_what_was_counted(self, table: Table) -> None:
+        table.new_outcomes().report("orders", 0, 10)
+        table.apply(hold(State.CLOSED))
+        assert (table.read().buckets, table.read().streak) == ((), 0)
+        table.apply(Released())
+        table.new_outcomes().report("orders", 0, 1)
+        assert table.read().lets_through
+
+    def test_outcomes_never_disturb_a_circuit_that_nobody_understands(self, table: Table) -> None:
+        table.type_in(state={"S": "?"}, streak={"S": "many"})
+        table.new_outcomes().report("orders", 0, 10)
+        assert table.told == {DROPPED: 10}
+        assert table.read().unreadable
+
+
+def rounded(circuit: Circuit) -> Circuit:
+    """As stored: to the thousandth of a second."""
+    changes: dict[str, Any] = {
+        name: round(getattr(circuit, name), 3)
+        for name in ("started", "open_until", "cooldown", "opened_at", "closed_at")
+    }
+    for name, moment in (("permit", "until"), ("forced", "until"), ("paused", "at")):
+        part = getattr(circuit, name)
+        if part is not None:
+            changes[name] = replace(part, **{moment: round(getattr(part, moment), 3)})
+    return replace(circuit, **changes)
+
+
+@pytest.fixture
+def states() -> Iterator[Any]:
+    with mock_aws():
+        yield Counted(boto3.client("stepfunctions", region_name=REGION))
+
+
+def state_machine(states: Any, name: str) -> str:
+    wait = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "End": True}}}
+    role = "arn:aws:iam::123456789012:role/circuit-breaker"
+    answer = states.create_state_machine(name=name, definition=json.dumps(wait), roleArn=role)
+    return str(answer["stateMachineArn"])
+
+
+def test_an_outage_is_started_once_however_often_it_is_asked_for(states: Any) -> None:
+    arn = state_machine(states, "started-once")
+    outages = StepFunctionsOutages(states, arn, "orders")
+    for _ in range(3):
+        outages.start("https://a.example/?x", 5, 0)
+    name = execution_name("orders", "https://a.example/?x", 5, 0)
+    assert outages.running() == {name}
+    [execution] = states.list_executions(stateMachineArn=arn)["executions"]
+    described = states.describe_execution(executionArn=execution["executionArn"])
+    assert json.loads(described["input"]) == {
+        "pipeline": "orders",
+        "key": "https://a.example/?x",
+        "generation": 5,
+        "restart": 0,
+    }
+
+
+def test_an_outage_whose_execution_has_ended_gets_another_by_its_restart_number(
+    states: Any,
+) -> None:
+    arn = state_machine(states, "started-again")
+    outages = StepFunctionsOutages(states, arn, "orders")
+    outages.start("orders", 5, 0)
+    [execution] = states.list_executions(stateMachineArn=arn)["executions"]
+    states.stop_execution(executionArn=execution["executionArn"])
+    outages.start("orders", 5, 0)
+    assert outages.running() == frozenset()
+    outages.start("orders", 5, 1)
+    assert outages.running() == {execution_name("orders", "orders", 5, 1)}
+
+
+def test_step_functions_that_gives_no_answer_is_said_so(states: Any) -> None:
+    outages = StepFunctionsOutages(states, state_machine(states, "silent"), "orders")
+    for name, act in (
+        ("start_execution", lambda: outages.start("orders", 1, 0)),
+        ("list_executions", outages.running),
+    ):
+        states.spoilt[name] = [throttled]
+        with pytest.raises(OutagesUnavailable, match="ThrottlingException"):
+            act()

@@ -1,0 +1,307 @@
+"""The claims keep their promises on every backend: at most one owner, and no way past it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from deadletter.aws.claims import DynamoDBClaims
+from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.testing.fakes.errors import client_error
+from tests.aws.backends import Aws
+from tests.simulation.stage import LETTERS, create_letters_table
+
+KEEP = 3_000_000.0
+# Seconds; one that a backend with real time can outlast.
+LEASE = 1
+
+MINE, DUPLICATE, BUSY = Standing.MINE, Standing.DUPLICATE, Standing.BUSY
+ORDER = BusinessKey("key:7", "payload-a")
+OTHER = BusinessKey("key:7", "payload-b")
+
+
+class Calls:
+    """A DynamoDB client that counts its calls, and can do something before or after them."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.made = 0
+        self.around: Callable[[Callable[[], Any]], Any] = lambda call: call()
+
+    def __getattr__(self, name: str) -> Any:
+        act = getattr(self._real, name)
+
+        def call(**options: Any) -> Any:
+            self.made += 1
+            return self.around(lambda: act(**options))
+
+        return call
+
+    def lose_answers(self) -> None:
+        """Each call is applied, its answer lost, and the SDK tries it again."""
+
+        def around(call: Callable[[], Any]) -> Any:
+            with contextlib.suppress(ClientError):
+                call()
+            return call()
+
+        self.around = around
+
+
+class Desk:
+    """Claims on one table, as any number of processes make them."""
+
+    def __init__(self, aws: Aws) -> None:
+        create_letters_table(aws.dynamodb)
+        self.aws = aws
+        self.calls = Calls(aws.dynamodb)
+        self.port = self.with_keep(KEEP)
+
+    def with_keep(self, seconds: float) -> DynamoDBClaims:
+        client: Any = self.calls
+        return DynamoDBClaims(client, LETTERS, "orders", self.aws.clock, seconds)
+
+    def claim(self, owner: str, key: BusinessKey = ORDER, lease: float = LEASE) -> Claim:
+        return self.port.claim(key, owner, self.aws.clock() + lease)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return list(self.aws.dynamodb.scan(TableName=LETTERS)["Items"])
+
+
+@pytest.fixture
+def desk(aws: Aws) -> Desk:
+    return Desk(aws)
+
+
+def test_the_first_claim_wins_and_others_are_busy_until_it_is_done(desk: Desk) -> None:
+    first = desk.claim("one", lease=60)
+    assert first.standing is MINE
+    assert not first.collision
+    assert desk.claim("two").standing is BUSY
+    assert desk.port.done(first)
+    assert desk.claim("three").standing is DUPLICATE
+
+
+def test_the_good_path_is_two_round_trips_and_a_duplicate_one(desk: Desk) -> None:
+    claim = desk.claim("one")
+    desk.port.done(claim)
+    assert desk.calls.made == 2
+    desk.claim("two")
+    assert desk.calls.made == 3
+
+
+def test_a_released_message_is_claimed_again(desk: Desk) -> None:
+    assert desk.port.release(desk.claim("one", lease=60))
+    assert desk.claim("two").standing is MINE
+
+
+def test_a_lease_that_has_ended_is_taken_over(desk: Desk) -> None:
+    desk.claim("one")
+    desk.aws.clock.advance(LEASE + 1)
+    assert desk.claim("two", lease=60).standing is MINE
+    assert desk.claim("three").standing is BUSY
+
+
+def test_a_claim_that_is_answered_after_its_own_lease_is_none(desk: Desk) -> None:
+    """A process was held up in the call: somebody else may have the message by now."""
+    until = desk.aws.clock() - 1
+    assert desk.port.claim(ORDER, "one", until).standing is BUSY
+    assert desk.claim("two").standing is MINE
+
+
+def test_who_is_late_but_was_not_replaced_is_done_all_the_same(desk: Desk) -> None:
+    claim = desk.claim("one")
+    desk.aws.clock.advance(LEASE + 1)
+    assert desk.port.done(claim)
+    assert desk.claim("two").standing is DUPLICATE
+
+
+@pytest.mark.parametrize("ended", ["done", "release", "neither"])
+def test_a_zombie_changes_nothing_of_a_newer_owners_row(desk: Desk, ended: str) -> None:
+    zombie = desk.claim("zombie")
+    desk.aws.clock.advance(LEASE + 1)
+    newer = desk.claim("newer", lease=60)
+    if ended != "neither":
+        assert getattr(desk.port, ended)(newer)
+    rows = desk.rows()
+    assert not desk.port.done(zombie)
+    assert not desk.port.release(zombie)
+    assert desk.rows() == rows
+
+
+def test_a_claim_whose_answer_was_lost_is_known_by_its_owner(desk: Desk) -> None:
+    desk.calls.lose_answers()
+    assert desk.claim("one", lease=60).standing is MINE
+    assert desk.claim("one", OTHER, lease=60).standing is MINE
+    assert desk.claim("two").standing is BUSY
+
+
+@pytest.mark.parametrize("ended", ["done", "release"])
+def test_an_end_whose_answer_was_lost_is_an_end(desk: Desk, ended: str) -> None:
+    claim = desk.claim("one", lease=60)
+    desk.calls.lose_answers()
+    assert getattr(desk.port, ended)(claim)
+    assert desk.claim("two").standing is (DUPLICATE if ended == "done" else MINE)
+
+
+def test_a_release_that_comes_after_its_own_owners_done_undoes_nothing(desk: Desk) -> None:
+    claim = desk.claim("one")
+    desk.port.done(claim)
+    assert not desk.port.release(claim)
+    assert desk.claim("two").standing is DUPLICATE
+
+
+def test_what_was_released_can_still_be_done_unless_somebody_has_it(desk: Desk) -> None:
+    """A parked letter: its effect failed, and it must not be processed again."""
+    claim = desk.claim("one")
+    desk.port.release(claim)
+    assert desk.port.done(claim)
+    assert desk.claim("two").standing is DUPLICATE
+
+
+def test_another_payload_under_the_same_key_is_another_message(desk: Desk) -> None:
+    one = desk.claim("one", ORDER, lease=60)
+    other = desk.claim("two", OTHER, lease=60)
+    assert (one.collision, other.collision) == (False, True)
+    assert (one.standing, other.standing) == (MINE, MINE)
+    assert desk.claim("three", OTHER).standing is BUSY
+    desk.port.done(other)
+    assert desk.claim("four", OTHER).standing is DUPLICATE
+    assert desk.claim("four", OTHER).collision
+    assert desk.claim("five", ORDER).standing is BUSY
+    desk.port.done(one)
+    assert desk.claim("six", ORDER).standing is DUPLICATE
+
+
+def test_a_colliding_message_never_takes_the_place_of_a_released_one(desk: Desk) -> None:
+    """Else the first one, come back, would collide with it and lose its own history."""
+    desk.port.release(desk.claim("one", ORDER))
+    other = desk.claim("two", OTHER)
+    assert other.collision
+    desk.port.done(other)
+    again = desk.claim("three", ORDER)
+    assert again.standing is MINE
+    assert not again.collision
+    assert desk.claim("four", OTHER).standing is DUPLICATE
+
+
+def test_a_colliding_message_does_not_take_over_an_abandoned_row(desk: Desk) -> None:
+    desk.claim("one", ORDER)
+    desk.aws.clock.advance(LEASE + 1)
+    assert desk.claim("two", OTHER).collision
+    assert not desk.claim("three", ORDER).collision
+
+
+def test_a_row_that_is_past_its_time_counts_as_not_there(desk: Desk) -> None:
+    """DynamoDB may take two days to delete it."""
+    forgetful = desk.with_keep(1)
+    forgetful.done(forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE))
+    desk.aws.clock.advance(2)
+    assert desk.claim("two", OTHER).standing is MINE
+    assert desk.claim("three", ORDER).collision
+
+
+def test_a_key_is_kept_as_long_as_any_message_under_it(desk: Desk) -> None:
+    """Else the second message, come back, would find its key free and be processed again."""
+    forgetful = desk.with_keep(2)
+    first = forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE)
+    forgetful.done(first)
+    desk.aws.clock.advance(1)
+    second = forgetful.claim(OTHER, "two", desk.aws.clock() + LEASE)
+    assert second.collision
+    forgetful.done(second)
+    ttls = {row["pk"]["S"].rpartition("#")[2]: int(row["ttl"]["N"]) for row in desk.rows()}
+    assert ttls[first.key] >= ttls[second.key]
+
+
+def before_each_update(desk: Desk, deed: Callable[[], Any]) -> None:
+    """Let somebody do something between a claim's look at the first row and its next call."""
+    looked = desk.calls.made
+
+    def around(call: Callable[[], Any]) -> Any:
+        if desk.calls.made == looked + 2:
+            deed()
+        return call()
+
+    desk.calls.around = around
+
+
+def test_who_keeps_a_row_longer_never_shortens_it(desk: Desk) -> None:
+    desk.with_keep(1_000).claim(ORDER, "one", desk.aws.clock() + 60)
+    [row] = desk.rows()
+    later = {"N": str(int(row["ttl"]["N"]) * 2)}
+    before_each_update(
+        desk, lambda: desk.aws.dynamodb.put_item(TableName=LETTERS, Item={**row, "ttl": later})
+    )
+    assert desk.claim("two", OTHER).collision
+    assert later in [row["ttl"] for row in desk.rows()]
+
+
+def test_a_row_that_goes_away_meanwhile_leaves_its_place(desk: Desk) -> None:
+    desk.with_keep(1_000).claim(ORDER, "one", desk.aws.clock() + 60)
+    [row] = desk.rows()
+    key = {"pk": row["pk"], "sk": row["sk"]}
+    before_each_update(desk, lambda: desk.aws.dynamodb.delete_item(TableName=LETTERS, Key=key))
+    claim = desk.claim("two", OTHER, lease=60)
+    assert claim.standing is MINE
+    assert not claim.collision
+    assert desk.claim("three", ORDER).collision
+
+
+def test_a_row_is_small_and_holds_no_word_of_the_key(desk: Desk) -> None:
+    key = BusinessKey("key:person@example.com", "0" * 64)
+    desk.claim("5b1e7c3a-7f54-4c7b-9f0e-6a1d2c3b4a59", key)
+    [row] = desk.rows()
+    assert "person" not in str(row)
+    assert row["pk"]["S"] == f"orders#done#{key.digest}"
+    assert row["sk"]["S"] == "claim"
+    # One write unit.
+    assert len(str(row)) < 1_024
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_no_answer_is_no_claim_and_stands_until_the_lease_ends_if_it_was_one(
+    desk: Desk, applied: bool
+) -> None:
+    def around(call: Callable[[], Any]) -> Any:
+        if applied:
+            call()
+        raise client_error("PutItem", "InternalServerError", "no", status=500)
+
+    desk.calls.around = around
+    with pytest.raises(ClaimsUnavailable):
+        desk.claim("one", lease=60)
+    desk.calls.around = lambda call: call()
+    assert desk.claim("two").standing is (BUSY if applied else MINE)
+
+
+@pytest.mark.parametrize("deed", ["done", "release"])
+def test_an_end_without_an_answer_is_said(desk: Desk, deed: str) -> None:
+    claim = desk.claim("one")
+
+    def around(call: Callable[[], Any]) -> Any:
+        raise client_error("UpdateItem", "ThrottlingException", "no", status=400)
+
+    desk.calls.around = around
+    with pytest.raises(ClaimsUnavailable):
+        getattr(desk.port, deed)(claim)
+
+
+def test_the_end_of_a_claim_that_nobody_knows_is_none(desk: Desk) -> None:
+    stranger = Claim("0" * 64, "me", 1_900_000_000.0, MINE)
+    assert not desk.port.done(stranger)
+    assert not desk.port.release(stranger)
+    assert desk.rows() == []
+
+
+def test_a_row_that_is_no_claim_is_not_guessed_at(desk: Desk) -> None:
+    desk.aws.dynamodb.put_item(
+        TableName=LETTERS,
+        Item={"pk": {"S": f"orders#done#{ORDER.digest}"}, "sk": {"S": "claim"}},
+    )
+    with pytest.raises(ClaimsUnavailable, match="no claim"):
+        desk.claim("one")

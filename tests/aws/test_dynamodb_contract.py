@@ -1,0 +1,1297 @@
+"""What DynamoDB does, on every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.aws.backends import Aws
+
+KB = 1024
+VALIDATION = "ValidationException"
+CONDITION = "ConditionalCheckFailedException"
+
+differs = pytest.mark.difference
+
+
+def s(value: str) -> dict[str, Any]:
+    return {"S": value}
+
+
+def n(value: object) -> dict[str, Any]:
+    return {"N": str(value)}
+
+
+KEY = {"pk": s("p"), "sk": s("s")}
+
+
+@pytest.fixture(autouse=True)
+def tables(aws: Aws) -> None:
+    """One table with a sort key and two indexes, and one without either."""
+
+    def key(*names: str) -> list[dict[str, str]]:
+        roles = ("HASH", "RANGE")
+        return [
+            {"AttributeName": name, "KeyType": role}
+            for name, role in zip(names, roles, strict=False)
+        ]
+
+    def types(**kinds: str) -> list[dict[str, str]]:
+        return [{"AttributeName": name, "AttributeType": kind} for name, kind in kinds.items()]
+
+    aws.dynamodb.create_table(
+        TableName="letters",
+        KeySchema=key("pk", "sk"),
+        AttributeDefinitions=types(pk="S", sk="S", lane="S", due="N"),
+        BillingMode="PAY_PER_REQUEST",
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "lanes",
+                "KeySchema": key("lane", "due"),
+                "Projection": {"ProjectionType": "ALL"},
+            },
+            {
+                "IndexName": "keys",
+                "KeySchema": key("lane"),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            },
+        ],
+    )
+    aws.dynamodb.create_table(
+        TableName="numbers",
+        KeySchema=key("id", "at"),
+        AttributeDefinitions=types(id="N", at="N"),
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def put(aws: Aws, **attributes: Any) -> None:
+    aws.dynamodb.put_item(TableName="letters", Item={**KEY, **attributes})
+
+
+def get(aws: Aws, **arguments: Any) -> Any:
+    answer = aws.dynamodb.get_item(TableName="letters", Key=KEY, ConsistentRead=True, **arguments)
+    return answer.get("Item")
+
+
+def update(aws: Aws, expression: str, **arguments: Any) -> Any:
+    return aws.dynamodb.update_item(
+        TableName="letters", Key=KEY, UpdateExpression=expression, **arguments
+    )
+
+
+def refusal(call: Any, **arguments: Any) -> str:
+    """The error code that a call is refused with."""
+    with pytest.raises(ClientError) as caught:
+        call(**arguments)
+    return str(caught.value.response["Error"]["Code"])
+
+
+def holds(
+    aws: Aws, condition: str, values: dict[str, Any] | None = None, names: Any = None
+) -> bool:
+    """Whether a condition is true of the item that is there."""
+    arguments: dict[str, Any] = {"ConditionExpression": condition}
+    if values:
+        arguments["ExpressionAttributeValues"] = values
+    if names:
+        arguments["ExpressionAttributeNames"] = names
+    check = {"TableName": "letters", "Key": KEY, **arguments}
+    try:
+        aws.dynamodb.transact_write_items(TransactItems=[{"ConditionCheck": check}])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "TransactionCanceledException":
+            return False
+        raise
+    return True
+
+
+# Items.
+
+
+def test_an_item_comes_back_as_it_was_put(aws: Aws) -> None:
+    everything = {
+        "text": s("héllo"),
+        "empty": s(""),
+        "number": n("-12.5"),
+        "blob": {"B": b"\x00\xff"},
+        "yes": {"BOOL": True},
+        "nothing": {"NULL": True},
+        "list": {"L": [s("a"), n(1), {"L": []}]},
+        "map": {"M": {"a": s("b"), "c": {"M": {}}}},
+    }
+    put(aws, **everything)
+    assert get(aws) == {**KEY, **everything}
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"), [("SS", ["b", "a"]), ("NS", ["10", "9"]), ("BS", [b"2", b"1"])]
+)
+def test_a_set_comes_back_with_its_members(aws: Aws, kind: str, members: list[Any]) -> None:
+    put(aws, tags={kind: members})
+    assert set(get(aws)["tags"][kind]) == set(members)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        pytest.param("007", "7", marks=differs("dynamodb-number-spelling")),
+        pytest.param("1.50", "1.5", marks=differs("dynamodb-number-spelling")),
+        pytest.param("1e3", "1000", marks=differs("dynamodb-number-spelling")),
+        pytest.param("-0", "0", marks=differs("dynamodb-number-spelling")),
+        ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"),
+    ],
+)
+def test_a_number_has_one_spelling(aws: Aws, given: str, kept: str) -> None:
+    put(aws, number=n(given))
+    assert get(aws)["number"] == n(kept)
+
+
+def test_what_a_caller_does_to_an_answer_stays_with_the_caller(aws: Aws) -> None:
+    put(aws, map={"M": {"a": s("b")}})
+    get(aws)["map"]["M"]["a"]["S"] = "changed"
+    assert get(aws)["map"] == {"M": {"a": s("b")}}
+
+
+def test_an_item_that_is_not_there_is_an_answer_without_one(aws: Aws) -> None:
+    assert get(aws) is None
+
+
+def test_an_item_can_be_shown_in_parts(aws: Aws) -> None:
+    put(aws, a=s("1"), m={"M": {"x": s("2"), "y": s("3")}}, l={"L": [s("4"), s("5"), s("6")]})
+    found = get(
+        aws,
+        ProjectionExpression="a, #m.x, l[2], gone",
+        ExpressionAttributeNames={"#m": "m"},
+    )
+    assert found == {"a": s("1"), "m": {"M": {"x": s("2")}}, "l": {"L": [s("6")]}}
+
+
+def test_putting_again_replaces_the_whole_item(aws: Aws) -> None:
+    put(aws, a=s("1"))
+    answer = aws.dynamodb.put_item(
+        TableName="letters", Item={**KEY, "b": s("2")}, ReturnValues="ALL_OLD"
+    )
+    assert answer["Attributes"] == {**KEY, "a": s("1")}
+    assert get(aws) == {**KEY, "b": s("2")}
+
+
+def test_deleting_shows_the_old_item_if_asked_and_if_there_was_one(aws: Aws) -> None:
+    put(aws, a=s("1"))
+    delete = {"TableName": "letters", "Key": KEY, "ReturnValues": "ALL_OLD"}
+    assert aws.dynamodb.delete_item(**delete)["Attributes"] == {**KEY, "a": s("1")}
+    assert "Attributes" not in aws.dynamodb.delete_item(**delete)
+    assert get(aws) is None
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        pytest.param({"sk": n(1)}, id="sort key of a wrong type"),
+        pytest.param({"pk": s("")}, id="empty hash key"),
+        pytest.param({"sk": s("")}, id="empty sort key"),
+        pytest.param({"pk": s("x" * 2049)}, id="hash key of 2,049 bytes"),
+        pytest.param({"sk": s("x" * 1025)}, id="sort key of 1,025 bytes"),
+        pytest.param(
+            {"lane": n(1)}, id="index key of a wrong type", marks=differs("dynamodb-index-key")
+        ),
+        pytest.param({"lane": s("")}, id="empty index key"),
+        pytest.param({"a": {"SS": []}}, id="empty set"),
+        pytest.param(
+            {"a": {"SS": ["x", "x"]}}, id="a member twice", marks=differs("dynamodb-set-members")
+        ),
+        pytest.param(
+            {"a": {"NS": ["1", "1.0"]}}, id="a number twice", marks=differs("dynamodb-number")
+        ),
+        pytest.param({"a": n("x")}, id="number that is none"),
+        pytest.param(
+            {"a": n("1" * 39)}, id="number of 39 digits", marks=differs("dynamodb-number")
+        ),
+        pytest.param({"a": n("1e126")}, id="number too large", marks=differs("dynamodb-number")),
+        pytest.param({"a": n("1e-131")}, id="number too small"),
+        pytest.param({"a": {"NULL": False}}, id="null that isn't"),
+        pytest.param({"a": {}}, id="value without a type", marks=differs("dynamodb-one-type")),
+        pytest.param(
+            {"a": {"S": "x", "N": "1"}}, id="value of two types", marks=differs("dynamodb-one-type")
+        ),
+    ],
+)
+def test_items_that_are_refused(aws: Aws, attributes: dict[str, Any]) -> None:
+    item = {**KEY, **attributes}
+    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
+
+
+def test_an_item_without_its_whole_key_is_refused(aws: Aws) -> None:
+    item = {"pk": s("p")}
+    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param({"pk": s("p")}, id="half a key"),
+        pytest.param({**KEY, "a": s("x")}, id="more than the key"),
+        pytest.param(
+            {"pk": n(1), "sk": s("s")}, id="key of a wrong type", marks=differs("dynamodb-key-type")
+        ),
+    ],
+)
+def test_keys_that_are_refused(aws: Aws, key: dict[str, Any]) -> None:
+    assert refusal(aws.dynamodb.get_item, TableName="letters", Key=key) == VALIDATION
+    assert refusal(aws.dynamodb.delete_item, TableName="letters", Key=key) == VALIDATION
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value = s("x")
+    for _ in range(levels):
+        value = {"L": [value]}
+    return value
+
+
+def test_a_value_nests_32_levels_deep(aws: Aws) -> None:
+    # The text inside is a level too.
+    put(aws, deep=nested(31))
+
+
+@differs("dynamodb-nesting")
+def test_a_value_does_not_nest_33_levels_deep(aws: Aws) -> None:
+    item = {**KEY, "deep": nested(32)}
+    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
+
+
+@differs("dynamodb-item-size")
+def test_an_item_may_have_400_kilobytes(aws: Aws) -> None:
+    # pk, p, sk, s and the attribute's name are seven bytes.
+    put(aws, a=s("x" * (400 * KB - 7)))
+
+
+def test_an_item_may_not_have_one_byte_more(aws: Aws) -> None:
+    item = {**KEY, "a": s("x" * (400 * KB - 6))}
+    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
+
+
+def test_an_update_may_not_let_an_item_grow_beyond_400_kilobytes(aws: Aws) -> None:
+    put(aws, a=s("x" * 300 * KB))
+    with pytest.raises(ClientError) as caught:
+        update(aws, "SET b = :b", ExpressionAttributeValues={":b": s("x" * 100 * KB)})
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+def test_a_table_that_does_not_exist_has_an_error_of_its_own(aws: Aws) -> None:
+    code = "ResourceNotFoundException"
+    assert refusal(aws.dynamodb.get_item, TableName="none", Key=KEY) == code
+    assert refusal(aws.dynamodb.put_item, TableName="none", Item=KEY) == code
+    assert refusal(aws.dynamodb.batch_get_item, RequestItems={"none": {"Keys": [KEY]}}) == code
+    with pytest.raises(aws.dynamodb.exceptions.ResourceNotFoundException):
+        aws.dynamodb.delete_item(TableName="none", Key=KEY)
+
+
+def test_a_table_is_created_once(aws: Aws) -> None:
+    code = refusal(
+        aws.dynamodb.create_table,
+        TableName="numbers",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    assert code == "ResourceInUseException"
+
+
+# Conditions.
+
+
+@pytest.mark.parametrize(
+    ("condition", "truth"),
+    [
+        ("attribute_exists(pk)", True),
+        ("attribute_exists(a)", True),
+        ("attribute_exists(gone)", False),
+        ("attribute_not_exists(gone)", True),
+        ("attribute_not_exists(pk)", False),
+        ("attribute_exists(m.x)", True),
+        ("attribute_exists(m.y)", False),
+        ("attribute_exists(l[1])", True),
+        ("attribute_exists(l[2])", False),
+        ("num = :five", True),
+        ("num <> :five", False),
+        ("num < :ten", True),
+        ("num <= :five", True),
+        ("num > :five", False),
+        ("num >= :five", True),
+        ("five = num", True),
+        ("gone = :five", False),
+        ("gone <> :five", True),
+        ("gone < :five", False),
+        pytest.param("gone = lost", False, marks=differs("dynamodb-operands")),
+        ("a = :five", False),
+        ("a <> :five", True),
+        ("a > :five", False),
+        ("num BETWEEN :five AND :ten", True),
+        ("num between :ten and :eleven", False),
+        ("num IN (:ten, :five)", True),
+        ("num IN (:ten)", False),
+        ("begins_with(a, :tex)", True),
+        ("begins_with(a, :five_text)", False),
+        ("contains(a, :ex)", True),
+        ("contains(tags, :tex)", True),
+        ("contains(tags, :ex)", False),
+        ("contains(l, :tex)", True),
+        ("contains(gone, :tex)", False),
+        ("attribute_type(a, :S)", True),
+        ("attribute_type(num, :S)", False),
+        ("attribute_type(gone, :S)", False),
+        ("size(a) = :four", True),
+        ("size(l) = :two", True),
+        ("size(tags) = :two", True),
+        ("size(m) < :two", True),
+        ("size(gone) < :two", False),
+        ("NOT num = :five", False),
+        ("NOT num = :five OR a = :text", True),
+        ("num = :ten OR num = :five AND a = :text", True),
+        ("(num = :five OR num = :ten) AND a = :five", False),
+        ("num = :five AND NOT (a = :five OR gone = :five)", True),
+        ("l[0] = :tex", True),
+        ("m.x = :five", True),
+        ("flag = :true", True),
+        ("tags = :tags", True),
+    ],
+)
+def test_what_conditions_mean(aws: Aws, condition: str, truth: bool) -> None:
+    put(
+        aws,
+        a=s("text"),
+        num=n(5),
+        five=n("5.0"),
+        m={"M": {"x": n(5)}},
+        l={"L": [s("tex"), s("u")]},
+        tags={"SS": ["tex", "tag"]},
+        flag={"BOOL": True},
+    )
+    values = {
+        ":five": n(5),
+        ":ten": n(10),
+        ":eleven": n(11),
+        ":two": n(2),
+        ":four": n(4),
+        ":text": s("text"),
+        ":tex": s("tex"),
+        ":ex": s("ex"),
+        ":five_text": s("5"),
+        ":S": s("S"),
+        ":true": {"BOOL": True},
+        ":tags": {"SS": ["tag", "tex"]},
+    }
+    used = {name: value for name, value in values.items() if name in _words(condition)}
+    assert holds(aws, condition, used) is truth
+
+
+def _words(text: str) -> set[str]:
+    for sign in "(),":
+        text = text.replace(sign, " ")
+    return set(text.split())
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "names"),
+    [
+        pytest.param("", {}, {}, id="empty condition", marks=differs("dynamodb-condition-syntax")),
+        pytest.param(
+            "a =", {}, {}, id="half a comparison", marks=differs("dynamodb-condition-syntax")
+        ),
+        pytest.param(
+            "a = :v AND",
+            {":v": s("x")},
+            {},
+            id="half a conjunction",
+            marks=differs("dynamodb-condition-syntax"),
+        ),
+        pytest.param(
+            "(a = :v",
+            {":v": s("x")},
+            {},
+            id="open bracket",
+            marks=differs("dynamodb-condition-syntax"),
+        ),
+        pytest.param("a = 5", {}, {}, id="a literal", marks=differs("dynamodb-condition-syntax")),
+        pytest.param(
+            "a = 'x'", {}, {}, id="a quotation", marks=differs("dynamodb-condition-words")
+        ),
+        pytest.param(
+            "shrink(a)", {}, {}, id="unknown function", marks=differs("dynamodb-condition-words")
+        ),
+        pytest.param(
+            "Attribute_Exists(a)",
+            {},
+            {},
+            id="function in capitals",
+            marks=differs("dynamodb-condition-words"),
+        ),
+        pytest.param("status = :v", {":v": s("x")}, {}, id="reserved word"),
+        pytest.param("Name = :v", {":v": s("x")}, {}, id="reserved word in capitals"),
+        pytest.param(
+            "a = :v", {}, {}, id="value not given", marks=differs("dynamodb-condition-syntax")
+        ),
+        pytest.param(
+            "#a = :v",
+            {":v": s("x")},
+            {},
+            id="name not given",
+            marks=differs("dynamodb-condition-syntax"),
+        ),
+        pytest.param(
+            "a = :v",
+            {":v": s("x"), ":w": s("x")},
+            {},
+            id="value too many",
+            marks=differs("dynamodb-condition-syntax"),
+        ),
+        pytest.param("a = :v", {":v": s("x")}, {"#a": "a"}, id="name not used"),
+        pytest.param(
+            "a = a", {}, {}, id="an attribute and itself", marks=differs("dynamodb-operands")
+        ),
+        pytest.param(
+            ":v < a",
+            {":v": {"BOOL": True}},
+            {},
+            id="order of a boolean first",
+            marks=differs("dynamodb-operands"),
+        ),
+        pytest.param(
+            "a < :v",
+            {":v": {"BOOL": True}},
+            {},
+            id="order of booleans",
+            marks=differs("dynamodb-operands"),
+        ),
+        pytest.param(
+            "begins_with(a, :v)",
+            {":v": n(1)},
+            {},
+            id="beginning of a number",
+            marks=differs("dynamodb-bounds"),
+        ),
+        pytest.param(
+            "attribute_type(a, :v)",
+            {":v": s("X")},
+            {},
+            id="type that does not exist",
+            marks=differs("dynamodb-operands"),
+        ),
+        pytest.param(
+            "a BETWEEN :v AND :w",
+            {":v": n(2), ":w": n(1)},
+            {},
+            id="bounds reversed",
+            marks=differs("dynamodb-bounds"),
+        ),
+        pytest.param("((a = :v))", {":v": s("x")}, {}, id="redundant brackets"),
+        pytest.param(
+            f"num IN ({', '.join(f':v{i}' for i in range(101))})",
+            {f":v{i}": n(i) for i in range(101)},
+            {},
+            id="101 alternatives",
+            marks=differs("dynamodb-operands"),
+        ),
+        pytest.param(
+            "a = :v",
+            {":v": {"SS": []}},
+            {},
+            id="comparison with an empty set",
+            marks=differs("dynamodb-operands"),
+        ),
+    ],
+)
+def test_conditions_that_are_refused(
+    aws: Aws, condition: str, values: dict[str, Any], names: dict[str, str]
+) -> None:
+    put(aws, a=s("x"))
+    with pytest.raises(ClientError) as caught:
+        holds(aws, condition, values, names)
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "ExpressionAttributeNames",
+        pytest.param("ExpressionAttributeValues", marks=differs("dynamodb-condition-syntax")),
+    ],
+)
+def test_placeholders_without_an_expression_are_refused(aws: Aws, member: str) -> None:
+    given = {"#a": "a"} if member == "ExpressionAttributeNames" else {":a": s("a")}
+    code = refusal(aws.dynamodb.put_item, TableName="letters", Item=KEY, **{member: given})
+    assert code == VALIDATION
+
+
+def test_a_put_that_its_condition_stops_changes_nothing(aws: Aws) -> None:
+    put(aws, a=s("old"))
+    with pytest.raises(aws.dynamodb.exceptions.ConditionalCheckFailedException) as caught:
+        aws.dynamodb.put_item(
+            TableName="letters",
+            Item={**KEY, "a": s("new")},
+            ConditionExpression="attribute_not_exists(pk)",
+        )
+    assert caught.value.response["Error"]["Code"] == CONDITION
+    assert "Item" not in caught.value.response
+    assert get(aws)["a"] == s("old")
+
+
+@pytest.mark.parametrize("operation", ["put", "update", "delete"])
+def test_a_failed_condition_shows_the_item_if_asked(aws: Aws, operation: str) -> None:
+    put(aws, owner=s("other"))
+    call = getattr(aws.dynamodb, f"{operation}_item")
+    target = {"Item": KEY} if operation == "put" else {"Key": KEY}
+    arguments = {
+        "TableName": "letters",
+        **target,
+        "ConditionExpression": "#o = :me",
+        "ExpressionAttributeNames": {"#o": "owner"},
+        "ExpressionAttributeValues": {":me": s("me")},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    with pytest.raises(ClientError) as caught:
+        call(**arguments)
+    response: Any = caught.value.response
+    assert response["Item"] == {**KEY, "owner": s("other")}
+    aws.dynamodb.delete_item(TableName="letters", Key=KEY)
+    with pytest.raises(ClientError) as caught:
+        call(**arguments)
+    assert caught.value.response["Error"]["Code"] == CONDITION
+    assert "Item" not in caught.value.response
+
+
+def test_a_condition_on_an_item_that_is_not_there_sees_nothing(aws: Aws) -> None:
+    assert holds(aws, "attribute_not_exists(pk)")
+    assert not holds(aws, "a = :v", {":v": s("x")})
+    assert holds(aws, "a <> :v", {":v": s("x")})
+
+
+# Updates.
+
+
+@pytest.mark.parametrize(
+    ("expression", "values", "after"),
+    [
+        ("SET a = :v", {":v": s("new")}, {"a": s("new")}),
+        ("SET b = a", {}, {"b": s("old")}),
+        ("SET a = :v, b = a", {":v": s("new")}, {"a": s("new"), "b": s("old")}),
+        ("SET num = num + :v", {":v": n(2)}, {"num": n(7)}),
+        ("SET num = num - :v", {":v": n("0.5")}, {"num": n("4.5")}),
+        ("SET num = :v - num", {":v": n(1)}, {"num": n(-4)}),
+        ("SET num = if_not_exists(num, :v)", {":v": n(0)}, {"num": n(5)}),
+        ("SET c = if_not_exists(c, :v) + :v", {":v": n(1)}, {"c": n(2)}),
+        ("SET l = list_append(l, :v)", {":v": {"L": [s("z")]}}, {"l": {"L": [*"xyz"]}}),
+        ("SET l = list_append(:v, l)", {":v": {"L": [s("w")]}}, {"l": {"L": [*"wxy"]}}),
+        (
+            "SET fresh = list_append(if_not_exists(fresh, :gone), :v)",
+            {":v": {"L": [s("z")]}, ":gone": {"L": []}},
+            {"fresh": {"L": [*"z"]}},
+        ),
+        ("SET l[0] = :v", {":v": s("z")}, {"l": {"L": [*"zy"]}}),
+        ("SET l[9] = :v", {":v": s("z")}, {"l": {"L": [*"xyz"]}}),
+        ("SET m.x = :v", {":v": s("z")}, {"m": {"M": {"x": s("z"), "y": n(1)}}}),
+        ("SET m.z = :v", {":v": s("z")}, {"m": {"M": {"x": s("x"), "y": n(1), "z": s("z")}}}),
+        ("SET m.y = m.y + :v", {":v": n(1)}, {"m": {"M": {"x": s("x"), "y": n(2)}}}),
+        ("REMOVE a", {}, {"a": None}),
+        ("REMOVE gone", {}, {}),
+        ("REMOVE m.x, a", {}, {"m": {"M": {"y": n(1)}}, "a": None}),
+        ("REMOVE l[0]", {}, {"l": {"L": [*"y"]}}),
+        pytest.param(
+            "REMOVE l[0], l[1]",
+            {},
+            {"l": {"L": []}},
+            marks=differs("dynamodb-removed-elements"),
+        ),
+        ("ADD num :v", {":v": n(-5)}, {"num": n(0)}),
+        ("ADD c :v", {":v": n(3)}, {"c": n(3)}),
+        ("ADD tags :v", {":v": {"SS": ["b", "c"]}}, {"tags": {"SS": ["a", "b", "c"]}}),
+        ("DELETE tags :v", {":v": {"SS": ["b", "c"]}}, {"tags": {"SS": ["a"]}}),
+        ("DELETE tags :v", {":v": {"SS": ["a", "b"]}}, {"tags": None}),
+        ("DELETE gone :v", {":v": {"SS": ["a"]}}, {}),
+        (
+            "set a = :v remove m add num :one delete tags :tags",
+            {":v": s("z"), ":one": n(1), ":tags": {"SS": ["a"]}},
+            {"a": s("z"), "m": None, "num": n(6), "tags": {"SS": ["b"]}},
+        ),
+    ],
+)
+def test_what_updates_do(
+    aws: Aws, expression: str, values: dict[str, Any], after: dict[str, Any]
+) -> None:
+    before = {
+        **KEY,
+        "a": s("old"),
+        "num": n(5),
+        "l": {"L": [s("x"), s("y")]},
+        "m": {"M": {"x": s("x"), "y": n(1)}},
+        "tags": {"SS": ["a", "b"]},
+    }
+    aws.dynamodb.put_item(TableName="letters", Item=before)
+    update(aws, expression, **({"ExpressionAttributeValues": values} if values else {}))
+    changes = {
+        name: {"L": [s(t) if isinstance(t, str) else t for t in value["L"]]}
+        if value and "L" in value
+        else value
+        for name, value in after.items()
+    }
+    expected = {name: v for name, v in {**before, **changes}.items() if v is not None}
+    found = get(aws)
+    if "SS" in found.get("tags", {}):
+        found["tags"]["SS"].sort()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        pytest.param("", {}, id="nothing"),
+        pytest.param("SET a", {}, id="half an assignment", marks=differs("dynamodb-update-syntax")),
+        pytest.param("PUT a = :v", {":v": s("x")}, id="unknown section"),
+        pytest.param(
+            "SET a = :v SET b = :v",
+            {":v": s("x")},
+            id="a section twice",
+            marks=differs("dynamodb-update-syntax"),
+        ),
+        pytest.param("SET pk = :v", {":v": s("x")}, id="key attribute"),
+        pytest.param(
+            "SET a = :v, a = :v",
+            {":v": s("x")},
+            id="a path twice",
+            marks=differs("dynamodb-update-syntax"),
+        ),
+        pytest.param("SET m = :v, m.x = :v", {":v": s("x")}, id="a path within another"),
+        pytest.param("SET a = gone", {}, id="attribute that is not there"),
+        pytest.param("SET a = gone + :v", {":v": n(1)}, id="sum with what is not there"),
+        pytest.param(
+            "SET a = a + :v",
+            {":v": n(1)},
+            id="sum with a text",
+            marks=differs("dynamodb-update-operands"),
+        ),
+        pytest.param(
+            "SET a = num + :v",
+            {":v": s("1")},
+            id="sum with a text value",
+            marks=differs("dynamodb-update-operands"),
+        ),
+        pytest.param("SET gone.x = :v", {":v": s("x")}, id="below what is not there"),
+        pytest.param(
+            "SET a.x = :v",
+            {":v": s("x")},
+            id="below a text",
+            marks=differs("dynamodb-document-path"),
+        ),
+        pytest.param(
+            "SET a[0] = :v",
+            {":v": s("x")},
+            id="element of a text",
+            marks=differs("dynamodb-path-to-nothing"),
+        ),
+        pytest.param(
+            "REMOVE gone.x",
+            {},
+            id="removal below nothing",
+            marks=differs("dynamodb-path-to-nothing"),
+        ),
+        pytest.param(
+            "SET l = list_append(l, :v)",
+            {":v": s("x")},
+            id="appended text",
+            marks=differs("dynamodb-update-operands"),
+        ),
+        pytest.param(
+            "SET l = list_append(a, :v)",
+            {":v": {"L": []}},
+            id="list appended to a text",
+            marks=differs("dynamodb-update-operands"),
+        ),
+        pytest.param("ADD a :v", {":v": n(1)}, id="number added to a text"),
+        pytest.param("ADD num :v", {":v": s("x")}, id="text added"),
+        pytest.param("ADD tags :v", {":v": {"NS": ["1"]}}, id="numbers added to texts"),
+        pytest.param("DELETE a :v", {":v": {"SS": ["x"]}}, id="member deleted from a text"),
+        pytest.param("SET a = :v", {":v": s("x"), ":w": s("x")}, id="value not used"),
+        pytest.param(
+            "SET size = :v",
+            {":v": s("x")},
+            id="reserved word",
+            marks=differs("dynamodb-reserved-word"),
+        ),
+        pytest.param("SET lane = :v", {":v": n(1)}, id="index key changed to a wrong type"),
+        pytest.param(
+            "SET num = num + :v",
+            {":v": n("0." + "0" * 37 + "1")},
+            id="more than 38 digits",
+            marks=differs("dynamodb-digits"),
+        ),
+    ],
+)
+def test_updates_that_are_refused(aws: Aws, expression: str, values: dict[str, Any]) -> None:
+    put(
+        aws,
+        a=s("x"),
+        num=n(5),
+        m={"M": {"x": s("x")}},
+        l={"L": []},
+        tags={"SS": ["a"]},
+    )
+    before = get(aws)
+    with pytest.raises(ClientError) as caught:
+        update(aws, expression, **({"ExpressionAttributeValues": values} if values else {}))
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+    assert get(aws) == before
+
+
+def test_an_update_makes_the_item_if_there_is_none(aws: Aws) -> None:
+    update(aws, "ADD num :v", ExpressionAttributeValues={":v": n(1)})
+    assert get(aws) == {**KEY, "num": n(1)}
+
+
+@pytest.mark.parametrize(
+    ("returns", "shown"),
+    [
+        ("NONE", None),
+        ("ALL_OLD", {**KEY, "a": s("1"), "m": {"M": {"x": s("1"), "y": s("1")}}}),
+        ("ALL_NEW", {**KEY, "a": s("2"), "m": {"M": {"x": s("2"), "y": s("1")}}}),
+        pytest.param(
+            "UPDATED_OLD",
+            {"a": s("1"), "m": {"M": {"x": s("1")}}},
+            marks=differs("dynamodb-updated-old"),
+        ),
+        ("UPDATED_NEW", {"a": s("2"), "m": {"M": {"x": s("2")}}}),
+    ],
+)
+def test_an_update_shows_what_was_asked_for(aws: Aws, returns: str, shown: Any) -> None:
+    put(aws, a=s("1"), m={"M": {"x": s("1"), "y": s("1")}})
+    answer = update(
+        aws,
+        "SET a = :v, m.x = :v",
+        ExpressionAttributeValues={":v": s("2")},
+        ReturnValues=returns,
+    )
+    assert answer.get("Attributes") == shown
+
+
+def test_a_put_can_not_show_what_is_new(aws: Aws) -> None:
+    code = refusal(aws.dynamodb.put_item, TableName="letters", Item=KEY, ReturnValues="ALL_NEW")
+    assert code == VALIDATION
+
+
+# Queries.
+
+
+@pytest.fixture
+def rows(aws: Aws) -> None:
+    for number in range(5):
+        aws.dynamodb.put_item(
+            TableName="letters",
+            Item={
+                "pk": s("p"),
+                "sk": s(f"a{number}" if number < 3 else f"b{number}"),
+                "lane": s("due"),
+                "due": n(10 - number),
+                "note": s("x" * 10),
+            },
+        )
+    aws.dynamodb.put_item(TableName="letters", Item={"pk": s("q"), "sk": s("a0")})
+
+
+def query(aws: Aws, condition: str, values: dict[str, Any], **arguments: Any) -> Any:
+    return aws.dynamodb.query(
+        TableName="letters",
+        KeyConditionExpression=condition,
+        ExpressionAttributeValues=values,
+        **arguments,
+    )
+
+
+def sort_keys(answer: Any) -> list[str]:
+    return [item["sk"]["S"] for item in answer["Items"]]
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("condition", "bounds", "found"),
+    [
+        ("", [], "a0 a1 a2 b3 b4"),
+        ("sk = :a", ["a1"], "a1"),
+        ("sk < :a", ["a1"], "a0"),
+        ("sk <= :a", ["a1"], "a0 a1"),
+        ("sk > :a", ["a2"], "b3 b4"),
+        ("sk >= :a", ["a2"], "a2 b3 b4"),
+        ("sk BETWEEN :a AND :b", ["a1", "b3"], "a1 a2 b3"),
+        ("begins_with(sk, :a)", ["a"], "a0 a1 a2"),
+        ("begins_with(sk, :a)", ["c"], ""),
+    ],
+)
+def test_a_query_finds_a_range_in_order(
+    aws: Aws, condition: str, bounds: list[str], found: str
+) -> None:
+    values = {":p": s("p"), **dict(zip((":a", ":b"), map(s, bounds), strict=False))}
+    text = "pk = :p" + (f" AND {condition}" if condition else "")
+    answer = query(aws, text, values)
+    assert sort_keys(answer) == found.split()
+    assert answer["Count"] == answer["ScannedCount"] == len(found.split())
+    assert "LastEvaluatedKey" not in answer
+    backward = query(aws, text, values, ScanIndexForward=False)
+    assert sort_keys(backward) == found.split()[::-1]
+
+
+def test_numbers_are_ordered_as_numbers(aws: Aws) -> None:
+    for at in ("10", "-1", "9.5", "2"):
+        aws.dynamodb.put_item(TableName="numbers", Item={"id": n(1), "at": n(at)})
+    answer = aws.dynamodb.query(
+        TableName="numbers",
+        KeyConditionExpression="id = :id AND #at > :zero",
+        ExpressionAttributeNames={"#at": "at"},
+        ExpressionAttributeValues={":id": n(1), ":zero": n(0)},
+    )
+    assert [item["at"]["N"] for item in answer["Items"]] == ["2", "9.5", "10"]
+
+
+@differs("dynamodb-number-key")
+def test_a_number_is_one_key_in_every_spelling(aws: Aws) -> None:
+    aws.dynamodb.put_item(TableName="numbers", Item={"id": n(1), "at": n(2)})
+    answer = aws.dynamodb.query(
+        TableName="numbers",
+        KeyConditionExpression="id = :id",
+        ExpressionAttributeValues={":id": n("1.0")},
+    )
+    assert answer["Count"] == 1
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_query_goes_on_where_its_last_page_ended(aws: Aws, forward: bool) -> None:
+    found: list[str] = []
+    start: dict[str, Any] = {}
+    while True:
+        answer = query(aws, "pk = :p", {":p": s("p")}, Limit=2, ScanIndexForward=forward, **start)
+        found += sort_keys(answer)
+        if "LastEvaluatedKey" not in answer:
+            break
+        assert answer["LastEvaluatedKey"].keys() == {"pk", "sk"}
+        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+    assert found == ["a0", "a1", "a2", "b3", "b4"][:: 1 if forward else -1]
+
+
+@pytest.mark.usefixtures("rows")
+@differs("dynamodb-last-page")
+def test_a_page_that_is_just_full_says_that_there_may_be_more(aws: Aws) -> None:
+    answer = query(aws, "pk = :p", {":p": s("p")}, Limit=5)
+    assert answer["Count"] == 5
+    assert answer["LastEvaluatedKey"] == {"pk": s("p"), "sk": s("b4")}
+
+
+@pytest.mark.usefixtures("rows")
+def test_the_limit_counts_before_the_filter(aws: Aws) -> None:
+    answer = query(
+        aws,
+        "pk = :p",
+        {":p": s("p"), ":d": n(8)},
+        FilterExpression="due < :d",
+        Limit=4,
+    )
+    assert sort_keys(answer) == ["b3"]
+    assert (answer["Count"], answer["ScannedCount"]) == (1, 4)
+    assert answer["LastEvaluatedKey"] == {"pk": s("p"), "sk": s("b3")}
+
+
+def test_a_page_ends_after_a_mebibyte(aws: Aws) -> None:
+    for number in range(4):
+        put_key = {"pk": s("p"), "sk": s(str(number))}
+        aws.dynamodb.put_item(TableName="letters", Item={**put_key, "a": s("x" * 350 * KB)})
+    answer = query(aws, "pk = :p", {":p": s("p")})
+    assert 1 <= answer["Count"] <= 3
+    assert "LastEvaluatedKey" in answer
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_query_can_count_without_showing(aws: Aws) -> None:
+    answer = query(aws, "pk = :p", {":p": s("p")}, Select="COUNT")
+    assert answer["Count"] == 5
+    assert not answer.get("Items")
+
+
+@pytest.mark.usefixtures("rows")
+def test_an_index_has_its_own_order(aws: Aws) -> None:
+    answer = query(aws, "lane = :l AND due < :d", {":l": s("due"), ":d": n(10)}, IndexName="lanes")
+    assert sort_keys(answer) == ["b4", "b3", "a2", "a1"]
+    assert answer["Items"][0]["note"] == s("x" * 10)
+
+
+@pytest.mark.usefixtures("rows")
+def test_an_index_is_read_page_by_page(aws: Aws) -> None:
+    first = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes", Limit=3)
+    assert first["LastEvaluatedKey"] == {
+        "pk": s("p"),
+        "sk": s("a2"),
+        "lane": s("due"),
+        "due": n(8),
+    }
+    rest = query(
+        aws,
+        "lane = :l",
+        {":l": s("due")},
+        IndexName="lanes",
+        ExclusiveStartKey=first["LastEvaluatedKey"],
+    )
+    assert sort_keys(rest) == ["a1", "a0"]
+
+
+@pytest.mark.usefixtures("rows")
+def test_an_index_of_keys_shows_nothing_else(aws: Aws) -> None:
+    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="keys")
+    assert {frozenset(item) for item in answer["Items"]} == {frozenset(("pk", "sk", "lane"))}
+
+
+@pytest.mark.usefixtures("rows")
+def test_an_item_leaves_an_index_with_its_key_attribute(aws: Aws) -> None:
+    key = {"pk": s("p"), "sk": s("a0")}
+    aws.dynamodb.update_item(TableName="letters", Key=key, UpdateExpression="REMOVE lane")
+    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes")
+    assert sort_keys(answer) == ["b4", "b3", "a2", "a1"]
+    aws.dynamodb.update_item(
+        TableName="letters",
+        Key=key,
+        UpdateExpression="SET lane = :l, due = :d",
+        ExpressionAttributeValues={":l": s("due"), ":d": n(0)},
+    )
+    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes")
+    assert sort_keys(answer) == ["a0", "b4", "b3", "a2", "a1"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        pytest.param("sk = :v", {":v": s("x")}, id="no hash key"),
+        pytest.param("pk > :v", {":v": s("x")}, id="range of hash keys"),
+        pytest.param(
+            "pk = :v AND note = :v",
+            {":v": s("x")},
+            id="another attribute",
+        ),
+        pytest.param(
+            "pk = :v AND sk <> :v",
+            {":v": s("x")},
+            id="unequal sort key",
+            marks=differs("dynamodb-key-operators"),
+        ),
+        pytest.param(
+            "pk = :v OR sk = :v",
+            {":v": s("x")},
+            id="alternative",
+            marks=differs("dynamodb-key-operators"),
+        ),
+        pytest.param(
+            "pk = :v",
+            {":v": n(1)},
+            id="hash key of a wrong type",
+            marks=differs("dynamodb-key-type"),
+        ),
+        pytest.param("pk = :v", {":v": s("")}, id="empty key"),
+        pytest.param(
+            "pk = :v AND sk BETWEEN :b AND :a",
+            {":v": s("x"), ":a": s("a"), ":b": s("b")},
+            id="reversed bounds",
+            marks=differs("dynamodb-key-condition"),
+        ),
+        pytest.param(
+            "pk = :v",
+            {":v": s("x"), ":w": s("x")},
+            id="unused value",
+            marks=differs("dynamodb-key-condition"),
+        ),
+    ],
+)
+def test_key_conditions_that_are_refused(aws: Aws, condition: str, values: dict[str, Any]) -> None:
+    with pytest.raises(ClientError) as caught:
+        query(aws, condition, values)
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"IndexName": "none"}, id="unknown index", marks=differs("dynamodb-query")),
+        pytest.param(
+            {"FilterExpression": "sk = :p"},
+            id="filter on a key",
+            marks=differs("dynamodb-filter-on-key"),
+        ),
+        pytest.param(
+            {"ExclusiveStartKey": {"pk": s("p")}},
+            id="half a start key",
+            marks=differs("dynamodb-query"),
+        ),
+        pytest.param(
+            {"ExclusiveStartKey": {"pk": s("q"), "sk": s("s")}},
+            id="other hash key",
+            marks=differs("dynamodb-query"),
+        ),
+    ],
+)
+def test_queries_that_are_refused(aws: Aws, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ClientError) as caught:
+        query(aws, "pk = :p", {":p": s("p")}, **arguments)
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("forward", [True, False])
+@differs("dynamodb-query")
+def test_a_start_key_outside_the_range_is_refused(aws: Aws, forward: bool) -> None:
+    for sort_key in ("a0", "b4"):
+        with pytest.raises(ClientError) as caught:
+            query(
+                aws,
+                "pk = :p AND sk BETWEEN :a AND :b",
+                {":p": s("p"), ":a": s("a1"), ":b": s("a2")},
+                ExclusiveStartKey={"pk": s("p"), "sk": s(sort_key)},
+                ScanIndexForward=forward,
+            )
+        assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+def test_an_index_can_not_be_read_consistently(aws: Aws) -> None:
+    with pytest.raises(ClientError) as caught:
+        query(aws, "lane = :l", {":l": s("x")}, IndexName="lanes", ConsistentRead=True)
+    assert caught.value.response["Error"]["Code"] == VALIDATION
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_scan_comes_by_every_item_page_by_page(aws: Aws) -> None:
+    found: list[tuple[str, str]] = []
+    start: dict[str, Any] = {}
+    while True:
+        answer = aws.dynamodb.scan(TableName="letters", Limit=2, **start)
+        found += [(item["pk"]["S"], item["sk"]["S"]) for item in answer["Items"]]
+        if "LastEvaluatedKey" not in answer:
+            break
+        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+    assert sorted(found) == [
+        *(("p", key) for key in ("a0", "a1", "a2", "b3", "b4")),
+        ("q", "a0"),
+    ]
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_scan_can_be_filtered(aws: Aws) -> None:
+    answer = aws.dynamodb.scan(
+        TableName="letters",
+        FilterExpression="due <= :d",
+        ExpressionAttributeValues={":d": n(7)},
+        ProjectionExpression="sk",
+    )
+    assert sorted(sort_keys(answer)) == ["b3", "b4"]
+    assert (answer["Count"], answer["ScannedCount"]) == (2, 6)
+
+
+# Batches.
+
+
+def keys(count: int) -> list[dict[str, Any]]:
+    return [{"pk": s("p"), "sk": s(str(number))} for number in range(count)]
+
+
+def puts(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"PutRequest": {"Item": item}} for item in items]
+
+
+def test_a_batch_writes_and_deletes(aws: Aws) -> None:
+    put(aws)
+    answer = aws.dynamodb.batch_write_item(
+        RequestItems={"letters": [*puts(keys(24)), {"DeleteRequest": {"Key": KEY}}]}
+    )
+    assert answer["UnprocessedItems"] == {}
+    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 24
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        pytest.param(puts(keys(26)), id="26 items", marks=differs("dynamodb-batch")),
+        pytest.param(puts([KEY, KEY]), id="an item twice"),
+        pytest.param(
+            [*puts([KEY]), {"DeleteRequest": {"Key": KEY}}],
+            id="an item put and deleted",
+            marks=differs("dynamodb-batch"),
+        ),
+        pytest.param(puts([{"pk": s("p")}]), id="half a key"),
+        pytest.param(
+            puts([{**KEY, "a": s("x" * 400 * KB)}]),
+            id="a large item",
+        ),
+    ],
+)
+def test_batches_of_writes_that_are_refused_as_a_whole(
+    aws: Aws, requests: list[dict[str, Any]]
+) -> None:
+    batch = {"letters": [*requests, *puts([{"pk": s("p"), "sk": s("good")}])]}
+    assert refusal(aws.dynamodb.batch_write_item, RequestItems=batch) == VALIDATION
+    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 0
+
+
+def test_a_batch_reads_what_is_there(aws: Aws) -> None:
+    aws.dynamodb.batch_write_item(RequestItems={"letters": puts(keys(3))})
+    answer = aws.dynamodb.batch_get_item(
+        RequestItems={"letters": {"Keys": keys(4), "ProjectionExpression": "sk"}}
+    )
+    found = [item["sk"]["S"] for item in answer["Responses"]["letters"]]
+    assert sorted(found) == ["0", "1", "2"]
+    assert answer["UnprocessedKeys"] == {}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(keys(101), id="101 keys"),
+        pytest.param([KEY, KEY], id="a key twice"),
+        pytest.param([{"pk": s("p")}], id="half a key"),
+    ],
+)
+def test_batches_of_reads_that_are_refused(aws: Aws, wanted: list[dict[str, Any]]) -> None:
+    code = refusal(aws.dynamodb.batch_get_item, RequestItems={"letters": {"Keys": wanted}})
+    assert code == VALIDATION
+
+
+@differs("dynamodb-batch-read-size")
+def test_a_batch_reads_16_megabytes_and_names_the_rest(aws: Aws) -> None:
+    for key in keys(43):
+        aws.dynamodb.put_item(TableName="letters", Item={**key, "a": s("x" * (390 * KB - 100))})
+    answer = aws.dynamodb.batch_get_item(RequestItems={"letters": {"Keys": keys(43)}})
+    assert len(answer["Responses"]["letters"]) == 42
+    assert len(answer["UnprocessedKeys"]["letters"]["Keys"]) == 1
+
+
+# Transactions.
+
+
+def in_letters(kind: str, **members: Any) -> dict[str, Any]:
+    return {kind: {"TableName": "letters", **members}}
+
+
+def transact(aws: Aws, *items: dict[str, Any], **arguments: Any) -> None:
+    aws.dynamodb.transact_write_items(TransactItems=list(items), **arguments)
+
+
+def test_a_transaction_does_everything(aws: Aws) -> None:
+    one, two, three, four = keys(4)
+    for key in (two, three, four):
+        aws.dynamodb.put_item(TableName="letters", Item={**key, "num": n(1)})
+    transact(
+        aws,
+        in_letters("Put", Item=one),
+        in_letters(
+            "Update",
+            Key=two,
+            UpdateExpression="SET num = num + :v",
+            ConditionExpression="num = :v",
+            ExpressionAttributeValues={":v": n(1)},
+        ),
+        in_letters("Delete", Key=three),
+        in_letters("ConditionCheck", Key=four, ConditionExpression="attribute_exists(pk)"),
+    )
+    found = query(aws, "pk = :p", {":p": s("p")})["Items"]
+    assert [(item["sk"]["S"], item.get("num")) for item in found] == [
+        ("0", None),
+        ("1", n(2)),
+        ("3", n(1)),
+    ]
+
+
+def test_a_transaction_does_everything_or_nothing(aws: Aws) -> None:
+    put(aws, owner=s("other"))
+    other = {"pk": s("p"), "sk": s("new")}
+    with pytest.raises(aws.dynamodb.exceptions.TransactionCanceledException) as caught:
+        transact(
+            aws,
+            in_letters("Put", Item=other),
+            in_letters(
+                "Delete",
+                Key=KEY,
+                ConditionExpression="attribute_not_exists(pk)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            ),
+        )
+    reasons = caught.value.response["CancellationReasons"]
+    assert [reason["Code"] for reason in reasons] == ["None", "ConditionalCheckFailed"]
+    assert reasons[1]["Item"] == {**KEY, "owner": s("other")}
+    assert "Item" not in reasons[0]
+    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 1
+
+
+def test_a_canceled_transaction_shows_no_item_unless_asked(aws: Aws) -> None:
+    put(aws)
+    check = {"Key": KEY, "ConditionExpression": "attribute_not_exists(pk)"}
+    with pytest.raises(ClientError) as caught:
+        transact(aws, in_letters("ConditionCheck", **check))
+    response: Any = caught.value.response
+    (reason,) = response["CancellationReasons"]
+    assert reason["Code"] == "ConditionalCheckFailed"
+    assert "Item" not in reason
+
+
+@differs("dynamodb-transaction-update")
+def test_an_update_that_does_not_fit_its_item_cancels_a_transaction(aws: Aws) -> None:
+    put(aws, a=s("text"))
+    with pytest.raises(ClientError) as caught:
+        transact(
+            aws,
+            in_letters(
+                "Update",
+                Key=KEY,
+                UpdateExpression="SET a = a + :v",
+                ExpressionAttributeValues={":v": n(1)},
+            ),
+        )
+    (reason,) = caught.value.response["CancellationReasons"]
+    assert reason["Code"] == "ValidationError"
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([in_letters("Put", Item=key) for key in keys(101)], id="101 items"),
+        pytest.param(
+            [in_letters("Put", Item=KEY), in_letters("Delete", Key=KEY)], id="an item twice"
+        ),
+        pytest.param(
+            [in_letters("Put", Item={**KEY, "a": s("x" * 400 * KB)})],
+            id="an item too large",
+        ),
+    ],
+)
+def test_transactions_that_are_refused(aws: Aws, items: list[dict[str, Any]]) -> None:
+    assert refusal(aws.dynamodb.transact_write_items, TransactItems=items) == VALIDATION
+
+
+def test_a_transaction_may_have_a_hundred_items(aws: Aws) -> None:
+    transact(aws, *(in_letters("Put", Item=key) for key in keys(100)))
+    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 100
+
+
+def adding(value: int) -> dict[str, Any]:
+    return in_letters(
+        "Update",
+        Key=KEY,
+        UpdateExpression="ADD num :v",
+        ExpressionAttributeValues={":v": n(value)},
+    )
+
+
+@differs("dynamodb-token")
+def test_a_transaction_with_a_token_happens_once(aws: Aws) -> None:
+    transact(aws, adding(1), ClientRequestToken="t")
+    transact(aws, adding(1), ClientRequestToken="t")
+    assert get(aws)["num"] == n(1)
+
+
+@differs("dynamodb-token")
+def test_a_token_belongs_to_one_transaction(aws: Aws) -> None:
+    transact(aws, adding(1), ClientRequestToken="t")
+    with pytest.raises(ClientError) as caught:
+        transact(aws, adding(2), ClientRequestToken="t")
+    assert caught.value.response["Error"]["Code"] == "IdempotentParameterMismatchException"

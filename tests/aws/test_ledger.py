@@ -1,0 +1,230 @@
+"""The ledger as the consumer writes it and the router reads it, on every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.failure.classify import diagnose
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import (
+    LIVES,
+    RECEIVES,
+    FailureLog,
+    Ledger,
+    LedgerUnavailable,
+    Records,
+    RecordsUnavailable,
+)
+from deadletter.message.stamp import Stamp
+from deadletter.testing.fakes import MemoryDynamoDB
+from tests.aws.backends import Aws
+from tests.simulation.stage import LETTERS, create_letters_table
+
+ONE = Failure(
+    at=1_800_000_000.125,
+    attempt=0,
+    category=Category.INTEGRATION,
+    error_type="HTTPError",
+    message="the service said …",
+    http_status=404,
+    fingerprint="0123456789abcdef",
+    dependency_down=True,
+    receive=3,
+    queue="orders",
+)
+
+KEEP = 100.0
+
+
+def ledger_on(dynamodb: Any, clock: Any, **options: Any) -> DynamoDBLedger:
+    create_letters_table(dynamodb)
+    return DynamoDBLedger(dynamodb, LETTERS, "orders", clock, KEEP, **options)
+
+
+@pytest.fixture
+def ledger(aws: Aws) -> DynamoDBLedger:
+    return ledger_on(aws.dynamodb, aws.clock)
+
+
+def raw(aws: Aws, origin: str) -> dict[str, Any]:
+    key = {"pk": {"S": f"orders#ledger#{origin}"}, "sk": {"S": "ledger"}}
+    answer = aws.dynamodb.get_item(TableName=LETTERS, Key=key, ConsistentRead=True)
+    return dict(answer.get("Item", {}))
+
+
+def test_one_ledger_serves_router_redriver_and_consumer(ledger: DynamoDBLedger) -> None:
+    reads: Ledger = ledger
+    records: Records = ledger
+    log: FailureLog = ledger
+    assert reads is records is log
+
+
+def test_a_failure_is_read_as_it_was_written(ledger: DynamoDBLedger) -> None:
+    ledger.failed("a", ONE)
+    row = ledger.rows(["a"])["a"]
+    assert row.failures == (ONE,)
+    assert (row.attempt, row.unreadable) == (0, False)
+
+
+def test_failures_come_back_in_the_order_of_their_time(ledger: DynamoDBLedger) -> None:
+    lives = [replace(ONE, at=ONE.at + 10 * n, attempt=n) for n in range(3)]
+    for one in reversed(lives):
+        ledger.failed("a", one)
+    row = ledger.rows(["a"])["a"]
+    assert row.failures == tuple(lives)
+    assert row.attempt == 2
+
+
+def test_the_same_failure_written_again_is_one_failure(ledger: DynamoDBLedger) -> None:
+    for _ in range(3):
+        ledger.failed("a", ONE)
+    assert ledger.rows(["a"])["a"].failures == (ONE,)
+
+
+def test_a_failure_forgets_nothing_else_that_the_row_says(aws: Aws, ledger: DynamoDBLedger) -> None:
+    ledger.keep_stamps({"a": Stamp("a", 2, 5)})
+    ledger.recovered("a", 1, 7.5)
+    ledger.failed("a", ONE)
+    row = ledger.rows(["a"])["a"]
+    assert (row.stamp, row.recovered_at, row.failures) == (Stamp("a", 2, 5), 7.5, (ONE,))
+
+
+def test_a_row_stays_as_long_after_its_last_failure(aws: Aws, ledger: DynamoDBLedger) -> None:
+    before = int(aws.clock())
+    ledger.failed("a", ONE)
+    assert before + KEEP <= int(raw(aws, "a")["ttl"]["N"]) <= aws.clock() + KEEP + 1
+
+
+def test_a_letter_recovers_once(ledger: DynamoDBLedger) -> None:
+    ledger.failed("a", ONE)
+    assert ledger.recovered("a", 1, 1_800_000_060.5)
+    assert not ledger.recovered("a", 2, 1_800_000_070.5)
+    row = ledger.rows(["a"])["a"]
+    assert (row.recovered_attempt, row.recovered_at) == (1, 1_800_000_060.5)
+    assert row.failures == (ONE,)
+
+
+def test_a_letter_that_never_had_a_row_recovers_too(ledger: DynamoDBLedger) -> None:
+    assert ledger.recovered("a", 1, 5.0)
+    assert ledger.rows(["a"])["a"].recovered_attempt == 1
+
+
+def test_what_recovered_without_its_dependency_says_so(ledger: DynamoDBLedger) -> None:
+    assert ledger.recovered("a", 1, 5.0, unasked=True)
+    assert ledger.recovered("a", 1, 5.0, unasked=True)
+    assert ledger.recovered("b", 1, 5.0)
+    found = ledger.rows(["a", "b"])
+    assert [found[one].recovered_unasked for one in "ab"] == [True, False]
+
+
+def test_our_own_write_whose_answer_was_lost_counts(ledger: DynamoDBLedger) -> None:
+    assert ledger.recovered("a", 1, 5.1)
+    assert ledger.recovered("a", 1, 5.1)
+
+
+def test_a_kept_stamp_is_found_by_the_id_of_the_copy(aws: Aws, ledger: DynamoDBLedger) -> None:
+    mark = Stamp("origin", 2, 5, "AIDA")
+    ledger.keep_stamps({"copy": mark})
+    ledger.failed("other", ONE)
+    assert ledger.kept_stamp("copy") == mark
+    assert ledger.kept_stamp("other") is None
+    assert ledger.kept_stamp("never") is None
+    item = {**raw(aws, "copy"), "stamp": {"S": "no stamp"}}
+    aws.dynamodb.put_item(TableName=LETTERS, Item=item)
+    with pytest.raises(LedgerUnavailable):
+        ledger.kept_stamp("copy")
+
+
+class Down:
+    """A DynamoDB that answers nothing."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**_: Any) -> Any:
+            raise self._error
+
+        return call
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "UpdateItem"),
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_ledger_that_does_not_answer_says_so(error: Exception) -> None:
+    client: Any = Down(error)
+    ledger = DynamoDBLedger(client, LETTERS, "orders", lambda: 0.0, KEEP)
+    with pytest.raises(RecordsUnavailable):
+        ledger.failed("a", ONE)
+    with pytest.raises(RecordsUnavailable):
+        ledger.recovered("a", 1, 5.0)
+    with pytest.raises(LedgerUnavailable):
+        ledger.kept_stamp("a")
+
+
+# What a history costs.
+
+
+class Wordy(Exception):
+    """A failure with as much to say as is ever kept."""
+
+
+Wordy.__name__ = "W" * 500
+
+
+def longest(attempt: int, receive: int) -> Failure:
+    found = diagnose(Wordy("some words " * 99), None, now=0.0)
+    return Failure(
+        at=1_800_000_000.125 + 10 * attempt + receive,
+        attempt=attempt,
+        category=Category.INTEGRATION,
+        error_type=found.error_type,
+        message=found.message,
+        http_status=503,
+        fingerprint=found.fingerprint,
+        dependency_down=True,
+        receive=receive,
+        queue="q" * 80,
+    )
+
+
+def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() -> None:
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0)
+    dearest = 0.0
+    for attempt in range(40):
+        for receive in range(1, 6):
+            before = dynamodb.consumed
+            ledger.failed("a", longest(attempt, receive))
+            cost = dynamodb.consumed - before
+            assert (cost.write_requests, cost.read_units) == (1, 0)
+            dearest = max(dearest, cost.write_units)
+    row = ledger.rows(["a"])["a"]
+    assert len(row.failures) == LIVES * RECEIVES
+    assert row.attempt == 39
+    assert {one.attempt for one in row.failures} == set(range(40 - LIVES, 40))
+    assert dearest <= 9
+    usual = dynamodb.consumed
+    for attempt in range(3):
+        for receive in range(1, 6):
+            one = replace(ONE, attempt=attempt, receive=receive, dependency_down=False)
+            ledger.failed("b", one)
+    assert (dynamodb.consumed - usual).write_units <= 15 * 2
+
+
+def test_a_pipeline_with_more_lives_to_poison_keeps_more_of_them() -> None:
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0, lives=20)
+    for attempt in range(20):
+        ledger.failed("a", replace(ONE, attempt=attempt, dependency_down=False))
+    assert ledger.rows(["a"])["a"].lives_by_fingerprint() == {ONE.fingerprint: 20}

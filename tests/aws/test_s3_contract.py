@@ -1,0 +1,168 @@
+"""What S3 does, on every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.aws.backends import REGION, Aws
+
+BUCKET = "letters"
+
+differs = pytest.mark.difference
+
+
+@pytest.fixture(autouse=True)
+def bucket(aws: Aws) -> None:
+    aws.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+
+
+def put(aws: Aws, key: str, body: bytes = b"body", **arguments: Any) -> Any:
+    return aws.s3.put_object(Bucket=BUCKET, Key=key, Body=body, **arguments)
+
+
+def get(aws: Aws, key: str) -> Any:
+    return aws.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+
+def refusal(call: Any, **arguments: Any) -> tuple[str, int]:
+    """The error code and the HTTP status that a call is refused with."""
+    with pytest.raises(ClientError) as caught:
+        call(**arguments)
+    response: Any = caught.value.response
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def test_an_object_comes_back_as_it_was_put(aws: Aws) -> None:
+    written = put(aws, "a/b c", b"\x00\xff", ContentType="text/x", Metadata={"run": "1"})
+    found = aws.s3.get_object(Bucket=BUCKET, Key="a/b c")
+    assert found["Body"].read() == b"\x00\xff"
+    assert found["ContentLength"] == 2
+    assert found["ContentType"] == "text/x"
+    assert found["Metadata"] == {"run": "1"}
+    assert found["ETag"] == written["ETag"] == '"d07d34efac6328007ad67c7e0a985e00"'
+
+
+def test_a_body_is_read_once(aws: Aws) -> None:
+    put(aws, "a")
+    body = aws.s3.get_object(Bucket=BUCKET, Key="a")["Body"]
+    assert body.read() == b"body"
+    assert body.read() == b""
+
+
+def test_a_body_can_be_read_by_line(aws: Aws) -> None:
+    put(aws, "a", b"1\n2\n3")
+    body = aws.s3.get_object(Bucket=BUCKET, Key="a")["Body"]
+    assert list(body.iter_lines()) == [b"1", b"2", b"3"]
+
+
+def test_putting_again_replaces_the_object(aws: Aws) -> None:
+    put(aws, "a", b"old")
+    put(aws, "a", b"new")
+    assert get(aws, "a") == b"new"
+
+
+def test_a_put_can_insist_on_being_the_first(aws: Aws) -> None:
+    put(aws, "a", b"first", IfNoneMatch="*")
+    again = {"Bucket": BUCKET, "Key": "a", "Body": b"second", "IfNoneMatch": "*"}
+    assert refusal(aws.s3.put_object, **again) == ("PreconditionFailed", 412)
+    assert get(aws, "a") == b"first"
+
+
+def test_a_missing_object_has_an_error_of_its_own(aws: Aws) -> None:
+    missing = {"Bucket": BUCKET, "Key": "none"}
+    assert refusal(aws.s3.get_object, **missing) == ("NoSuchKey", 404)
+    assert refusal(aws.s3.head_object, **missing) == ("404", 404)
+    with pytest.raises(aws.s3.exceptions.NoSuchKey):
+        aws.s3.get_object(**missing)
+
+
+def test_a_missing_bucket_has_an_error_of_its_own(aws: Aws) -> None:
+    for call in (aws.s3.get_object, aws.s3.put_object, aws.s3.delete_object):
+        assert refusal(call, Bucket="none", Key="a") == ("NoSuchBucket", 404)
+    assert refusal(aws.s3.list_objects_v2, Bucket="none") == ("NoSuchBucket", 404)
+
+
+def test_a_head_tells_all_but_the_body(aws: Aws) -> None:
+    put(aws, "a", Metadata={"run": "1"})
+    head = aws.s3.head_object(Bucket=BUCKET, Key="a")
+    assert (head["ContentLength"], head["Metadata"]) == (4, {"run": "1"})
+    assert "Body" not in head
+
+
+def test_deleting_what_is_not_there_succeeds(aws: Aws) -> None:
+    put(aws, "a")
+    for _ in range(2):
+        aws.s3.delete_object(Bucket=BUCKET, Key="a")
+    assert refusal(aws.s3.get_object, Bucket=BUCKET, Key="a") == ("NoSuchKey", 404)
+
+
+def test_objects_can_be_deleted_together(aws: Aws) -> None:
+    for key in "abc":
+        put(aws, key)
+    doomed = {"Objects": [{"Key": "a"}, {"Key": "b"}, {"Key": "none"}]}
+    answer = aws.s3.delete_objects(Bucket=BUCKET, Delete=doomed)
+    assert sorted(entry["Key"] for entry in answer["Deleted"]) == ["a", "b", "none"]
+    assert listed(aws) == ["c"]
+
+
+@differs("s3-quiet-delete")
+def test_objects_can_be_deleted_without_being_named(aws: Aws) -> None:
+    put(aws, "a")
+    quiet = {"Objects": [{"Key": "a"}], "Quiet": True}
+    assert "Deleted" not in aws.s3.delete_objects(Bucket=BUCKET, Delete=quiet)
+    assert listed(aws) == []
+
+
+@differs("s3-delete-objects")
+def test_at_most_a_thousand_objects_are_deleted_together(aws: Aws) -> None:
+    doomed = {"Objects": [{"Key": str(number)} for number in range(1_001)]}
+    assert refusal(aws.s3.delete_objects, Bucket=BUCKET, Delete=doomed) == ("MalformedXML", 400)
+
+
+def listed(aws: Aws, **arguments: Any) -> list[str]:
+    answer = aws.s3.list_objects_v2(Bucket=BUCKET, **arguments)
+    return [entry["Key"] for entry in answer.get("Contents", [])]
+
+
+def test_keys_are_listed_in_order_of_their_bytes(aws: Aws) -> None:
+    for key in ("b", "a/2", "é", "a/10", "B"):
+        put(aws, key)
+    assert listed(aws) == ["B", "a/10", "a/2", "b", "é"]
+    assert listed(aws, Prefix="a/") == ["a/10", "a/2"]
+    assert listed(aws, StartAfter="a/10") == ["a/2", "b", "é"]
+    assert listed(aws, StartAfter="B", Prefix="b") == ["b"]
+    answer = aws.s3.list_objects_v2(Bucket=BUCKET, Prefix="none")
+    assert "Contents" not in answer
+    assert (answer["KeyCount"], answer["IsTruncated"]) == (0, False)
+
+
+def test_a_listing_goes_on_where_its_last_page_ended(aws: Aws) -> None:
+    for number in range(5):
+        put(aws, f"run/{number}")
+    put(aws, "other")
+    found: list[str] = []
+    more: dict[str, Any] = {}
+    while True:
+        page = aws.s3.list_objects_v2(Bucket=BUCKET, Prefix="run/", MaxKeys=2, **more)
+        found += [entry["Key"] for entry in page["Contents"]]
+        if not page["IsTruncated"]:
+            break
+        more = {"ContinuationToken": page["NextContinuationToken"]}
+    assert found == [f"run/{number}" for number in range(5)]
+    assert "NextContinuationToken" not in page
+
+
+def test_a_listing_shows_size_and_tag(aws: Aws) -> None:
+    tag = put(aws, "a")["ETag"]
+    (entry,) = aws.s3.list_objects_v2(Bucket=BUCKET)["Contents"]
+    assert (entry["Size"], entry["ETag"]) == (4, tag)
+
+
+@differs("s3-key-length")
+def test_a_key_may_have_1024_bytes_and_no_more(aws: Aws) -> None:
+    put(aws, "é" * 512)
+    code, status = refusal(aws.s3.put_object, Bucket=BUCKET, Key="é" * 512 + "x", Body=b"")
+    assert (code, status) == ("KeyTooLongError", 400)

@@ -1,0 +1,86 @@
+"""A circuit is a value: what it lets through, what it counts, how it comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadletter.circuit.state import (
+    BUCKETS,
+    RAMP_STEPS,
+    Bucket,
+    Circuit,
+    CircuitPolicy,
+    Permit,
+    State,
+)
+from deadletter.settings.pipeline import BadSettings, pipeline_from_json
+
+NOW = 1_800_000_000.0
+POLICY = CircuitPolicy()
+
+
+def test_a_circuit_that_was_never_seen_lets_everything_through_at_full_rate() -> None:
+    assert Circuit("orders").lets_through
+    assert Circuit("orders").admitted_share(POLICY, NOW) == 1.0
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
+def test_nothing_but_a_closed_circuit_lets_letters_through(state: State) -> None:
+    circuit = Circuit("orders", state)
+    assert not circuit.lets_through
+    assert circuit.admitted_share(POLICY, NOW) == 0.0
+
+
+def test_a_circuit_that_has_just_closed_comes_back_in_five_steps() -> None:
+    closed = Circuit("orders", closed_at=NOW)
+    moments = [NOW + second for second in range(int(POLICY.ramp) + 10)]
+    shares = [closed.admitted_share(POLICY, moment) for moment in moments]
+    assert shares == sorted(shares)
+    assert sorted(set(shares)) == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert len(set(shares)) == RAMP_STEPS
+
+
+def test_a_clock_that_is_behind_sees_the_first_step_of_the_ramp() -> None:
+    assert Circuit("orders", closed_at=NOW).admitted_share(POLICY, NOW - 5) == 0.2
+
+
+def test_without_a_ramp_a_circuit_comes_back_at_once() -> None:
+    assert Circuit("orders", closed_at=NOW).admitted_share(CircuitPolicy(ramp=0), NOW) == 1.0
+
+
+def test_outcomes_are_added_up_bucket_by_bucket_and_leave_the_window() -> None:
+    circuit = Circuit("orders")
+    for second in range(0, 2 * int(POLICY.window), 5):
+        circuit = circuit.counted(1, 2, POLICY, NOW + second)
+    assert len(circuit.buckets) == BUCKETS
+    assert {(one.good, one.bad) for one in circuit.buckets} == {(4, 8)}
+    last = NOW + 2 * POLICY.window
+    assert circuit.in_window(POLICY, last + 2 * POLICY.window) == ()
+
+
+def test_what_was_counted_before_the_circuit_closed_does_not_count() -> None:
+    bucket = POLICY.bucket_of(NOW)
+    before, after = Bucket(bucket - 1, 0, 50), Bucket(bucket, 3, 0)
+    circuit = Circuit("orders", closed_at=NOW, buckets=(before, after))
+    assert circuit.in_window(POLICY, NOW + 1) == (after,)
+
+
+def test_a_success_ends_a_row_of_failures() -> None:
+    circuit = Circuit("orders").counted(0, 3, POLICY, NOW).counted(0, 2, POLICY, NOW + 1)
+    assert circuit.streak == 5
+    assert circuit.counted(1, 2, POLICY, NOW + 2).streak == 0
+    assert circuit.counted(0, 0, POLICY, NOW + 2).streak == 5
+
+
+def test_a_canary_is_sent_only_if_it_ends_before_its_lease() -> None:
+    permit = Permit("me", NOW + 30)
+    assert permit.lasts_for(10, NOW + 20)
+    assert not permit.lasts_for(10, NOW + 20.1)
+
+
+def test_a_pipeline_may_say_how_its_circuit_behaves() -> None:
+    pipeline = pipeline_from_json('{"name": "orders", "circuit": {"cooldown": 5}}')
+    assert pipeline.circuit == CircuitPolicy(cooldown=5)
+    for wrong in ('{"name": "orders", "circuit": {"cool": 5}}', '{"name": "o", "circuit": 5}'):
+        with pytest.raises(BadSettings, match="circuit"):
+            pipeline_from_json(wrong)

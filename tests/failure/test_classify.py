@@ -1,0 +1,427 @@
+"""What kind of failure an exception is."""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import errno
+import json
+import urllib.error
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from email.message import Message
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from deadletter.failure.classify import Diagnosis, diagnose, retry_after
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.signals import Permanent, Transient
+from deadletter.message.letter import Attribute, Letter, NotALetter
+from deadletter.message.strict_json import Unreadable
+from deadletter.webhook.dispatcher import EndpointUnfit
+from tests.samples import NOW, json_values, letter
+
+TRANSIENT, SCHEMA = Category.TRANSIENT, Category.SCHEMA
+BUSINESS, INTEGRATION = Category.BUSINESS, Category.INTEGRATION
+
+
+def make(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
+    """An exception of a class that some library might have."""
+    return type(name, bases or (Exception,), attributes)("no words")
+
+
+def of(error: BaseException, one: Letter | None = None) -> Diagnosis:
+    return diagnose(error, letter() if one is None else one, now=NOW)
+
+
+def caught(call: Callable[[], Any]) -> BaseException:
+    try:
+        call()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def raised(error: BaseException, source: BaseException | None = None) -> BaseException:
+    def throw() -> None:
+        raise error from source
+
+    return caught(throw)
+
+
+def aws(status: int, code: str = "Some", **headers: str) -> BaseException:
+    response = {
+        "Error": {"Code": code},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": headers},
+    }
+    return make("ClientError", response=response)
+
+
+STATUSES: list[tuple[int, Category]] = [
+    (300, INTEGRATION),
+    (400, INTEGRATION),
+    (401, INTEGRATION),
+    (403, INTEGRATION),
+    (404, INTEGRATION),
+    (408, TRANSIENT),
+    (410, INTEGRATION),
+    (422, INTEGRATION),
+    (425, TRANSIENT),
+    (429, TRANSIENT),
+    (500, TRANSIENT),
+    (503, TRANSIENT),
+    (599, TRANSIENT),
+]
+CARRIERS: dict[str, Callable[[int], BaseException]] = {
+    "status": lambda status: make("Answered", status=status),
+    "status_code": lambda status: make("Answered", status_code=status),
+    "code": lambda status: make("Answered", code=status),
+    "response.status_code": lambda status: make(
+        "HTTPError", response=SimpleNamespace(status_code=status)
+    ),
+    "response.status": lambda status: make("HTTPError", response=SimpleNamespace(status=status)),
+    "botocore": aws,
+    "urllib": lambda status: urllib.error.HTTPError("u", status, "m", Message(), None),
+    "its cause": lambda status: raised(ValueError("x"), make("Answered", status=status)),
+    "a group": lambda status: ExceptionGroup("two", [KeyError("x"), aws(status)]),
+}
+
+
+@pytest.mark.parametrize(("status", "category"), STATUSES)
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_status_tells_whose_trouble_it_is(carrier: str, status: int, category: Category) -> None:
+    found = of(CARRIERS[carrier](status))
+    assert (found.category, found.http_status) == (category, status)
+
+
+@pytest.mark.parametrize("odd", [None, True, "503", 200, 0, 1006, -1, 5.5, 2**80])
+def test_what_is_no_status_of_an_error_says_nothing(odd: Any) -> None:
+    for name in ("status", "status_code", "code"):
+        found = of(make("Odd", **{name: odd}))
+        assert (found.category, found.http_status) == (TRANSIENT, None)
+
+
+def test_aws_is_busy_with_a_400() -> None:
+    found = of(aws(400, "ProvisionedThroughputExceededException"))
+    assert (found.category, found.http_status) == (TRANSIENT, 429)
+
+
+@pytest.mark.parametrize(
+    ("error", "recorded"),
+    [
+        (TimeoutError(), "Timeout"),
+        (make("ReadTimeout", OSError), "Timeout"),
+        (make("ConnectTimeoutError"), "Timeout"),
+        (make("DeadlineExceeded"), "Timeout"),
+        (make("Mine", TimeoutError), "Timeout"),
+        (ConnectionRefusedError(), "ConnectionRefused"),
+        (ConnectionResetError(), "ConnectionRefused"),
+        (BrokenPipeError(), "ConnectionRefused"),
+        (make("EndpointConnectionError"), "ConnectionRefused"),
+        (make("ConnectError"), "ConnectionRefused"),
+        (OSError(errno.EHOSTUNREACH, "no route"), "ConnectionRefused"),
+        (urllib.error.URLError(ConnectionRefusedError(111, "refused")), "ConnectionRefused"),
+        (raised(RuntimeError("x"), TimeoutError()), "Timeout"),
+        (raised(Transient("x"), TimeoutError()), "Timeout"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_call_without_an_answer_is_the_dependencys_trouble(
+    error: BaseException, recorded: str
+) -> None:
+    found = of(error)
+    assert (found.category, found.error_type, found.http_status) == (TRANSIENT, recorded, None)
+    assert Failure(NOW, 0, found.category, found.error_type).explained_by_dependency
+
+
+def test_a_dependency_that_answered_is_not_one_that_did_not() -> None:
+    found = of(raised(aws(404), TimeoutError()))
+    assert (found.error_type, found.http_status) == ("ClientError", 404)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("orderId"),
+        ValueError("x"),
+        OSError(errno.ENOSPC, "full"),
+        KeyboardInterrupt(),
+        RecursionError(),
+        make("Mine"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_nobody_knows_is_transient(error: BaseException) -> None:
+    found = of(raised(error))
+    assert (found.category, found.error_type) == (TRANSIENT, type(error).__name__)
+
+
+def test_the_handlers_own_verdict_comes_first() -> None:
+    refused = aws(503)
+    assert of(raised(Permanent("x"), refused)).category is BUSINESS
+    assert of(Permanent("x", category=SCHEMA, status=422)) == replace(
+        of(Permanent("x", category=SCHEMA)), http_status=422
+    )
+    found = of(raised(Transient("x", status=404, retry_after=7), Unreadable("x")))
+    assert (found.category, found.http_status, found.retry_after) == (TRANSIENT, 404, 7.0)
+    assert of(raised(ValueError("x"), Permanent("y"))).category is BUSINESS
+
+
+# Parsers.
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotALetter("x"),
+        Unreadable("x"),
+        ET.ParseError("x"),
+        make("ValidationError", ValueError),
+        make("SchemaValidationError"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_parsers_error_blames_the_schema(error: BaseException) -> None:
+    assert of(error).category is SCHEMA
+    assert diagnose(error, None, now=NOW).category is SCHEMA
+    assert of(raised(RuntimeError("x"), error)).category is SCHEMA
+
+
+class Order(BaseModel):
+    """What a handler may read with pydantic."""
+
+    count: int
+    note: str = ""
+
+
+def refused_by(validator: str, data: Any) -> BaseException:
+    """How a validator refuses data, and shows what it refused."""
+    if validator == "pydantic":
+        return caught(lambda: Order.model_validate(data))
+    if validator == "pydantic, of text":
+        return caught(lambda: Order.model_validate_json(json.dumps(data)))
+    return make("ValidationError", **{validator: data})
+
+
+VALIDATORS = ["pydantic", "pydantic, of text", "instance", "value", "data"]
+ORDER = {"count": "many", "note": 'Größe " 5', "lines": [{"sku": "a-1", "weight": 1.50}]}
+
+
+@pytest.mark.parametrize("validator", VALIDATORS)
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_validator_that_refuses_what_the_letter_says_blames_the_schema(
+    validator: str, ascii_only: bool, nested: bool
+) -> None:
+    body = json.dumps(ORDER, ensure_ascii=ascii_only)
+    if nested:
+        body = json.dumps({"Message": body}, ensure_ascii=ascii_only)
+    error = refused_by(validator, ORDER)
+    assert diagnose(error, letter(body), now=NOW).category is SCHEMA
+    encoded = base64.b64encode(json.dumps(ORDER).encode()).decode()
+    assert diagnose(error, letter(encoded), now=NOW).category is SCHEMA
+
+
+@pytest.mark.parametrize("validator", VALIDATORS)
+@pytest.mark.parametrize("answer", [{"error": "overloaded"}, {"count": "overloaded"}])
+def test_a_validator_that_refuses_an_answer_of_the_dependency_blames_nobody(
+    validator: str, answer: Any
+) -> None:
+    """During an outage every letter meets such an answer: none of them is to be parked."""
+    error = refused_by(validator, answer)
+    assert diagnose(error, letter('{"count": 1}'), now=NOW).category is TRANSIENT
+
+
+ENDLESS: list[Any] = []
+ENDLESS += [ENDLESS, ENDLESS]
+
+
+@pytest.mark.parametrize("odd", [None, 7, {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
+def test_a_validator_that_shows_nothing_to_recognise_is_believed(odd: Any) -> None:
+    assert diagnose(make("ValidationError", data=odd), letter("{}"), now=NOW).category is SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("body", "parsed", "category"),
+    [
+        ("{oops", "{oops", SCHEMA),
+        ("", "", SCHEMA),
+        (json.dumps({"Message": '{"a": "b", "c": oops}'}), '{"a": "b", "c": oops}', SCHEMA),
+        # A dependency that is down answers with an error page, with nothing, or with a word.
+        ("{}", "<html><body>502 Bad Gateway</body></html>", TRANSIENT),
+        ("{}", "", TRANSIENT),
+        ('{"state": "OK}"}', "OK}", TRANSIENT),
+    ],
+)
+def test_what_is_not_json_blames_the_letter_only_if_the_letter_holds_it(
+    body: str, parsed: str, category: Category
+) -> None:
+    error = caught(lambda: json.loads(parsed))
+    assert of(error, letter(body)).category is category
+    assert diagnose(error, None, now=NOW).category is TRANSIENT
+
+
+def test_a_document_in_an_attribute_is_the_letters_too() -> None:
+    one = letter(
+        "{}", attributes={"a": Attribute("String", "{"), "b": Attribute("Binary", b"\xff")}
+    )
+    assert of(caught(lambda: json.loads("{")), one).category is SCHEMA
+    assert of(caught(lambda: b"\xff".decode()), one).category is SCHEMA
+    assert of(caught(lambda: b"\xfe".decode()), one).category is TRANSIENT
+    assert of(caught(lambda: b"\xff".decode()), letter("/w==")).category is SCHEMA
+
+
+DEEP, LONG = "[" * 100_000, "[" + "1" * 5_000 + "]"
+
+
+@pytest.mark.parametrize("body", [DEEP, LONG], ids=["deep", "long"])
+def test_json_that_python_gives_up_on_is_the_letters_fault(body: str) -> None:
+    error = caught(lambda: json.loads(body))
+    assert type(error) in (RecursionError, ValueError)
+    assert of(error, letter(body)).category is SCHEMA
+    # The same error over another letter is a bug, or somebody else's answer.
+    for other in ("{}", "no JSON at all", LONG if body is DEEP else DEEP):
+        assert of(error, letter(other)).category is TRANSIENT
+    assert of(raised(ValueError("x")), letter(body)).category is TRANSIENT
+
+
+# Retry-After.
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        (email.utils.formatdate(NOW + 90, usegmt=True), 90.0),
+        (email.utils.formatdate(NOW + 90), 90.0),
+        (email.utils.formatdate(NOW - 90, usegmt=True), 0.0),
+        ("9" * 60, 14 * 86_400.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 14 * 86_400.0),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("²", None),
+        ("Mon, 99 Foo 20000 99:99:99 GMT", None),
+        ("x" * 2**20, None),
+    ],
+)
+def test_a_retry_after_is_seconds_or_a_date(said: str, seconds: float | None) -> None:
+    assert retry_after(said, NOW) == seconds
+    assert of(aws(503, **{"retry-after": said})).retry_after == seconds
+    headers = {"Retry-After": said}
+    response = SimpleNamespace(status_code=429, headers=headers)
+    assert of(make("HTTPError", response=response)).retry_after == seconds
+    assert of(make("HTTPError", code=429, headers=headers)).retry_after == seconds
+
+
+@given(st.text())
+def test_no_retry_after_breaks_anything(said: str) -> None:
+    found = retry_after(said, NOW)
+    assert found is None or found >= 0
+
+
+def test_what_waiting_does_not_cure_is_not_waited_for() -> None:
+    assert of(aws(404, **{"retry-after": "5"})).retry_after is None
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1, "5", True])
+def test_an_odd_wait_of_the_handlers_is_none(odd: Any) -> None:
+    assert of(Transient("x", retry_after=odd)).retry_after is None
+    assert of(Transient("x", retry_after=2**2_000)).retry_after == 14 * 86_400
+
+
+# What is kept of it.
+
+
+def declined(amount: int) -> None:
+    raise RuntimeError(f"the card of order {amount} was declined")
+
+
+def refused(amount: int) -> None:
+    raise RuntimeError(f"the card of order {amount} was declined")
+
+
+def test_the_fingerprint_is_type_message_and_place() -> None:
+    one = of(caught(lambda: declined(1)))
+    assert one.message == "the card of order … was declined"
+    assert len(one.fingerprint) == 16
+    assert of(caught(lambda: declined(99))).fingerprint == one.fingerprint
+    others = [
+        of(caught(lambda: refused(1))),
+        of(raised(RuntimeError("the card of order 1 was lost"))),
+        of(RuntimeError("the card of order 1 was declined")),
+        of(make("Mine", RuntimeError)),
+    ]
+    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 5
+
+
+def test_a_deployment_does_not_change_a_fingerprint() -> None:
+    code = "def work():\n    raise KeyError('x')\n"
+    prints = set()
+    for path, text in (("/var/task/a.py", code), ("/opt/b.py", "\n\n" + code)):
+        names: dict[str, Any] = {"__name__": "app"}
+        exec(compile(text, path, "exec"), names)  # noqa: S102 - the same code, deployed elsewhere
+        prints.add(of(caught(names["work"])).fingerprint)
+    assert len(prints) == 1
+
+
+def test_nothing_of_the_letter_is_kept() -> None:
+    one = letter('{"name": "swordfish"}')
+    found = of(ValueError("no swordfish for '12'"), one)
+    assert found.message == "no … for …"
+    assert found.fingerprint == of(ValueError("no plaice for 5"), letter('"plaice"')).fingerprint
+
+
+class Hostile(Exception):
+    """Nothing that is asked of it is answered."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("status", "status_code", "code", "response", "headers", "reason"):
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+def test_no_exception_breaks_the_one_who_asks() -> None:
+    found = of(raised(Hostile()))
+    assert (found.category, found.error_type, found.message) == (TRANSIENT, "Hostile", "")
+    odd = type("not a name " * 10_000, (Exception,), {})
+    assert of(odd()).error_type == "Exception"
+    assert len(of(make("A" * 500)).error_type) == 80
+    circle = ValueError("x")
+    circle.__cause__ = circle
+    assert of(circle).category is TRANSIENT
+    headers = SimpleNamespace(get=lambda name: 1 / 0)
+    assert of(make("E", status=503, headers=headers)).retry_after is None
+
+
+@given(json_values, json_values)
+@example({"Code": []}, None)
+def test_no_response_breaks_the_one_who_asks(response: Any, headers: Any) -> None:
+    for one in (response, {"ResponseMetadata": response}, {"Error": response}):
+        found = of(make("E", response=one, headers=headers, status=response))
+        assert found.retry_after is None or found.retry_after >= 0
+
+
+def test_a_long_chain_and_a_long_message_take_no_time() -> None:
+    error: BaseException = TimeoutError("x" * 2**20)
+    for _ in range(5_000):
+        error = raised(RuntimeError("word " * 10), error)
+    assert of(error).category is TRANSIENT
+    assert of(raised(ValueError("word " * 2**18)), letter("x" * 2**20)).message
+
+
+def test_a_text_of_our_own_that_quotes_nothing_is_kept_word_for_word() -> None:
+    """Blurred, it would tell the engineer on call nothing, and differ from letter to letter."""
+    found = diagnose(EndpointUnfit("the endpoint answered 422", status=422), None, now=NOW)
+    assert (found.message, found.http_status) == ("the endpoint answered 422", 422)

@@ -1,0 +1,125 @@
+"""What the ledger knows of a letter, and what it refuses to guess."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.failure.failure import Failure
+from deadletter.failure.ledger import LIVES, NO_ROW, RECEIVES, UNREADABLE, Row, row_from_item, slot
+from deadletter.message import stamp as stamps
+from deadletter.message.stamp import Stamp
+from tests.samples import NOW, failed
+
+MARK = Stamp("origin", 2, 1)
+
+
+def test_a_row_is_read_whole() -> None:
+    one, two = failed(http_status=404), failed(at=NOW - 30, attempt=1, receive=2, queue="orders")
+    item = {
+        "f1_0": two.to_data(),
+        "f0_1": {**one.to_data(), "at": Decimal(str(one.at)), "attempt": Decimal(0)},
+        "attempt": Decimal(3),
+        "released_at": Decimal("1789999999.5"),
+        "stamp": stamps.attribute(MARK).value,
+        "recovered_at": Decimal("1790000001.5"),
+        "recovered_attempt": Decimal(2),
+        "ttl": Decimal(1),
+    }
+    assert row_from_item(item) == Row(
+        (one, two), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
+    )
+
+
+def test_failures_are_read_in_the_order_of_their_time() -> None:
+    many = [failed(at=NOW + n % 7, attempt=n, fingerprint=str(n)) for n in range(20)]
+    found = row_from_item({f"f{n}_0": one.to_data() for n, one in enumerate(many)})
+    assert [one.at for one in found.failures] == sorted(one.at for one in many)
+    assert found.last is not None
+    assert found.last.at == NOW + 6
+
+
+def test_a_failure_in_a_later_life_is_an_attempt_too() -> None:
+    item = {"f4_1": failed(at=10.0, attempt=4).to_data(), "attempt": Decimal(2)}
+    assert row_from_item(item).attempt == 4
+    assert row_from_item({**item, "attempt": Decimal(7)}).attempt == 7
+    # A release begins the count again.
+    assert row_from_item({**item, "attempt": Decimal(0), "released_at": 11}).attempt == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=200))
+def test_a_row_has_so_many_slots_and_no_more(history: list[tuple[int, int]]) -> None:
+    written = {slot(failed(attempt=life, receive=receive)) for life, receive in history}
+    assert len(written) <= LIVES * RECEIVES
+    # Each life of the last ones has a slot that no other of them takes.
+    newest = range(40, 40 + LIVES)
+    assert len({slot(failed(attempt=life, receive=5)) for life in newest}) == LIVES
+    wider = {slot(failed(attempt=life), lives=20) for life in range(20)}
+    assert len(wider) == 20
+
+
+def test_an_item_that_says_nothing_is_an_empty_row() -> None:
+    assert row_from_item({}) == NO_ROW
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"f0_0": None},
+        {"f0_0": 5},
+        {"f1_1": "x"},
+        {"f1_1": {}},
+        {"f12_34": {**failed().to_data(), "category": "new in the next version"}},
+        {"f0_0": failed().to_data(), "f0_1": [failed().to_data()]},
+        {"recovered_at": "once"},
+        {"recovered_attempt": "the first"},
+        {"attempt": "many"},
+        {"attempt": None},
+        {"released_at": "yesterday"},
+        {"stamp": "{}"},
+        {"stamp": "not a stamp"},
+        {"stamp": {"origin": "o"}},
+    ],
+)
+def test_a_row_that_cannot_be_understood_is_not_an_empty_row(item: dict[str, Any]) -> None:
+    assert row_from_item(item) is UNREADABLE
+
+
+def lives(*fingerprints: str, **common: Any) -> tuple[Failure, ...]:
+    return tuple(
+        failed(attempt=number, fingerprint=one, **common) for number, one in enumerate(fingerprints)
+    )
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ((), {}),
+        (lives("a", "a", "a"), {"a": 3}),
+        (lives("a", "b", "a"), {"a": 2, "b": 1}),
+        # Five receives in one life are one life.
+        (tuple(failed(attempt=0, at=NOW + n) for n in range(5)), {"f1": 1}),
+        (lives("a", "a", "a", dependency_down=True), {}),
+        (lives("a", "a", "a", http_status=503), {}),
+        (lives("", "", ""), {}),
+        ((*lives("a", "a"), failed(attempt=2, fingerprint="a", http_status=429)), {"a": 2}),
+    ],
+)
+def test_lives_are_counted_by_what_the_dependency_does_not_explain(
+    failures: tuple[Failure, ...], expected: dict[str, int]
+) -> None:
+    assert Row(failures).lives_by_fingerprint() == expected
+
+
+def test_what_was_before_a_release_is_forgiven() -> None:
+    before, at, after = (failed(at=moment, attempt=n) for n, moment in enumerate((1.0, 2.0, 3.0)))
+    row = Row((before, at, after), released_at=2.0)
+    assert row.since_release == (at, after)
+    assert row.last == after
+    assert row.lives_by_fingerprint() == {"f1": 2}
+    assert Row((before,), released_at=2.0).last is None
+    assert NO_ROW.last is None

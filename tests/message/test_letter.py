@@ -1,0 +1,175 @@
+"""A message in its several shapes, and what each of them refuses."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.message.letter import (
+    Attribute,
+    Letter,
+    NotALetter,
+    encoded,
+    from_api,
+    from_event,
+    from_json,
+    to_event,
+    to_json,
+    whole_number,
+)
+from tests.samples import json_values, letter, letters
+
+ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
+
+
+def test_a_message_of_the_api_is_read_whole() -> None:
+    found = from_api(
+        {
+            "MessageId": "m1",
+            "ReceiptHandle": "not part of the letter",
+            "Body": "hello",
+            "MessageAttributes": {
+                "text": {"DataType": "String", "StringValue": "é"},
+                "count": {"DataType": "Number.int", "StringValue": "007"},
+                "bytes": {"DataType": "Binary.gzip", "BinaryValue": bytearray(b"\x00\xff")},
+            },
+            "Attributes": {
+                "SenderId": "AIDA",
+                "SentTimestamp": "1789999000123",
+                "MessageGroupId": "g",
+                "DeadLetterQueueSourceArn": ARN,
+            },
+        }
+    )
+    assert found.attributes == {
+        "text": Attribute("String", "é"),
+        "count": Attribute("Number.int", "007"),
+        "bytes": Attribute("Binary.gzip", b"\x00\xff"),
+    }
+    assert (found.message_id, found.body, found.group) == ("m1", "hello", "g")
+    assert (found.sender, found.sent_ms, found.source_arn) == ("AIDA", 1789999000123, ARN)
+
+
+def test_a_bare_message_has_no_group_no_sender_and_no_time() -> None:
+    bare = from_api({"MessageId": "m1", "Body": ""})
+    assert (bare.group, bare.sender, bare.sent_ms, bare.source_arn) == (None, "", None, None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"Body": "x"},
+        {"MessageId": "", "Body": "x"},
+        {"MessageId": 7, "Body": "x"},
+        {"MessageId": "m1"},
+        {"MessageId": "m1", "Body": None},
+        {"MessageId": "m1", "Body": b"x"},
+        {"MessageId": "m1", "Body": "x", "MessageAttributes": {"a": {"StringValue": "x"}}},
+        {"MessageId": "m1", "Body": "x", "MessageAttributes": {"a": {"DataType": "String"}}},
+        {"MessageId": "m1", "Body": "x", "MessageAttributes": ["a"]},
+        {"MessageId": "m1", "Body": "x", "Attributes": "SenderId"},
+    ],
+)
+def test_a_message_that_is_no_letter_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(NotALetter):
+        from_api(broken)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"dataType": "Binary", "binaryValue": "not base64"},
+        {"dataType": "Binary", "binaryValue": "é"},
+        {"dataType": "Binary", "stringValue": "text"},
+        {"dataType": "String"},
+        {"dataType": "String", "stringValue": 5},
+        {"dataType": 5, "stringValue": "x"},
+        {"stringValue": "x"},
+        "x",
+    ],
+)
+def test_an_event_with_an_unreadable_attribute_is_refused(attribute: Any) -> None:
+    record = {"messageId": "m1", "body": "x", "messageAttributes": {"a": attribute}}
+    with pytest.raises(NotALetter):
+        from_event(record)
+
+
+@pytest.mark.parametrize("value", ["not base64", "\u00e9", "QUI", 5, None])
+def test_json_with_unreadable_bytes_is_no_letter(value: Any) -> None:
+    whole = to_json(letter(attributes={"a": Attribute("Binary", b"x")}))
+    whole["attributes"]["a"]["binary"] = value
+    with pytest.raises(NotALetter):
+        from_json(whole)
+
+
+@given(json_values)
+def test_no_data_breaks_the_reading_of_a_letter(data: Any) -> None:
+    whole = {"id": "m1", "body": "x", "attributes": {}, "system": {}}
+    for candidate in (data, *({**whole, key: data} for key in whole)):
+        with suppress(NotALetter):
+            assert isinstance(from_json(candidate), Letter)
+
+
+@given(letters)
+def test_a_letter_comes_back_from_json_as_it_was(one: Letter) -> None:
+    assert from_json(json.loads(encoded(to_json(one)))) == one
+
+
+@given(letters)
+def test_a_letter_comes_back_from_an_event_as_it_was(one: Letter) -> None:
+    record = to_event(one, receipt_handle="h", source_arn=ARN)
+    assert from_event(json.loads(encoded(record))) == one
+
+
+def test_an_event_record_names_its_queue_and_region() -> None:
+    record = to_event(letter(), receipt_handle="h", source_arn=ARN)
+    assert record["eventSourceARN"] == ARN
+    assert record["awsRegion"] == "eu-west-1"
+    assert record["eventSource"] == "aws:sqs"
+    assert record["receiptHandle"] == "h"
+    assert to_event(letter(), receipt_handle="h", source_arn="?")["awsRegion"] == ""
+
+
+def test_size_is_what_sqs_counts() -> None:
+    one = letter(
+        "é", attributes={"näme": Attribute("String", "ü"), "b": Attribute("Binary", b"123")}
+    )
+    assert one.size == 2 + (5 + 6 + 2) + (1 + 6 + 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("1789999000123", 1789999000123),
+        ("", None),
+        ("-1", None),
+        ("+1", None),
+        ("1.0", None),
+        (" 1", None),
+        ("1_0", None),
+        ("\uff11", None),  # a full-width digit
+        ("\u00b2", None),  # a superscript
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, None),
+        (1, None),
+        (None, None),
+    ],
+)
+def test_a_number_of_aws_is_plain_digits(text: object, number: int | None) -> None:
+    assert whole_number(text) == number
+
+
+def test_json_goes_over_the_wire_as_it_reads_and_survives_a_lone_surrogate() -> None:
+    assert encoded({"a": "é\n"}) == b'{"a":"\xc3\xa9\\n"}'
+    assert json.loads(encoded({"a": "\ud800"})) == {"a": "\ud800"}
+
+
+@given(st.text(alphabet=st.characters(codec=None), max_size=20))
+def test_size_never_raises_and_counts_utf8(text: str) -> None:
+    assert letter(text).size == len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,102 @@
+"""Bodies that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.message.strict_json import Unreadable, read_json
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not JSON at line 1 column 1"),
+        ("hello", "not JSON at line 1 column 1"),
+        ('{"a":\n  1,}', "not JSON at line 2 column 5"),
+        ("{'a': 1}", "not JSON at line 1 column 2"),
+        ('{"a": 1} {"b": 2}', "not JSON at line 1 column 10"),
+        ("\ufeff{}", "not JSON at line 1 column 1"),
+        ('"\t"', "not JSON at line 1 column 2"),
+        ("NaN", "NaN is not JSON"),
+        ("[Infinity]", "Infinity is not JSON"),
+        ('{"a": -Infinity}', "-Infinity is not JSON"),
+        ("1e999", "a number too large to read"),
+        ("[-1e999]", "a number too large to read"),
+        ("9" * 5_000, "a number too long to read"),
+        ('{"tenantId": "a", "tenantId": "b"}', "a key appears twice in one object"),
+        ('[{"x": {"a": 1, "\\u0061": 2}}]', "a key appears twice in one object"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a":' * 100_000, "nested too deep"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deep"),
+        ('"\\ud800"', "half of a surrogate pair"),
+        ('{"\\udfff": 1}', "half of a surrogate pair"),
+        ('["\\udc00\\ud800"]', "half of a surrogate pair"),
+    ],
+)
+def test_a_body_that_two_readers_would_not_understand_alike_is_unreadable(
+    text: str, why: str
+) -> None:
+    with pytest.raises(Unreadable) as found:
+        read_json(text)
+    assert str(found.value) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("null", None),
+        ("false", False),
+        ("0", 0),
+        ("-0.0", 0.0),
+        ("1e-999", 0.0),
+        ("12345678901234567890", 12345678901234567890),
+        ('"\\ud83d\\ude00"', "😀"),
+        ('"😀\\u0000"', "😀\0"),
+        (" [1, [2]] ", [1, [2]]),
+        ('{"a": {"a": 1}}', {"a": {"a": 1}}),
+    ],
+)
+def test_a_body_need_not_be_an_object(text: str, value: Any) -> None:
+    assert read_json(text) == value
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(10**400), 10**400)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=10),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
+        max_leaves=15,
+    ),
+    st.booleans(),
+)
+def test_whatever_was_written_as_json_is_read_as_it_was(value: Any, ascii_only: bool) -> None:
+    assert read_json(json.dumps(value, ensure_ascii=ascii_only)) == value
+
+
+@given(
+    st.text()
+    | st.text(alphabet='{}[]":,\\u018dDeE+-.naNfIity \n', max_size=40)
+    | st.integers(0, 3_000).map(lambda depth: '{"a":[' * depth)
+)
+def test_no_text_does_more_than_be_unreadable(text: str) -> None:
+    try:
+        value = read_json(text)
+    except Unreadable:
+        return
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+
+
+def test_the_reason_never_quotes_the_body() -> None:
+    secret = "hunter2"
+    for text in (f"{secret}", f'{{"{secret}": 1, "{secret}": 2}}', f'["{secret}", \\ud800'):
+        with pytest.raises(Unreadable) as found:
+            read_json(text)
+        assert secret not in str(found.value)

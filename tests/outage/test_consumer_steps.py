@@ -1,0 +1,175 @@
+"""The steps of an outage beside the canary, each from the circuit as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, CircuitsUnavailable, State
+from deadletter.circuit.transitions import (
+    CanaryAnswered,
+    MappingPaused,
+    PermitTaken,
+    Tripped,
+    Verdict,
+)
+from deadletter.outage.consumer_steps import Recovery
+from deadletter.outage.event_source import ConsumerMapping, Valve
+from deadletter.outage.execution_step import BadCourse, Course, Herald, Next, course_from_json
+from tests.outage.breakers import KEY, NOW, Announcements, Circuits
+from tests.outage.test_event_source import OneMapping
+
+COURSE = Course(KEY, 1, 0)
+
+
+class Scene:
+    """A circuit that has tripped, and the consumer's mapping."""
+
+    def __init__(self, **policy: object) -> None:
+        settings = {"successes": 1, "pause_consumer": True, "ramp": 300.0, **policy}
+        self.circuits = Circuits(CircuitPolicy(**settings))  # type: ignore[arg-type]
+        self.mappings = OneMapping()
+        self.announced = Announcements()
+        valve = Valve(breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell)
+        self.recovery = Recovery(
+            pipeline=KEY,
+            policy=self.circuits.policy,
+            circuits=self.circuits,
+            valve=valve,
+            herald=Herald(pipeline=KEY, announcer=self.announced, tell=self.circuits.tell),
+            clock=self.circuits.clock,
+        )
+
+    def trip(self, key: str = KEY) -> Scene:
+        self.circuits.apply(key, Tripped())
+        return self
+
+    def close(self) -> None:
+        self.circuits.now = self.circuits.held[KEY].open_until
+        taken = self.circuits.apply(KEY, PermitTaken("me")).circuit
+        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", Verdict.SUCCESS))
+
+
+def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
+    scene = Scene().trip()
+    step = scene.recovery.take("announce", COURSE)
+    assert (step.next, step.said) == (Next.PAUSE, "OPEN")
+    assert step.wait_seconds == pytest.approx(scene.circuits.held[KEY].open_until - NOW, abs=1)
+    assert scene.announced.said == [("", "OPEN")]
+    assert scene.circuits.told == {"CircuitState": 2, "CircuitOpened": 1}
+    paused = scene.recovery.take("pause", COURSE)
+    assert paused.next is Next.PROBE
+    assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
+
+
+def test_a_step_that_is_taken_again_announces_nothing_again() -> None:
+    scene = Scene().trip()
+    step = scene.recovery.take("announce", COURSE)
+    scene.recovery.take("announce", replace(COURSE, said=step.said))
+    assert len(scene.announced.said) == 1
+
+
+def test_where_the_pipeline_does_not_say_so_nobody_is_paused() -> None:
+    scene = Scene(pause_consumer=False).trip()
+    assert scene.recovery.take("announce", COURSE).next is Next.PROBE
+
+
+def test_the_outage_of_a_single_key_pauses_nobody_and_is_not_announced() -> None:
+    scene = Scene().trip("endpoint-7")
+    course = Course("endpoint-7", 1, 0)
+    assert scene.recovery.take("announce", course).next is Next.PROBE
+    scene.recovery.take("pause", course)
+    assert scene.announced.said == []
+    assert scene.mappings.changes == 0
+
+
+@pytest.mark.parametrize("step", ["announce", "resume"])
+def test_another_executions_outage_is_handed_over(step: str) -> None:
+    scene = Scene().trip()
+    other = replace(COURSE, restart=1)
+    assert scene.recovery.take(step, other).next is Next.HAND_OVER
+    assert scene.announced.said == []
+
+
+def test_a_pause_that_is_not_ours_any_more_changes_nothing() -> None:
+    scene = Scene().trip()
+    scene.recovery.take("pause", replace(COURSE, restart=1))
+    assert scene.mappings.changes == 0
+
+
+def test_a_circuit_that_closed_before_anything_was_done_has_to_be_put_back_only() -> None:
+    scene = Scene().trip()
+    scene.close()
+    assert scene.recovery.take("announce", COURSE).next is Next.RESUME
+    assert scene.recovery.take("resume", COURSE).next is Next.CLOSED
+
+
+def test_the_consumer_comes_back_in_at_most_five_steps() -> None:
+    scene = Scene().trip()
+    scene.recovery.take("pause", COURSE)
+    scene.close()
+    limits = []
+    for _ in range(RAMP_STEPS):
+        step = scene.recovery.take("resume", COURSE)
+        assert scene.mappings.mapping is not None
+        limits.append(scene.mappings.mapping.concurrency)
+        scene.circuits.now += step.wait_seconds
+    assert step.next is Next.CLOSED
+    assert limits == [10, 20, 30, 40, 50]
+
+
+def test_a_ramp_of_no_time_brings_it_back_at_once() -> None:
+    scene = Scene(ramp=0.0).trip()
+    scene.recovery.take("pause", COURSE)
+    scene.close()
+    assert scene.recovery.take("resume", COURSE).next is Next.CLOSED
+    assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
+
+
+def test_an_outage_that_begins_on_the_way_back_is_another_executions() -> None:
+    scene = Scene().trip()
+    scene.circuits.apply(KEY, MappingPaused("m", 50))
+    scene.close()
+    scene.trip()
+    assert scene.circuits.held[KEY].state is State.OPEN
+    assert scene.recovery.take("resume", COURSE).next is Next.HAND_OVER
+    scene.close()
+    assert scene.recovery.take("resume", COURSE).next is Next.HAND_OVER
+
+
+def test_a_store_that_gives_no_answer_is_the_state_machines_to_retry() -> None:
+    scene = Scene().trip()
+    scene.circuits.down = 1
+    with pytest.raises(CircuitsUnavailable):
+        scene.recovery.take("announce", COURSE)
+
+
+def test_a_step_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadCourse, match="unknown step 'fly'; known are announce, pause, resume"):
+        Scene().recovery.take("fly", COURSE)
+
+
+def test_a_course_is_what_the_execution_carries() -> None:
+    data = {"pipeline": KEY, "key": KEY, "generation": 3, "restart": 1}
+    assert course_from_json(data) == Course(KEY, 3, 1)
+    standing = {"probes": 4, "empty": 1, "said": "OPEN", "next": "probe", "pause_failed": {}}
+    assert course_from_json({**data, "circuit": standing}) == Course(
+        KEY, 3, 1, probes=4, empty=1, said="OPEN", pause_failed=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"key": 7}, "key must be a text"),
+        ({"generation": -1}, "generation must be a whole number from 0 up"),
+        ({"generation": True}, "generation must be a whole number from 0 up"),
+        ({"restart": "1"}, "restart must be a whole number from 0 up"),
+        ({"circuit": []}, "circuit must be an object"),
+        ({"circuit": {"probes": 1.5}}, "probes must be a whole number from 0 up"),
+    ],
+)
+def test_a_course_that_is_none_is_refused(change: dict[str, object], why: str) -> None:
+    with pytest.raises(BadCourse, match=why):
+        course_from_json({"key": KEY, "generation": 1, "restart": 0, **change})

@@ -1,0 +1,67 @@
+"""An outage has one execution at a time, and what it leaves behind is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deadletter.circuit.state import Circuit, Pause, State
+from deadletter.outage.executions import START_SECONDS, Sweep, execution_name, is_run_by, sweep
+
+NOW = 1_800_000_000.0
+OPEN = Circuit("orders", State.OPEN, 7, outage=5, restart=2, started=NOW - START_SECONDS)
+NAME = execution_name("orders", "orders", 5, 2)
+
+
+def test_the_name_is_one_that_step_functions_takes_whatever_the_key() -> None:
+    for key in ("orders", "https://a.example/hook?x=*", "ž" * 300, ""):
+        name = execution_name("orders", key, 10**10, 10**5)
+        assert len(name) <= 80
+        assert name.replace("-", "").isalnum()
+        assert name.isascii()
+
+
+def test_each_outage_of_each_circuit_has_a_name_of_its_own_and_always_the_same() -> None:
+    names = {
+        execution_name(pipeline, key, generation, restart)
+        for pipeline in ("a", "b")
+        for key in ("a", "b")
+        for generation in (1, 11)
+        for restart in (1, 11)
+    }
+    assert len(names) == 16
+    assert execution_name("orders", "orders", 5, 2) == NAME
+
+
+def test_an_execution_knows_whether_it_still_runs_the_outage() -> None:
+    assert is_run_by(OPEN, 5, 2)
+    assert not is_run_by(OPEN, 5, 1)
+    assert not is_run_by(OPEN, 4, 2)
+
+
+def test_an_outage_that_nobody_runs_is_started_again() -> None:
+    for state in (State.OPEN, State.HALF_OPEN):
+        lost = replace(OPEN, state=state)
+        assert sweep("orders", [lost], set(), NOW) == Sweep(start=(lost,))
+        assert sweep("orders", [lost], {NAME}, NOW) == Sweep()
+        earlier = execution_name("orders", "orders", 5, 1)
+        assert sweep("orders", [lost], {earlier}, NOW) == Sweep(start=(lost,))
+
+
+def test_an_execution_that_is_just_being_started_is_given_time() -> None:
+    fresh = replace(OPEN, started=NOW - START_SECONDS + 1)
+    assert sweep("orders", [fresh], set(), NOW) == Sweep()
+
+
+def test_a_mapping_that_was_left_paused_is_put_back_when_nobody_runs_the_outage() -> None:
+    left = replace(OPEN, state=State.CLOSED, paused=Pause("m", None, NOW))
+    assert sweep("orders", [left], set(), NOW) == Sweep(put_back=(left,))
+    assert sweep("orders", [left], {NAME}, NOW) == Sweep()
+
+
+def test_a_mapping_that_we_did_not_pause_is_left_alone() -> None:
+    assert sweep("orders", [replace(OPEN, state=State.CLOSED)], set(), NOW) == Sweep()
+
+
+def test_what_nobody_understands_is_left_to_a_person() -> None:
+    unreadable = Circuit("orders", State.OPEN, unreadable=True)
+    assert sweep("orders", [unreadable], set(), NOW) == Sweep()

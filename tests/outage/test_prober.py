@@ -1,0 +1,347 @@
+"""One canary at a time says whether the dependency works, and no letter is lost by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
+from deadletter.circuit.transitions import Forced, PermitTaken, Tripped, Verdict
+from deadletter.message.confirmation import Proof
+from deadletter.message.letter import Letter
+from deadletter.message.queue import QueueUnavailable, Taken
+from deadletter.outage.execution_step import (
+    BREATH,
+    LONGEST_WAIT,
+    MOST_PROBES,
+    Course,
+    Herald,
+    Next,
+    Step,
+)
+from deadletter.outage.prober import (
+    ENOUGH_EMPTY,
+    Consumer,
+    ConsumerUnavailable,
+    Given,
+    Health,
+    Prober,
+)
+from tests.outage.breakers import KEY, Announcements, Circuits
+
+ANSWER = 20.0
+WELL = Given(Verdict.SUCCESS, Proof("a", "test"))
+ILL = Given(Verdict.FAILURE)
+
+
+@dataclass
+class Letters:
+    """Letters in some place; `away` is what became of each that was tried."""
+
+    arn: str = "arn:queue"
+    letters: list[str] = field(default_factory=list)
+    away: list[tuple[str, Given]] = field(default_factory=list)
+    fails_to_take: bool = False
+    fails_to_put_away: bool = False
+
+    def take(self, key: str, lock_seconds: float) -> Taken | None:
+        if self.fails_to_take:
+            raise QueueUnavailable("throttled")
+        assert lock_seconds > ANSWER
+        if not self.letters:
+            return None
+        return Taken(Letter(self.letters[0], "{}"), "handle", lock_seconds)
+
+    def put_away(self, taken: Taken, given: Given) -> bool:
+        if self.fails_to_put_away:
+            raise QueueUnavailable("throttled")
+        self.away.append((taken.letter.message_id, given))
+        return given.proof is not None
+
+
+@dataclass
+class Answers(Consumer):
+    """A consumer that answers as it is told, one after the other, and the last for ever."""
+
+    answers: list[Given | Exception]
+    meanwhile: Callable[[], None] = lambda: None
+    asked: list[str] = field(default_factory=list)
+
+    def give(self, taken: Taken, source_arn: str, permit: str) -> Given:
+        self.asked.append(permit)
+        self.meanwhile()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@dataclass
+class Word(Health):
+    """A dependency that says itself how it is."""
+
+    well: bool
+
+    def is_well(self) -> bool:
+        return self.well
+
+
+@dataclass
+class Scene:
+    """An open circuit whose cooldown is over, and whoever probes it."""
+
+    circuits: Circuits
+    sources: list[Letters]
+    consumer: Answers
+    health: Health | None = None
+    announced: Announcements = field(default_factory=Announcements)
+    course: Course = field(default_factory=lambda: Course(KEY, 1, 0, said="OPEN"))
+
+    def probe(self) -> Step:
+        ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
+        prober = Prober(
+            breaker=self.circuits,
+            circuits=self.circuits,
+            sources=self.sources,
+            consumer=self.consumer,
+            answer_seconds=ANSWER,
+            health=self.health,
+            herald=Herald(pipeline=KEY, announcer=self.announced, tell=self.circuits.tell),
+            clock=self.circuits.clock,
+            new_id=lambda: next(ids),
+            tell=self.circuits.tell,
+        )
+        step = prober.probe(self.course)
+        self.course = replace(
+            self.course, probes=step.probes, empty=step.empty, said=step.said, pause_failed=False
+        )
+        return step
+
+    @property
+    def circuit(self) -> Circuit:
+        return self.circuits.held[KEY]
+
+    def cool_down(self) -> None:
+        self.circuits.now = max(self.circuits.now, self.circuit.open_until)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    circuits = Circuits(CircuitPolicy(lease=60))
+    circuits.apply(KEY, Tripped())
+    found = Scene(circuits, [Letters(letters=["a"]), Letters(letters=["b"])], Answers([WELL]))
+    found.cool_down()
+    return found
+
+
+def test_two_that_came_back_well_close_the_circuit(scene: Scene) -> None:
+    first, second = scene.probe(), scene.probe()
+    assert (first.next, first.state, first.wait_seconds) == (Next.PROBE, "HALF_OPEN", BREATH)
+    assert (second.next, second.state) == (Next.RESUME, "CLOSED")
+    assert [given for _, given in scene.sources[0].away] == [WELL, WELL]
+    assert scene.announced.said == [("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
+
+
+def test_one_that_failed_opens_it_for_longer_and_stays_where_it_was(scene: Scene) -> None:
+    scene.consumer.answers = [ILL]
+    cooldown = scene.circuit.cooldown
+    step = scene.probe()
+    assert (step.next, step.state) == (Next.PROBE, "OPEN")
+    assert scene.circuit.cooldown == 2 * cooldown
+    assert step.wait_seconds >= scene.circuit.open_until - scene.circuits.now
+    assert scene.sources[0].away == [("a", ILL)]
+    assert scene.announced.said == []
+
+
+def test_no_answer_is_a_failure_and_the_letter_is_not_given_back(scene: Scene) -> None:
+    scene.consumer.answers = [Given(Verdict.NO_ANSWER)]
+    assert scene.probe().state == "OPEN"
+    assert scene.sources[0].away == [("a", Given(Verdict.NO_ANSWER))]
+
+
+def test_one_that_says_nothing_gives_the_permit_back(scene: Scene) -> None:
+    scene.consumer.answers = [Given(Verdict.NEUTRAL), WELL]
+    assert scene.probe().state == "HALF_OPEN"
+    assert (scene.circuit.permit, scene.circuit.successes) == (None, 0)
+    assert scene.probe().state == "HALF_OPEN"
+    assert scene.probe().state == "CLOSED"
+
+
+def test_each_canary_has_a_permit_of_its_own(scene: Scene) -> None:
+    scene.probe()
+    scene.probe()
+    assert len(set(scene.consumer.asked)) == 2
+
+
+def test_nothing_is_sent_before_the_cooldown_is_over(scene: Scene) -> None:
+    scene.circuits.now = scene.circuit.open_until - 3
+    step = scene.probe()
+    assert scene.consumer.asked == []
+    assert (step.next, step.wait_seconds) == (Next.PROBE, 3)
+
+
+def test_nothing_is_sent_while_another_canary_is_under_way(scene: Scene) -> None:
+    scene.circuits.apply(KEY, PermitTaken("another"))
+    step = scene.probe()
+    assert scene.consumer.asked == []
+    assert step.next is Next.PROBE
+    scene.circuits.now += step.wait_seconds
+    # The other's lease has ended without a word: that is a failure.
+    assert scene.probe().state == "OPEN"
+    assert scene.consumer.asked == []
+
+
+def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
+    dlq = scene.sources[0]
+    original = dlq.take
+
+    def slowly(key: str, lock_seconds: float) -> Taken | None:
+        scene.circuits.now += scene.circuits.policy.lease - ANSWER + 1
+        return original(key, lock_seconds)
+
+    dlq.take = slowly  # type: ignore[method-assign]
+    assert scene.probe().state == "HALF_OPEN"
+    assert scene.consumer.asked == []
+    assert [copy for copy, _ in dlq.away] == ["a"]
+    assert scene.circuit.permit is None
+
+
+def test_sources_are_tried_in_their_order(scene: Scene) -> None:
+    scene.sources[0].letters = []
+    scene.probe()
+    assert [copy for copy, _ in scene.sources[1].away] == ["b"]
+
+
+# What happens to the letter, and to the permit, if this line raises.
+
+
+def test_a_source_that_fails_gives_the_permit_back(scene: Scene) -> None:
+    scene.sources[0].fails_to_take = True
+    with pytest.raises(QueueUnavailable):
+        scene.probe()
+    assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
+
+
+def test_a_consumer_that_was_surely_not_called_gives_letter_and_permit_back(scene: Scene) -> None:
+    scene.consumer.answers = [ConsumerUnavailable("throttled")]
+    with pytest.raises(ConsumerUnavailable):
+        scene.probe()
+    assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
+    assert [copy for copy, _ in scene.sources[0].away] == ["a"]
+
+
+def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) -> None:
+    scene.sources[0].fails_to_put_away = True
+    scene.probe()
+    assert scene.probe().state == "CLOSED"
+    assert scene.circuits.told["Undeleted"] == 2
+
+
+def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
+    scene.consumer.meanwhile = lambda: setattr(scene.circuits, "down", 1)
+    scene.probe()
+    assert scene.probe().state == "CLOSED"
+
+
+def test_a_store_that_is_down_leaves_the_permit_to_its_lease(scene: Scene) -> None:
+    scene.consumer.meanwhile = lambda: setattr(scene.circuits, "down", 2)
+    with pytest.raises(CircuitsUnavailable):
+        scene.probe()
+    assert scene.circuit.permit is not None
+    assert [copy for copy, _ in scene.sources[0].away] == ["a"]
+    step = scene.probe()
+    assert len(scene.consumer.asked) == 1
+    scene.circuits.now += step.wait_seconds
+    assert scene.probe().state == "OPEN"
+
+
+def test_a_result_that_a_person_overtook_changes_nothing(scene: Scene) -> None:
+    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, Forced(word)) and None
+    assert scene.probe().next is Next.HAND_OVER
+    assert scene.circuit.forced == word
+    assert scene.circuit.successes == 0
+
+
+# Nothing to probe.
+
+
+def test_without_a_letter_it_asks_again_after_the_same_cooldown(scene: Scene) -> None:
+    for source in scene.sources:
+        source.letters = []
+    cooldown = scene.circuit.cooldown
+    for number in range(1, ENOUGH_EMPTY):
+        step = scene.probe()
+        assert (step.next, step.state, step.empty) == (Next.PROBE, "HALF_OPEN", number)
+        assert step.wait_seconds == cooldown
+    assert scene.circuit.cooldown == cooldown
+    assert scene.circuit.successes == 0
+
+
+def test_where_there_is_never_a_letter_there_is_nothing_to_harm(scene: Scene) -> None:
+    for source in scene.sources:
+        source.letters = []
+    states = [scene.probe().state for _ in range(ENOUGH_EMPTY + 1)]
+    assert states == ["HALF_OPEN"] * ENOUGH_EMPTY + ["CLOSED"]
+
+
+def test_a_letter_in_between_begins_the_count_anew(scene: Scene) -> None:
+    scene.sources[1].letters = []
+    scene.sources[0].letters = []
+    scene.probe()
+    scene.sources[0].letters = ["a"]
+    assert scene.probe().empty == 0
+
+
+@pytest.mark.parametrize(("well", "state"), [(True, "CLOSED"), (False, "OPEN")])
+def test_without_a_letter_the_dependency_itself_is_asked(
+    scene: Scene, well: bool, state: str
+) -> None:
+    for source in scene.sources:
+        source.letters = []
+    scene.health = Word(well)
+    scene.probe()
+    assert scene.probe().state == state
+
+
+# Whose outage it is, and for how long.
+
+
+def test_another_executions_outage_is_left_alone(scene: Scene) -> None:
+    scene.course = replace(scene.course, restart=1)
+    before = len(scene.circuits.events)
+    assert scene.probe().next is Next.HAND_OVER
+    assert len(scene.circuits.events) == before
+
+
+def test_an_unreadable_circuit_is_a_persons(scene: Scene) -> None:
+    scene.circuits.held[KEY] = Circuit(KEY, State.OPEN, unreadable=True)
+    assert scene.probe().next is Next.HAND_OVER
+
+
+def test_after_so_many_probes_it_hands_over(scene: Scene) -> None:
+    scene.consumer.answers = [ILL]
+    scene.course = replace(scene.course, probes=MOST_PROBES - 1)
+    assert scene.probe().next is Next.HAND_OVER
+
+
+def test_the_last_probe_may_still_close(scene: Scene) -> None:
+    scene.probe()
+    scene.course = replace(scene.course, probes=MOST_PROBES - 1)
+    assert scene.probe().next is Next.RESUME
+
+
+def test_a_long_word_is_looked_after_each_day(scene: Scene) -> None:
+    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT)
+    forced = scene.circuits.apply(KEY, Forced(word)).circuit
+    scene.course = replace(scene.course, restart=forced.restart)
+    assert scene.probe().wait_seconds == LONGEST_WAIT
+
+
+def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:
+    scene.course = replace(scene.course, pause_failed=True)
+    scene.probe()
+    scene.probe()
+    assert scene.circuits.told["ConsumerNotPaused"] == 1

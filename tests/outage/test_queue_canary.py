@@ -1,0 +1,315 @@
+"""A canary that goes through the main queue: sent by one probe, asked after by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
+from deadletter.circuit.transitions import (
+    SKEW,
+    CanarySent,
+    Forced,
+    PermitTaken,
+    Refusal,
+    Tripped,
+    Verdict,
+)
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import LedgerUnavailable, Row
+from deadletter.message.queue import QueueUnavailable
+from deadletter.outage.execution_step import FIRST_LOOK, Course, Herald, Next, Step
+from deadletter.outage.prober import Parcel, Post, Prober
+from deadletter.outage.queue_canary import heard
+from deadletter.processing.result import GIVEN_BACK
+from deadletter.redrive.journal import JournalUnavailable
+from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.routing.router import RouterUnavailable
+from tests.outage.breakers import KEY, Announcements, Circuits
+
+ANSWER = 20.0
+LEASE = 60.0
+
+
+@dataclass
+class Letter(Parcel):
+    """One letter in hand; `fate` is what became of it."""
+
+    origin: str = "first"
+    attempt: int = 3
+    sends: Callable[[], bool] = lambda: True
+    fate: list[str] = field(default_factory=list)
+
+    def send(self) -> bool:
+        gone = self.sends()
+        self.fate.append("sent" if gone else "back")
+        return gone
+
+    def put_back(self) -> None:
+        self.fate.append("back")
+
+
+@dataclass
+class Letters(Post):
+    """A post with one letter, and what its ledger says."""
+
+    letter: Letter | None = field(default_factory=Letter)
+    raises: Exception | None = None
+    meanwhile: Callable[[], object] = lambda: None
+    word: Verdict | None = None
+    locks: list[float] = field(default_factory=list)
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+        self.locks.append(lock_seconds)
+        self.meanwhile()
+        if self.raises is not None:
+            raise self.raises
+        return self.letter
+
+    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+        self.asked.append((origin, attempt))
+        return self.word
+
+
+@dataclass
+class Scene:
+    """An open circuit whose cooldown is over, and whoever probes it by post."""
+
+    circuits: Circuits
+    post: Letters | None = field(default_factory=Letters)
+    course: Course = field(default_factory=lambda: Course(KEY, 1, 0, said="OPEN"))
+
+    def probe(self) -> Step:
+        ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
+        nobody: object = None
+        prober = Prober(
+            breaker=self.circuits,
+            circuits=self.circuits,
+            sources=[],
+            consumer=nobody,  # type: ignore[arg-type]
+            answer_seconds=ANSWER,
+            health=None,
+            herald=Herald(pipeline=KEY, announcer=Announcements(), tell=self.circuits.tell),
+            clock=self.circuits.clock,
+            new_id=lambda: next(ids),
+            tell=self.circuits.tell,
+            post=self.post,
+        )
+        step = prober.probe(self.course)
+        self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
+        return step
+
+    @property
+    def letters(self) -> Letters:
+        assert self.post is not None
+        return self.post
+
+    @property
+    def fate(self) -> list[str]:
+        assert self.letters.letter is not None
+        return self.letters.letter.fate
+
+    @property
+    def circuit(self) -> Circuit:
+        return self.circuits.held[KEY]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    circuits = Circuits(CircuitPolicy(lease=LEASE, successes=1))
+    circuits.apply(KEY, Tripped())
+    circuits.now = circuits.held[KEY].open_until
+    return Scene(circuits)
+
+
+def test_the_letter_is_named_before_it_is_sent(scene: Scene) -> None:
+    named: list[str | None] = []
+    assert scene.letters.letter is not None
+    scene.letters.letter.sends = lambda: (
+        named.append(scene.circuit.permit and scene.circuit.permit.origin) or True
+    )
+    scene.probe()
+    assert named == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        (Verdict.SUCCESS, "CLOSED"),
+        (Verdict.FAILURE, "OPEN"),
+        (Verdict.NEUTRAL, "HALF_OPEN"),
+    ],
+)
+def test_what_the_ledger_says_is_the_canarys_answer(
+    scene: Scene, word: Verdict, state: str
+) -> None:
+    sent = scene.probe()
+    assert (sent.next, sent.state, sent.wait_seconds) == (Next.PROBE, "HALF_OPEN", FIRST_LOOK)
+    scene.letters.word = word
+    assert scene.probe().state == state
+    assert scene.letters.asked == [("first", 3)]
+    assert scene.circuit.permit is None
+    assert scene.fate == ["sent"]
+
+
+def test_whoever_probes_next_asks_after_the_same_letter(scene: Scene) -> None:
+    scene.probe()
+    # The execution was lost, and another has been started.
+    restarted = replace(scene.circuit, restart=1)
+    scene.circuits.held[KEY] = restarted
+    scene.course = Course(KEY, 1, 1, said="OPEN")
+    scene.letters.word = Verdict.SUCCESS
+    assert scene.probe().state == "CLOSED"
+    assert scene.fate == ["sent"]
+
+
+def test_it_is_asked_after_ever_more_seldom_until_its_lease_has_ended(scene: Scene) -> None:
+    step, waits = scene.probe(), []
+    while step.state == "HALF_OPEN":
+        waits.append(step.wait_seconds)
+        scene.circuits.now += step.wait_seconds
+        step = scene.probe()
+    assert (step.state, scene.circuit.permit) == ("OPEN", None)
+    assert waits == [20, 20, 31]
+    assert sum(waits) <= LEASE + SKEW + 1
+    assert scene.fate == ["sent"]
+
+
+def test_its_lock_ends_while_an_answer_can_still_come(scene: Scene) -> None:
+    scene.probe()
+    # A send is refused in the last 63 seconds of a lock.
+    assert scene.letters.locks == [63 + LEASE - ANSWER]
+
+
+def test_a_post_that_is_taken_away_leaves_the_permit_to_its_lease(scene: Scene) -> None:
+    scene.probe()
+    scene.post = None
+    step = scene.probe()
+    assert step.state == "HALF_OPEN"
+    scene.circuits.now += LEASE + SKEW + 1
+    assert scene.probe().state == "OPEN"
+
+
+def test_without_a_letter_there_is_nothing_to_ask_after(scene: Scene) -> None:
+    scene.letters.letter = None
+    step = scene.probe()
+    assert (step.empty, step.state, scene.circuit.permit) == (1, "HALF_OPEN", None)
+
+
+# What happens to the letter, and to the permit, if this line raises.
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        QueueUnavailable("throttled"),
+        RoomUnavailable(),
+        JournalUnavailable(),
+        RouterUnavailable(),
+        LedgerUnavailable(),
+    ],
+)
+def test_a_letter_that_cannot_be_found_gives_the_permit_back(
+    scene: Scene, error: Exception
+) -> None:
+    scene.letters.raises = error
+    with pytest.raises(type(error)):
+        scene.probe()
+    assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
+
+
+def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
+    def held_up() -> None:
+        scene.circuits.now += LEASE - ANSWER + 1
+
+    scene.letters.meanwhile = held_up
+    assert scene.probe().state == "HALF_OPEN"
+    assert (scene.fate, scene.circuit.permit) == (["back"], None)
+
+
+def test_a_letter_that_could_not_be_named_is_not_sent(scene: Scene) -> None:
+    scene.letters.meanwhile = lambda: setattr(scene.circuits, "down", 1)
+    with pytest.raises(CircuitsUnavailable):
+        scene.probe()
+    assert scene.fate == ["back"]
+    # Whether it was named nobody knows: the lease sees to it.
+    scene.circuits.now += LEASE + SKEW + 1
+    assert scene.probe().state == "OPEN"
+    assert scene.fate == ["back"]
+
+
+def test_a_person_who_speaks_meanwhile_is_heard(scene: Scene) -> None:
+    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.letters.meanwhile = lambda: scene.circuits.apply(KEY, Forced(word))
+    assert scene.probe().next is Next.HAND_OVER
+    assert (scene.fate, scene.circuit.forced) == (["back"], word)
+
+
+def test_a_letter_that_was_surely_not_sent_gives_the_permit_back(scene: Scene) -> None:
+    assert scene.letters.letter is not None
+    scene.letters.letter.sends = lambda: False
+    with pytest.raises(QueueUnavailable):
+        scene.probe()
+    assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
+
+
+def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
+    scene.probe()
+    scene.letters.word = Verdict.SUCCESS
+    original = scene.letters.verdict
+
+    def then_down(origin: str, attempt: int) -> Verdict | None:
+        scene.circuits.down = 1
+        return original(origin, attempt)
+
+    scene.letters.verdict = then_down  # type: ignore[method-assign]
+    assert scene.probe().state == "CLOSED"
+
+
+def test_only_the_permits_owner_names_a_letter(scene: Scene) -> None:
+    taken = scene.circuits.apply(KEY, PermitTaken("me")).circuit
+    mine = CanarySent(taken.generation, "me", "first", 1)
+    stale = replace(mine, generation=taken.generation - 1)
+    assert scene.circuits.apply(KEY, stale).refused is Refusal.STALE
+    other = replace(mine, owner="another")
+    assert scene.circuits.apply(KEY, other).refused is Refusal.NOT_OWNER
+    named = scene.circuits.apply(KEY, mine).circuit
+    assert named.permit is not None
+    assert (named.generation, named.permit.until) == (taken.generation, scene.circuits.now + LEASE)
+    assert (named.permit.origin, named.permit.attempt) == ("first", 1)
+
+
+# What a row says of a life.
+
+
+def failed(**said: object) -> Failure:
+    return Failure(**{"at": 5.0, "attempt": 3, "category": Category.TRANSIENT, **said})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict"),
+    [
+        (Row(), None),
+        (Row(recovered_at=9.0), Verdict.SUCCESS),
+        (Row(recovered_at=9.0, recovered_unasked=True), Verdict.NEUTRAL),
+        (Row((failed(),)), Verdict.FAILURE),
+        (Row((failed(),), recovered_at=9.0), Verdict.SUCCESS),
+        (Row((failed(attempt=2),)), None),
+        (Row((failed(),), released_at=6.0), None),
+        (Row((failed(category=Category.BUSINESS),)), Verdict.NEUTRAL),
+        (Row((failed(category=Category.SCHEMA),)), Verdict.NEUTRAL),
+        (Row((failed(category=Category.INTEGRATION, http_status=404),)), Verdict.NEUTRAL),
+        (Row((failed(category=Category.INTEGRATION, http_status=401),)), Verdict.FAILURE),
+        (Row((failed(http_status=503),)), Verdict.FAILURE),
+        (Row((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
+        (Row((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK),)), None),
+        (Row(unreadable=True), None),
+    ],
+)
+def test_a_row_speaks_of_this_life_and_only_if_it_was_tried(
+    row: Row, verdict: Verdict | None
+) -> None:
+    assert heard(row, 3) is verdict

@@ -1,0 +1,264 @@
+"""The ports of a consumer, in memory, each able to fail when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import Any
+
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.failure.failure import Failure
+from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
+from deadletter.message.confirmation import Proof
+from deadletter.message.envelope import Envelope, QueueTraits
+from deadletter.message.letter import Attribute, Letter, to_event
+from deadletter.message.queue import QueueUnavailable, Sending
+from deadletter.message.stamp import Stamp
+from deadletter.message.stamp import attribute as stamp_attribute
+from deadletter.processing.batch import Consumer, Handle
+from deadletter.processing.delivery import Delivery
+from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.processing.result import Handled
+from deadletter.settings.pipeline import Pipeline
+from tests.samples import NOW, REDRIVER
+
+ARN = "arn:aws:sqs:eu-west-1:111122223333:orders"
+DEADLINE = NOW + 30
+
+
+@dataclass
+class Clock:
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Log:
+    """The ledger: what was written, in order."""
+
+    failures: list[tuple[str, Failure]] = field(default_factory=list)
+    recoveries: list[tuple[str, int, float]] = field(default_factory=list)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    raises: Exception | None = None
+    takes: tuple[float, Clock] | None = None
+
+    def failed(self, origin: str, failure: Failure) -> None:
+        self._answer()
+        self.failures.append((origin, failure))
+
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+        self._answer()
+        known = any(one[0] == origin for one in self.recoveries)
+        self.recoveries.append((origin, attempt, at))
+        return not known
+
+    def kept_stamp(self, message_id: str) -> Stamp | None:
+        if isinstance(self.raises, RecordsUnavailable):
+            raise LedgerUnavailable("no answer")
+        self._answer()
+        self.asked.append(message_id)
+        return self.stamps.get(message_id)
+
+    def _answer(self) -> None:
+        if self.takes is not None:
+            seconds, clock = self.takes
+            clock.now += seconds
+        if self.raises is not None:
+            raise self.raises
+
+
+@dataclass
+class Desk:
+    """The claims: rows by the key's text and payload, and what was done with them."""
+
+    rows: dict[tuple[str, str], str] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    untils: list[float] = field(default_factory=list)
+    raises: dict[str, Exception] = field(default_factory=dict)
+    fenced: bool = False
+    collision: bool = False
+
+    def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
+        self._answer("claim")
+        self.untils.append(until)
+        row = (key.text, key.payload)
+        standing = {
+            "done": Standing.DUPLICATE,
+            "claimed": Standing.BUSY,
+        }.get(self.rows.get(row, ""), Standing.MINE)
+        if standing is Standing.MINE:
+            self.rows[row] = "claimed"
+        return Claim("\n".join(row), owner, until, standing, self.collision)
+
+    def done(self, claim: Claim) -> bool:
+        return self._end(claim, "done")
+
+    def release(self, claim: Claim) -> bool:
+        return self._end(claim, "release")
+
+    def _end(self, claim: Claim, how: str) -> bool:
+        self._answer(how)
+        if self.fenced:
+            return False
+        text, payload = claim.key.split("\n")
+        self.rows[text, payload] = how
+        return True
+
+    def _answer(self, call: str) -> None:
+        self.calls.append(call)
+        if call in self.raises:
+            raise self.raises[call]
+
+    def states(self) -> dict[str, str]:
+        return {text: state for (text, _), state in self.rows.items()}
+
+
+@dataclass
+class Store:
+    """The circuits."""
+
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    reads: list[Sequence[str]] = field(default_factory=list)
+    raises: Exception | None = None
+
+    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        self.reads.append(keys)
+        if self.raises is not None:
+            raise self.raises
+        return {key: self.circuits.get(key, Circuit(key)) for key in keys}
+
+    def open(self, key: str = "orders", until: float = 0.0) -> None:
+        self.circuits[key] = Circuit(key, State.OPEN, open_until=until)
+
+
+@dataclass
+class Reports:
+    """The outcomes."""
+
+    said: list[tuple[str, int, int]] = field(default_factory=list)
+    raises: Exception | None = None
+
+    def report(self, key: str, good: int, bad: int) -> None:
+        if self.raises is not None:
+            raise self.raises
+        self.said.append((key, good, bad))
+
+
+@dataclass
+class Hidden:
+    """The main queue, as far as hiding goes."""
+
+    calls: list[list[tuple[str, int]]] = field(default_factory=list)
+    failing: int = 0
+    raises: Exception | None = None
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        if self.raises is not None:
+            raise self.raises
+        self.calls.append(list(waits))
+        return self.failing
+
+
+@dataclass
+class Lot:
+    """A parking queue; `answer` is what it makes of a send."""
+
+    sent: list[Envelope] = field(default_factory=list)
+    answer: str = "confirmed"
+    raises: Exception | None = None
+    max_bytes: int = 1024 * 1024
+
+    @property
+    def traits(self) -> QueueTraits:
+        if self.raises is not None:
+            raise self.raises
+        return QueueTraits(max_bytes=self.max_bytes)
+
+    def send(self, batch: Sequence[Envelope]) -> Sending:
+        [one] = batch
+        self.sent.append(one)
+        match self.answer:
+            case "confirmed":
+                return Sending(confirmed={one.copy: Proof(one.copy, "parking", "new")})
+            case "refused":
+                return Sending(refused={one.copy: "AccessDenied"})
+            case _:
+                return Sending(unknown=frozenset({one.copy}))
+
+    def take(self, *_: object) -> Any:
+        raise AssertionError("a consumer takes nothing from the parking lot")
+
+    delete = release = depth = take
+
+
+@dataclass
+class Site:
+    """A consumer with all its ports at hand, and what its handler was given."""
+
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline("orders"))
+    clock: Clock = field(default_factory=Clock)
+    log: Log = field(default_factory=Log)
+    claims: Desk = field(default_factory=Desk)
+    circuits: Store = field(default_factory=Store)
+    outcomes: Reports = field(default_factory=Reports)
+    queue: Hidden = field(default_factory=Hidden)
+    lot: Lot = field(default_factory=Lot)
+    handled: list[str] = field(default_factory=list)
+    raises: dict[str, BaseException] = field(default_factory=dict)
+    unguarded: bool = False
+
+    def handle(self, delivery: Delivery) -> None:
+        self.handled.append(delivery.letter.message_id)
+        error = self.raises.get(delivery.letter.message_id)
+        if error is not None:
+            raise error
+
+    def consumer(self, handle: Handle | None = None) -> Consumer:
+        names = count()
+        lot: Any = self.lot
+        return Consumer(
+            pipeline=self.pipeline,
+            handle=handle or self.handle,
+            log=self.log,
+            claims=None if self.unguarded else self.claims,
+            circuits=self.circuits,
+            outcomes=self.outcomes,
+            queue=self.queue,
+            parking={"default": lot},
+            trusted_senders=frozenset({REDRIVER}),
+            clock=self.clock,
+            random=Random(1),
+            new_id=lambda: f"owner{next(names)}",
+        )
+
+    def process(
+        self, *records: Any, permit: str | None = None, handle: Handle | None = None
+    ) -> Handled:
+        return self.consumer(handle).process(records, deadline=DEADLINE, permit=permit)
+
+
+def record(one: Letter, receive: int = 1, arn: str = ARN) -> dict[str, Any]:
+    """The letter as Lambda hands it over, for the nth time."""
+    counted = replace(one, system={**one.system, "ApproximateReceiveCount": str(receive)})
+    return to_event(counted, receipt_handle=f"handle of {one.message_id}", source_arn=arn)
+
+
+def redriven(one: Letter, attempt: int = 1, origin: str = "first") -> Letter:
+    """The letter as the redriver brings it back."""
+    mark = stamp_attribute(Stamp(origin, attempt, 1))
+    attributes: dict[str, Attribute] = {**one.attributes, "Redrive": mark}
+    return replace(one, attributes=attributes, system={**one.system, "SenderId": f"{REDRIVER}:run"})
+
+
+UNAVAILABLE: Mapping[str, Callable[[], Exception]] = {
+    "ledger": lambda: RecordsUnavailable("no answer"),
+    "claims": lambda: ClaimsUnavailable("no answer"),
+    "circuits": lambda: CircuitsUnavailable("no answer"),
+    "queue": lambda: QueueUnavailable("no answer"),
+    "a bug": lambda: ZeroDivisionError("ours"),
+}

@@ -1,0 +1,883 @@
+"""What happens to each message of a batch, and to the message if something raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.state import Circuit, Permit, State
+from deadletter.failure.failure import Category
+from deadletter.failure.signals import Permanent, Skip, Transient
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter
+from deadletter.message.stamp import Stamp
+from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, plainly, unhandled
+from deadletter.processing.result import Fate, Handled
+from deadletter.settings.pipeline import BadSettings, Pipeline
+from tests.processing.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
+from tests.samples import NOW, letter
+
+FIFO = Pipeline("orders", fifo=True)
+BROKEN = {"messageId": "m2", "body": 7, "receiptHandle": "handle of m2", "attributes": {}}
+
+
+def fates(handled: Handled) -> list[str]:
+    return [one.fate.name for one in handled.handlings]
+
+
+def grouped(message_id: str, group: str = "g") -> dict[str, Any]:
+    arn = "arn:aws:sqs:eu-west-1:111122223333:orders.fifo"
+    return record(letter(message_id=message_id, MessageGroupId=group), arn=arn)
+
+
+def three(receive: int = 1) -> list[dict[str, Any]]:
+    return [record(letter(message_id=name), receive) for name in ("m1", "m2", "m3")]
+
+
+# Success.
+
+
+def test_what_was_processed_is_claimed_before_and_done_after() -> None:
+    site = Site()
+    seen: list[Mapping[str, str]] = []
+    handled = site.process(record(letter()), handle=lambda _: seen.append(site.claims.states()))
+    assert seen == [{"origin:m1": "claimed"}]
+    assert site.claims.states() == {"origin:m1": "done"}
+    assert site.claims.untils == [DEADLINE + LEASE_MARGIN]
+    assert handled.to_response() == {"batchItemFailures": []}
+    assert handled.counts == {"Processed": 1}
+
+
+def test_a_batch_that_succeeds_costs_claims_and_one_report_and_nothing_else() -> None:
+    site = Site()
+    site.process(*three())
+    assert site.claims.calls == ["claim", "done"] * 3
+    assert site.outcomes.said == [("orders", 3, 0)]
+    assert (site.circuits.reads, site.log.failures, site.log.asked) == ([], [], [])
+    assert site.queue.calls == []
+
+
+def test_the_handler_sees_the_record_untouched_and_what_was_read_from_it() -> None:
+    site = Site(Pipeline("orders", context={"tenantId": "body.tenantId"}))
+    seen = []
+    one = record(redriven(letter(), attempt=2))
+    site.process(one, handle=seen.append)
+    [delivery] = seen
+    assert delivery.record is one
+    assert delivery.stamp == Stamp("first", 2, 1)
+    assert delivery.document.value["context"] == {"tenantId": "a"}
+
+
+def test_a_redriven_letter_that_is_processed_is_recorded_as_recovered() -> None:
+    site = Site()
+    handled = site.process(record(redriven(letter(), attempt=2)))
+    assert site.log.recoveries == [("first", 2, NOW)]
+    assert handled.counts == {"Processed": 1, "RedriveSuccess": 1}
+
+
+def test_a_letter_that_a_canary_brings_from_the_dlq_recovers_in_the_life_it_died_in() -> None:
+    site = Site()
+    dead = letter(DeadLetterQueueSourceArn="arn:aws:sqs:eu-west-1:111122223333:orders")
+    handled = site.process(record(dead), permit="p")
+    assert site.log.recoveries == [("m1", 0, NOW)]
+    assert handled.counts["RedriveSuccess"] == 1
+
+
+def test_a_message_that_was_never_dead_recovers_from_nothing() -> None:
+    site = Site()
+    site.process(record(letter(), receive=4))
+    assert site.log.recoveries == []
+
+
+def test_a_skip_is_acknowledged_and_says_nothing_of_the_dependency() -> None:
+    site = Site(raises={"m1": Skip("known")})
+    handled = site.process(record(redriven(letter())))
+    assert fates(handled) == ["SKIPPED"]
+    assert handled.failed == ()
+    assert site.claims.states() == {"origin:first": "done"}
+    assert site.log.recoveries
+    assert site.outcomes.said == []
+
+
+# Duplicates.
+
+
+def test_a_duplicate_is_acknowledged_unseen_and_counted() -> None:
+    site = Site()
+    site.process(record(letter()))
+    handled = site.process(record(letter(), receive=2))
+    assert site.handled == ["m1"]
+    assert handled.failed == ()
+    assert handled.counts == {"dedup.skip": 1}
+    assert site.outcomes.said == [("orders", 1, 0)]
+
+
+def test_a_duplicate_of_a_redriven_letter_completes_its_record() -> None:
+    """The process that had processed it died before it said so."""
+    site = Site()
+    site.claims.rows = {}
+    one = record(redriven(letter()))
+    site.process(one)
+    site.log.recoveries.clear()
+    assert site.process(one).counts == {"dedup.skip": 1, "RedriveSuccess": 1}
+
+
+def test_a_message_in_somebody_elses_hands_comes_back_without_a_failure() -> None:
+    site = Site()
+
+    def meanwhile(_: object) -> None:
+        assert fates(site.process(record(letter()))) == ["BUSY"]
+
+    handled = site.process(record(letter()), handle=meanwhile)
+    assert fates(handled) == ["PROCESSED"]
+    [(_, noted)] = site.log.failures
+    assert (noted.error_type, noted.explained_by_dependency) == ("BusyElsewhere", True)
+
+
+def test_a_collision_is_processed_and_counted() -> None:
+    site = Site()
+    site.claims.collision = True
+    assert site.process(record(letter())).counts == {"Processed": 1, "IdempotencyCollision": 1}
+    assert site.handled == ["m1"]
+
+
+def test_without_claims_every_receive_is_processed() -> None:
+    site = Site(unguarded=True)
+    site.process(record(letter()))
+    site.process(record(letter()))
+    assert site.handled == ["m1", "m1"]
+
+
+# Failure.
+
+
+def test_a_failure_is_recorded_with_all_that_is_known_of_it() -> None:
+    site = Site(raises={"m1": Transient("slow", status=503)})
+    handled = site.process(record(redriven(letter(), attempt=2), receive=3))
+    [(origin, failure)] = site.log.failures
+    assert origin == "first"
+    assert (failure.at, failure.attempt, failure.receive) == (NOW, 2, 3)
+    assert (failure.queue, failure.category) == ("orders", Category.TRANSIENT)
+    assert (failure.http_status, failure.error_type) == (503, "Transient")
+    assert failure.fingerprint
+    assert not failure.dependency_down
+    assert handled.failed == ("m1",)
+    assert handled.counts == {"ProcessingFailure": 1}
+    assert site.claims.states() == {"origin:first": "release"}
+
+
+def test_a_failure_disturbs_no_neighbour() -> None:
+    site = Site(raises={"m2": ValueError("x")})
+    handled = site.process(*three())
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    assert site.outcomes.said == [("orders", 2, 1)]
+
+
+def test_a_failure_while_the_circuit_is_not_closed_is_explained_by_it() -> None:
+    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    site.circuits.open()
+    site.process(*three())
+    assert [one.dependency_down for _, one in site.log.failures] == [True, True]
+    assert len(site.circuits.reads) == 1
+
+
+def test_a_failure_is_not_blamed_on_the_letter_where_nobody_knows_the_circuit() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    site.circuits.raises = UNAVAILABLE["circuits"]()
+    handled = site.process(record(letter()))
+    [(_, failure)] = site.log.failures
+    assert failure.dependency_down
+    assert handled.counts["CircuitsUnavailable"] == 1
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), ValueError("x")])
+def test_an_unknown_failure_comes_back_after_a_while(error: Exception) -> None:
+    site = Site(raises={"m1": error})
+    site.process(record(letter(), receive=2))
+    [[(handle, seconds)]] = site.queue.calls
+    assert handle == "handle of m1"
+    assert 1 <= seconds <= 20
+
+
+def test_one_call_hides_all_that_failed() -> None:
+    site = Site(raises={"m1": ValueError(), "m3": ValueError()})
+    site.process(*three())
+    [waits] = site.queue.calls
+    assert [handle for handle, _ in waits] == ["handle of m1", "handle of m3"]
+
+
+def test_who_says_when_to_come_again_is_not_asked_earlier() -> None:
+    site = Site(raises={"m1": Transient(retry_after=1234.2)})
+    site.process(record(letter()))
+    assert site.queue.calls == [[("handle of m1", 1235)]]
+
+
+def test_nothing_is_hidden_for_longer_than_sqs_can() -> None:
+    site = Site(raises={"m1": Transient(retry_after=86_400.0)})
+    site.process(record(letter()))
+    [[(_, seconds)]] = site.queue.calls
+    assert 40_000 < seconds <= 43_200 - 600
+
+
+@pytest.mark.parametrize("body", ["", "{", "[" * 100_000, "9" * 5_000, "NaN", '"\\ud800"', "{}"])
+def test_a_strange_body_is_the_handlers_to_judge(body: str) -> None:
+    site = Site()
+    assert fates(site.process(record(letter(body)))) == ["PROCESSED"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        BROKEN,
+        {"messageId": "m2"},
+        {"messageId": "m2", "body": "", "messageAttributes": {"a": {"dataType": "Binary"}}},
+        {"messageId": "m2", "body": "", "attributes": None},
+    ],
+)
+def test_a_record_that_is_no_letter_is_a_failure_of_its_own(bad: dict[str, Any]) -> None:
+    site = Site()
+    handled = site.process(record(letter()), bad, record(letter(message_id="m3")))
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    [(origin, failure)] = site.log.failures
+    assert (origin, failure.category) == ("m2", Category.SCHEMA)
+    assert site.outcomes.said == [("orders", 2, 0)]
+
+
+def test_a_record_that_we_stumble_over_comes_back_alone() -> None:
+    class Odd(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            if key == "messageAttributes":
+                raise ZeroDivisionError
+            return super().get(key, default)
+
+    site = Site()
+    odd = Odd(record(letter(message_id="m2")))
+    handled = site.process(record(letter()), odd, record(letter(message_id="m3")))
+    assert fates(handled) == ["PROCESSED", "BROKEN", "PROCESSED"]
+    assert handled.failed == ("m2",)
+
+
+@pytest.mark.parametrize("bad", [{}, {"messageId": None, "body": ""}, "no record", None, 7])
+def test_a_record_without_an_id_brings_the_whole_batch_back(bad: Any) -> None:
+    """It can't be named, and what is not named is deleted: Lambda takes the empty id for all."""
+    site = Site()
+    handled = site.process(record(letter()), bad)
+    assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": ""}]}
+    assert site.log.failures == []
+
+
+# A letter that could not carry its stamp.
+
+
+def full(message_id: str = "m1") -> Letter:
+    ten = {f"a{number}": Attribute("String", "x") for number in range(10)}
+    return letter(message_id=message_id, attributes=ten)
+
+
+def test_a_full_letter_that_fails_is_looked_up_in_the_ledger() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    site.log.stamps["m1"] = Stamp("first", 3, 1)
+    site.process(record(full()))
+    [(origin, failure)] = site.log.failures
+    assert (origin, failure.attempt) == ("first", 3)
+
+
+def test_a_forged_stamp_is_no_reason_not_to_look() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    forged = {**full().attributes, "Redrive": Attribute("String", "{}")}
+    del forged["a0"]
+    site.process(record(replace(full(), attributes=forged)))
+    assert site.log.asked == ["m1"]
+
+
+def test_a_full_letter_that_was_dead_is_recovered_by_what_the_ledger_keeps_of_it() -> None:
+    site = Site()
+    site.log.stamps = {"m1": Stamp("first", attempt=2)}
+    assert site.process(record(full())).counts["RedriveSuccess"] == 1
+    [(origin, attempt, _)] = site.log.recoveries
+    assert (origin, attempt) == ("first", 2)
+
+
+def test_a_full_letter_in_its_first_life_recovers_from_nothing() -> None:
+    site = Site()
+    site.process(record(full()))
+    assert (site.log.asked, site.log.recoveries) == (["m1"], [])
+
+
+def test_a_letter_that_fills_a_message_is_looked_up_too() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    site.process(record(letter("x" * (1024 * 1024 - 500))))
+    assert site.log.asked == ["m1"]
+
+
+def test_a_letter_with_room_for_a_stamp_is_not_looked_up() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    site.process(record(letter()))
+    assert site.log.asked == []
+
+
+# Parking.
+
+
+@pytest.mark.parametrize("category", [Category.SCHEMA, Category.BUSINESS])
+def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> None:
+    site = Site(raises={"m1": Permanent("no such product", category=category)})
+    handled = site.process(record(redriven(letter(), attempt=2)))
+    [envelope] = site.lot.sent
+    mark = stamps.parse(envelope.attributes["Redrive"].value)
+    assert mark is not None
+    assert (mark.origin, mark.attempt, mark.at) == ("first", 2, int(NOW))
+    assert (mark.decision, mark.reason) == ("PARK", "PERMANENT")
+    assert str(category) in str(mark.because)
+    assert envelope.body == letter().body
+    assert handled.failed == ()
+    assert handled.counts == {"MessageMovedToParkingLot": 1}
+    assert len(site.log.failures) == 1
+    assert (site.outcomes.said, site.queue.calls) == ([], [])
+
+
+@pytest.mark.parametrize("answer", ["refused", "silence"])
+def test_what_the_parking_lot_did_not_confirm_comes_back(answer: str) -> None:
+    site = Site(raises={"m1": Permanent()})
+    site.lot.answer = answer
+    handled = site.process(record(letter()))
+    assert handled.failed == ("m1",)
+    assert handled.counts == {"ProcessingFailure": 1, "ParkingUnavailable": 1}
+    site.lot.answer = "confirmed"
+    assert site.process(record(letter(), receive=2)).failed == ()
+
+
+def test_a_copy_that_was_parked_is_not_parked_again() -> None:
+    """Its acknowledgement was lost: it fails once more, and is acknowledged."""
+    site = Site(raises={"m1": Permanent()})
+    site.process(record(letter()))
+    handled = site.process(record(letter(), receive=2))
+    assert len(site.lot.sent) == 1
+    assert handled.failed == ()
+
+
+def test_a_parked_letter_that_a_person_releases_is_processed() -> None:
+    """Parking is no processing: were its key taken, the released letter would be skipped."""
+    site = Site(raises={"m1": Permanent()})
+    site.process(record(letter()))
+    released = redriven(replace(letter(), message_id="m9"), attempt=0, origin="m1")
+    handled = site.process(record(released))
+    assert site.handled == ["m1", "m9"]
+    assert handled.counts == {"Processed": 1, "RedriveSuccess": 1}
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), Transient(status=503), Transient(status=404)])
+def test_no_other_failure_is_parked(error: Exception) -> None:
+    site = Site(raises={"m1": error})
+    assert site.process(record(letter())).failed == ("m1",)
+    assert site.lot.sent == []
+
+
+def test_a_pipeline_may_spend_all_receives_on_a_permanent_failure() -> None:
+    site = Site(Pipeline("orders", park_permanent=False), raises={"m1": Permanent()})
+    assert site.process(record(letter())).failed == ("m1",)
+    assert site.lot.sent == []
+
+
+def test_a_letter_that_can_not_say_why_is_left_to_the_redriver() -> None:
+    site = Site(raises={"m1": Permanent()})
+    assert site.process(record(full())).failed == ("m1",)
+    assert site.lot.sent == []
+
+
+def test_an_unnamed_parking_queue_parks_nothing() -> None:
+    site = Site(Pipeline("orders", parking_for={"PERMANENT": "x"}), raises={"m1": Permanent()})
+    handled = site.process(record(letter()))
+    assert handled.failed == ("m1",)
+    assert handled.counts["ParkingUnavailable"] == 1
+
+
+# FIFO.
+
+
+def test_the_first_failure_of_a_group_returns_the_rest_of_it() -> None:
+    site = Site(FIFO, raises={"m2": Transient(retry_after=100)})
+    batch = [grouped("m1"), grouped("m2"), grouped("x1", "h"), grouped("m3"), grouped("x2", "h")]
+    handled = site.process(*batch)
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED", "HELD_BACK", "PROCESSED"]
+    assert handled.failed == ("m2", "m3")
+    assert site.handled == ["m1", "m2", "x1", "x2"]
+    # The one that was held back is written down without blame: unrecorded it would be SILENT.
+    assert [(who, one.error_type) for who, one in site.log.failures] == [
+        ("m2", "Transient"),
+        ("m3", "GroupHeldBack"),
+    ]
+    assert site.log.failures[1][1].explained_by_dependency
+    # All of them together, or the rest would block the group for the queue's own timeout.
+    assert site.queue.calls == [[("handle of m2", 100), ("handle of m3", 100)]]
+
+
+def test_an_unprocessed_message_of_a_group_holds_its_rest_up_as_well() -> None:
+    site = Site(FIFO)
+    site.claims.raises["claim"] = UNAVAILABLE["claims"]()
+    assert fates(site.process(grouped("m1"), grouped("m2"))) == ["UNGUARDED", "HELD_BACK"]
+
+
+def test_an_unreadable_record_holds_its_group_up() -> None:
+    broken = {**BROKEN, "attributes": {"MessageGroupId": "g"}}
+    assert fates(Site(FIFO).process(broken, grouped("m3"))) == ["FAILED", "HELD_BACK"]
+
+
+def test_a_parked_letter_holds_nobody_up() -> None:
+    site = Site(FIFO, raises={"m1": Permanent()})
+    assert fates(site.process(grouped("m1"), grouped("m2"))) == ["PARKED", "PROCESSED"]
+
+
+def test_a_tenant_of_a_fair_queue_is_no_fifo_group() -> None:
+    site = Site(raises={"m1": ValueError()})
+    assert fates(site.process(grouped("m1"), grouped("m2"))) == ["FAILED", "PROCESSED"]
+
+
+# The circuit.
+
+
+def test_outcomes_are_reported_once_for_each_dependency() -> None:
+    pipeline = Pipeline("orders", circuit_key="body.tenantId")
+    site = Site(pipeline, raises={"m2": TimeoutError(), "m4": Permanent()})
+    bodies = {"m1": "a", "m2": "a", "m3": "b", "m4": "c"}
+    site.process(*[record(letter(f'{{"tenantId":"{t}"}}', n)) for n, t in bodies.items()])
+    assert sorted(site.outcomes.said) == [("a", 1, 1), ("b", 1, 0)]
+
+
+def test_a_dependency_that_refuses_us_is_a_bad_outcome() -> None:
+    site = Site(raises={"m1": Transient(status=403)})
+    error = type("Unauthorized", (Exception,), {"status": 401})()
+    site.raises["m2"] = error
+    site.process(*three()[:2])
+    assert site.outcomes.said == [("orders", 0, 2)]
+
+
+@pytest.mark.parametrize(("untried", "said"), [(True, []), (False, [("orders", 0, 1)])])
+def test_a_dependency_that_was_not_even_asked_is_not_blamed(untried: bool, said: list[Any]) -> None:
+    error = type("Unfit", (Exception,), {"category": Category.INTEGRATION, "untried": untried})()
+    site = Site(raises={"m1": error})
+    site.process(record(letter()))
+    assert site.outcomes.said == said
+
+
+def test_while_the_circuit_is_open_letters_go_back_until_it_may_close() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.open(until=NOW + 77)
+    handled = site.process(*three())
+    assert fates(handled) == ["REFUSED"] * 3
+    assert site.handled == site.claims.calls == site.outcomes.said == []
+    assert {one.error_type for _, one in site.log.failures} == {"RefusedWhileOpen"}
+    assert site.queue.calls == [[(f"handle of m{n}", 77) for n in (1, 2, 3)]]
+    assert handled.counts == {"RefusedWhileOpen": 3}
+
+
+@pytest.mark.parametrize("until", [0.0, NOW - 1])
+def test_a_circuit_that_does_not_say_until_when_refuses_for_a_while(until: float) -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.open(until=until)
+    site.process(record(letter()))
+    [[(_, seconds)]] = site.queue.calls
+    assert 1 <= seconds <= 10
+
+
+def test_a_message_is_refused_for_twelve_hours_at_most() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.open(until=NOW + 7 * 86_400)
+    site.process(record(letter()))
+    [[(_, seconds)]] = site.queue.calls
+    assert seconds <= 43_200
+
+
+def test_one_dead_endpoint_refuses_only_its_own() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True, circuit_key="body.tenantId"))
+    site.circuits.open("b", until=NOW + 60)
+    batch = [record(letter(f'{{"tenantId":"{t}"}}', f"m{t}")) for t in "ab"]
+    assert fates(site.process(*batch)) == ["PROCESSED", "REFUSED"]
+    assert len(site.circuits.reads) == 1
+
+
+def test_nothing_is_refused_where_nobody_knows_the_circuit() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.raises = UNAVAILABLE["circuits"]()
+    assert fates(site.process(*three())) == ["PROCESSED"] * 3
+    assert len(site.circuits.reads) == 1
+
+
+# The canary.
+
+
+def test_of_all_letters_the_canary_alone_is_not_refused() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    for owner, until, refused in (
+        ("p", NOW + 9, False),
+        ("another", NOW + 9, True),
+        ("p", NOW, True),
+    ):
+        permit = Permit(owner, until)
+        site.circuits.circuits["orders"] = Circuit("orders", State.HALF_OPEN, permit=permit)
+        mark = stamps.attribute(Stamp("first", 1, 1, canary="p"))
+        one = redriven(letter())
+        one = replace(one, attributes={**one.attributes, stamps.NAME: mark})
+        handled = site.process(record(one))
+        assert fates(handled) == ["REFUSED" if refused else "PROCESSED"]
+
+
+def test_a_canary_is_judged_by_its_probe_alone() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True), raises={"m1": Transient(status=503)})
+    site.circuits.open(until=NOW + 60)
+    handled = site.process(record(letter()), permit="p")
+    assert site.handled == ["m1"]
+    assert handled.to_response() == {
+        "batchItemFailures": [{"itemIdentifier": "m1"}],
+        "deadletter": {"verdict": "failure"},
+    }
+    assert (site.outcomes.said, site.queue.calls) == ([], [])
+    assert len(site.log.failures) == 1
+
+
+def test_a_canary_is_never_parked() -> None:
+    site = Site(raises={"m1": Permanent()})
+    handled = site.process(record(letter()), permit="p")
+    assert handled.failed == ("m1",)
+    assert handled.to_response()["deadletter"] == {"verdict": "neutral"}
+    assert site.lot.sent == []
+
+
+def test_a_canary_that_works_says_so_and_a_duplicate_says_nothing() -> None:
+    site = Site()
+    first = site.process(record(letter()), permit="p").to_response()
+    again = site.process(record(letter()), permit="p").to_response()
+    assert first == {"batchItemFailures": [], "deadletter": {"verdict": "success"}}
+    assert again == {"batchItemFailures": [], "deadletter": {"verdict": "neutral"}}
+
+
+@pytest.mark.parametrize("error", [Skip(), Permanent(category=Category.SCHEMA)])
+def test_a_canary_that_says_nothing_of_the_dependency_is_neutral(error: Exception) -> None:
+    site = Site(raises={"m1": error})
+    assert site.process(record(letter()), permit="p").verdict == "neutral"
+
+
+def test_a_canary_without_a_guard_is_neutral() -> None:
+    site = Site()
+    site.claims.raises["claim"] = UNAVAILABLE["claims"]()
+    handled = site.process(record(letter()), permit="p")
+    assert (handled.verdict, handled.failed) == ("neutral", ("m1",))
+
+
+# What happens to the message if a line raises.
+
+
+Break = Callable[[Site, Exception], None]
+
+
+def break_claim(site: Site, error: Exception) -> None:
+    site.claims.raises["claim"] = error
+
+
+def break_done(site: Site, error: Exception) -> None:
+    site.claims.raises["done"] = error
+
+
+def break_release(site: Site, error: Exception) -> None:
+    site.claims.raises["release"] = error
+
+
+def break_log(site: Site, error: Exception) -> None:
+    site.log.raises = error
+
+
+def break_circuits(site: Site, error: Exception) -> None:
+    site.circuits.raises = error
+
+
+def break_outcomes(site: Site, error: Exception) -> None:
+    site.outcomes.raises = error
+
+
+def break_queue(site: Site, error: Exception) -> None:
+    site.queue.raises = error
+
+
+def break_lot(site: Site, error: Exception) -> None:
+    site.lot.raises = error
+
+
+BREAKS: list[tuple[Break, str]] = [
+    (break_claim, "claims"),
+    (break_done, "claims"),
+    (break_release, "claims"),
+    (break_log, "ledger"),
+    (break_circuits, "circuits"),
+    (break_outcomes, "circuits"),
+    (break_queue, "queue"),
+    (break_lot, "queue"),
+]
+
+
+@pytest.mark.parametrize("refusing", [False, True])
+@pytest.mark.parametrize("bug", [False, True])
+@pytest.mark.parametrize(("how", "port"), BREAKS)
+def test_whatever_raises_no_message_is_lost_and_no_effect_repeated(
+    how: Break, port: str, bug: bool, refusing: bool
+) -> None:
+    """A message leaves its queue only processed, or parked with a confirmation."""
+    pipeline = Pipeline("orders", refuse_when_open=refusing)
+    site = Site(pipeline, raises={"m2": ValueError("x"), "m3": Permanent()})
+    how(site, UNAVAILABLE["a bug" if bug else port]())
+    handled = site.process(*three())
+    if how is break_claim:
+        assert site.handled == []
+        assert handled.failed == ("m1", "m2", "m3")
+        return
+    # The effect of the first has happened: it never comes back for our sake.
+    assert site.handled == ["m1", "m2", "m3"]
+    parked = {"m3"} if site.lot.sent else set()
+    assert set(handled.failed) == {"m2", "m3"} - parked
+    assert "m1" not in handled.failed
+
+
+@pytest.mark.parametrize(
+    ("how", "port", "metric"),
+    [
+        (break_claim, "claims", "IdempotencyUnavailable"),
+        (break_done, "claims", "IdempotencyUnavailable"),
+        (break_release, "claims", "IdempotencyUnavailable"),
+        (break_log, "ledger", "LedgerUnavailable"),
+        (break_circuits, "circuits", "CircuitsUnavailable"),
+        (break_queue, "queue", "VisibilityUnchanged"),
+        (break_lot, "queue", "ParkingUnavailable"),
+        (break_log, "a bug", "ConsumerLibraryError"),
+        (break_claim, "a bug", "ConsumerLibraryError"),
+    ],
+)
+def test_what_raised_is_counted_and_logged(how: Break, port: str, metric: str) -> None:
+    site = Site(raises={"m2": ValueError("x"), "m3": Permanent()})
+    how(site, UNAVAILABLE[port]())
+    handled = site.process(*three())
+    assert handled.counts[metric] >= 1
+    assert any(metric in line.values() for line in handled.log_lines())
+
+
+def test_an_unreachable_ledger_costs_no_message() -> None:
+    site = Site(raises={"m2": ValueError("x")})
+    site.log.raises = UNAVAILABLE["ledger"]()
+    handled = site.process(record(redriven(letter())), *three()[1:])
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    assert handled.counts["LedgerUnavailable"] == 2
+
+
+@pytest.mark.parametrize("one", [full(), letter("x" * (1024 * 1024 - 800))])
+def test_a_letter_is_not_parked_under_a_name_that_nobody_checked(one: Letter) -> None:
+    site = Site(raises={"m1": Permanent()})
+    site.log.raises = UNAVAILABLE["ledger"]()
+    handled = site.process(record(one))
+    assert handled.failed == ("m1",)
+    assert handled.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 2}
+
+
+def test_a_process_whose_lease_was_taken_says_so_and_parks_nothing() -> None:
+    site = Site(raises={"m2": Permanent()})
+    site.claims.fenced = True
+    handled = site.process(*three()[:2])
+    assert fates(handled) == ["PROCESSED", "FAILED"]
+    assert handled.counts["LeaseLost"] == 2
+    assert site.lot.sent == []
+
+
+def test_what_could_not_be_hidden_is_counted_by_the_message() -> None:
+    site = Site(raises={"m1": ValueError(), "m2": ValueError()})
+    site.queue.failing = 2
+    assert site.process(*three()).counts["VisibilityUnchanged"] == 2
+
+
+def test_no_message_is_begun_that_could_not_be_ended() -> None:
+    """Killed in the middle of an effect, nobody would know whether it happened."""
+    site = Site()
+
+    def slow(_: object) -> None:
+        site.clock.now = DEADLINE - FAREWELL
+
+    handled = site.process(*three(), handle=slow)
+    assert fates(handled) == ["PROCESSED", "LATE", "LATE"]
+    assert site.queue.calls == [[("handle of m2", 0), ("handle of m3", 0)]]
+
+
+def test_a_function_with_a_second_in_all_uses_most_of_it() -> None:
+    site = Site()
+    handled = site.consumer().process([record(letter())], deadline=site.clock.now + 1.0)
+    assert fates(handled) == ["PROCESSED"]
+
+
+@pytest.mark.parametrize("delay", [0.3, 10.0])
+def test_what_came_back_untried_is_written_down_only_while_there_is_time(delay: float) -> None:
+    """A process that is killed over it answers nothing: what was processed comes back, too."""
+    site = Site()
+    site.log.takes = delay, site.clock
+    batch = [record(letter(message_id=f"m{number}")) for number in range(10)]
+
+    def slow(_: object) -> None:
+        site.clock.now = DEADLINE - FAREWELL
+
+    handled = site.process(*batch, handle=slow)
+    assert fates(handled) == ["PROCESSED", *["LATE"] * 9]
+    assert len(site.log.failures) in (1, 2)
+    assert len(site.queue.calls[0]) == 9
+    assert site.clock.now - delay < DEADLINE - FAREWELL / 2
+
+
+def test_a_ledger_that_gave_no_answer_is_not_asked_for_each_that_came_back_untried() -> None:
+    site = Site()
+    site.claims.raises = {"claim": UNAVAILABLE["claims"]()}
+    site.log.raises = UNAVAILABLE["ledger"]()
+    assert site.process(*three()).counts["LedgerUnavailable"] == 1
+
+
+def test_what_we_stumbled_over_is_no_silence_of_the_letters() -> None:
+    site = Site()
+    site.claims.raises = {"claim": UNAVAILABLE["a bug"]()}
+    site.process(record(letter()))
+    [(origin, failure)] = site.log.failures
+    assert (origin, failure.error_type) == ("m1", "ConsumerLibraryError")
+    assert failure.explained_by_dependency
+
+
+async def _awaited(_: object) -> None:
+    raise AssertionError("nobody runs it")
+
+
+def _yielding(_: object) -> Iterator[None]:
+    yield
+
+
+async def _yielding_later(_: object) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("handle", [_awaited, _yielding, _yielding_later])
+def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) -> None:
+    """It returned, and has not begun: acknowledged, the message would be lost."""
+    site = Site()
+    handled = site.process(record(letter()), handle=handle)
+    assert handled.failed == ("m1",)
+    assert site.claims.states() == {"origin:m1": "release"}
+    [(_, failure)] = site.log.failures
+    assert failure.error_type == "TypeError"
+    assert plainly([record(letter())], handle, NOW).failed == ("m1",)
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError()])
+def test_a_handler_that_gives_itself_up_disturbs_no_neighbour(error: BaseException) -> None:
+    """argparse exits over a bad argument; a cancelled task ends what awaits it."""
+    site = Site(raises={"m2": error})
+    handled = site.process(*three())
+    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    [(_, failure)] = site.log.failures
+    assert (failure.category, failure.error_type) == (Category.TRANSIENT, type(error).__name__)
+
+    def each(one: Mapping[str, Any]) -> None:
+        if one["messageId"] == "m2":
+            raise error
+
+    assert plainly(three(), each, NOW).failed == ("m2",)
+
+
+def test_somebody_who_stops_the_process_stops_it() -> None:
+    site = Site(raises={"m1": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        site.process(record(letter()))
+
+
+def test_a_stamp_that_somebody_else_wrote_is_ignored_and_counted() -> None:
+    forged = redriven(letter(), attempt=9)
+    site = Site()
+    handled = site.process(
+        record(replace(forged, system={**forged.system, "SenderId": "AIDAPRODUCER"}))
+    )
+    assert handled.counts == {"Processed": 1, "ForgedStamp": 1}
+    assert site.log.recoveries == []
+
+
+def test_a_pipeline_whose_key_is_no_expression_consumes_nothing() -> None:
+    with pytest.raises(BadSettings, match="idempotency_key"):
+        Site(Pipeline("orders", idempotency_key="[")).consumer()
+
+
+def test_no_word_of_a_message_is_in_a_log_line() -> None:
+    body = '{"tenantId": "a", "secret": "Rumpelstiltskin"}'
+    site = Site(
+        raises={"m1": ValueError(f"cannot read {body}"), "m2": Permanent("Rumpelstiltskin")}
+    )
+    handled = site.process(*[record(letter(body, name)) for name in ("m1", "m2", "m3")])
+    assert len(handled.log_lines()) == 2
+    assert "Rumpelstiltskin" not in str(handled.log_lines())
+    assert "Rumpelstiltskin" not in repr(handled)
+
+
+# Switched off.
+
+
+def test_switched_off_the_handler_is_called_and_failures_are_still_partial() -> None:
+    site = Site()
+    seen: list[str] = []
+
+    def each(one: Mapping[str, Any]) -> None:
+        seen.append(one["messageId"])
+        if one["messageId"] == "m2":
+            raise Permanent("x")
+        if one["messageId"] == "m3":
+            raise Skip
+
+    handled = plainly(three(), each, NOW)
+    assert seen == ["m1", "m2", "m3"]
+    assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
+    assert site.claims.calls == []
+
+
+def test_switched_off_a_handler_that_rewrites_its_record_betrays_no_word_of_it() -> None:
+    def each(one: Any) -> None:
+        one["body"] = {"name": one["body"].strip('"')}
+        one["eventSourceARN"] = None
+        raise ValueError(f"nobody is called {one['body']['name']}")
+
+    batch = [grouped("m1"), grouped("m2")]
+    batch[0]["body"] = '"rumpelstiltskin"'
+    handled = plainly(batch, each, NOW)
+    assert "rumpelstiltskin" not in str(handled.log_lines())
+    assert fates(handled) == ["FAILED", "HELD_BACK"]
+
+
+def test_switched_off_the_order_of_a_group_is_kept_all_the_same() -> None:
+    def each(one: Mapping[str, Any]) -> None:
+        if one["messageId"] == "m1":
+            raise ValueError
+
+    batch = [grouped("m1"), grouped("m2"), grouped("x", "h")]
+    assert plainly(batch, each, NOW).failed == ("m1", "m2")
+    fair = [record(letter(message_id=name, MessageGroupId="g")) for name in ("m1", "m2")]
+    assert plainly(fair, each, NOW).failed == ("m1",)
+
+
+def test_every_fate_is_either_acknowledged_or_named_in_the_response() -> None:
+    assert {one for one in Fate if Handled((_of(one),)).failed} == {
+        *(Fate.FAILED, Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK),
+        *(Fate.LATE, Fate.BROKEN),
+    }
+
+
+def _of(fate: Fate) -> Any:
+    from deadletter.processing.result import Handling
+
+    return Handling("m1", fate)
+
+
+def test_a_consumer_without_a_handler_gives_everything_back() -> None:
+    site = Site()
+    handled = replace(site.consumer(), handle=unhandled).process(
+        [record(letter())], deadline=DEADLINE
+    )
+    assert handled.failed == ("m1",)
+    assert site.lot.sent == []

@@ -1,0 +1,141 @@
+"""What makes a message the same message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter
+from deadletter.message.stamp import Stamp, first_life
+from deadletter.processing.idempotency import BusinessKey, key_of, payload_of
+from deadletter.rules.document import DocumentBuilder
+from deadletter.settings.pipeline import BadSettings, Pipeline
+from tests.samples import NOW, letter, letters, texts
+
+PATH = "body.orderId"
+
+
+def key(one: Letter, path: str | None = PATH, mark: Stamp | None = None) -> BusinessKey:
+    mark = mark or first_life(one)
+    document = DocumentBuilder(Pipeline("orders")).build(one, mark, None, NOW).value
+    return key_of(one, mark, path, document)
+
+
+def with_attributes(**values: Attribute) -> Letter:
+    return replace(letter('{"orderId": "7"}'), attributes=values)
+
+
+def test_without_a_path_the_origin_id_is_the_key_in_every_life() -> None:
+    first = letter('{"orderId": "7"}')
+    again = replace(first, message_id="a-later-copy")
+    assert key(first, None) == key(again, None, Stamp(first.message_id, 3))
+    assert key(first, None) != key(again, None)
+
+
+def test_a_path_finds_the_key_in_the_body_or_in_an_attribute() -> None:
+    first = letter('{"orderId": "7"}')
+    sent_twice = replace(first, message_id="sent-again")
+    assert key(first) == key(sent_twice)
+    keyed = with_attributes(key=Attribute("String", "abc"))
+    assert key(keyed, "attributes.key") == key(
+        replace(keyed, message_id="sent-again"), "attributes.key"
+    )
+    assert key(letter('{"orderId": 7}')).text == key(letter('{"orderId": "7"}')).text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not JSON",
+        "[" * 100_000,
+        '{"orderId": ' + "9" * 5_000 + "}",
+        '{"orderId": NaN}',
+        '{"orderId": "\\ud800"}',
+        '{"orderId": "a", "orderId": "b"}',
+        "{}",
+        "[]",
+        "7",
+        '{"orderId": null}',
+        '{"orderId": ""}',
+        '{"orderId": "  "}',
+        '{"orderId": true}',
+        '{"orderId": []}',
+        '{"orderId": {"a": 1}}',
+    ],
+)
+def test_where_the_path_finds_no_key_the_origin_id_is_it(body: str) -> None:
+    assert key(letter(body)) == key(letter(body), None)
+
+
+@pytest.mark.parametrize("path", ["length(body)", "abs(body.orderId)", "sort(body)", "body[0].x"])
+def test_a_path_that_does_not_fit_the_message_finds_no_key(path: str) -> None:
+    one = letter('{"orderId": "7"}')
+    assert key(one, path).text in (key(one, None).text, "key:1")
+
+
+def test_a_path_that_is_none_is_refused() -> None:
+    with pytest.raises(BadSettings, match="idempotency_key"):
+        key(letter("{}"), "body.")
+
+
+@given(st.text(max_size=40))
+def test_no_business_key_is_ever_an_origin_id(text: str) -> None:
+    """Whatever a producer writes, it can't take another letter's place."""
+    one = letter("{}")
+    for origin in (text, f"key:{text}", f"origin:{text}"):
+        if not origin:
+            continue
+        by_origin = key_of(one, Stamp(origin), None, {})
+        by_path = key_of(one, Stamp("x"), "k", {"k": text})
+        assert by_origin.digest not in (by_path.digest, by_path.digest_with_payload) or (
+            not text.strip() and origin == "x"
+        )
+
+
+@given(letters, texts.filter(bool))
+def test_the_text_of_a_key_is_not_in_what_is_stored_or_printed(one: Letter, text: str) -> None:
+    secret = f"order-{text}"
+    found = key_of(one, Stamp("x"), "k", {"k": secret})
+    assert secret not in repr(found) + found.digest + found.digest_with_payload + found.payload
+
+
+def test_the_payload_is_body_and_attributes_with_their_types() -> None:
+    one = with_attributes(a=Attribute("String", "1"), b=Attribute("Binary", b"2"))
+    others = [
+        replace(one, body='{"orderId": "8"}'),
+        replace(one, attributes={}),
+        with_attributes(a=Attribute("Number", "1"), b=Attribute("Binary", b"2")),
+        with_attributes(a=Attribute("String", "1"), b=Attribute("Binary", b"3")),
+        with_attributes(a=Attribute("String", "1"), c=Attribute("Binary", b"2")),
+        with_attributes(a=Attribute("String", "1b"), b=Attribute("Binary", b"")),
+    ]
+    assert len({payload_of(each) for each in (one, *others)}) == len(others) + 1
+
+
+def test_neither_our_stamp_nor_a_trace_makes_another_message() -> None:
+    """A producer that sends twice starts a new span each time."""
+    one = with_attributes(a=Attribute("String", "1"))
+    again = replace(one.attributes["a"])
+    marks: dict[str, Any] = {
+        stamps.NAME: stamps.attribute(Stamp("x")),
+        "traceparent": Attribute("String", "00-1-2-01"),
+        "X-B3-TraceId": Attribute("String", "1"),
+        "_datadog": Attribute("String", "{}"),
+    }
+    assert payload_of(with_attributes(**marks, a=again)) == payload_of(one)
+
+
+def test_the_order_of_attributes_says_nothing() -> None:
+    a, b = Attribute("String", "1"), Attribute("String", "2")
+    assert payload_of(with_attributes(a=a, b=b)) == payload_of(with_attributes(b=b, a=a))
+
+
+@given(letters, letters)
+def test_two_payloads_are_equal_only_if_the_messages_are(one: Letter, other: Letter) -> None:
+    same = one.body == other.body and one.attributes == other.attributes
+    assert (payload_of(one) == payload_of(other)) is same

@@ -1,0 +1,59 @@
+"""How long a message stays hidden between two receives."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.processing.visibility import LONGEST, UNSEEN, after_failure, in_reach, until
+from deadletter.settings.pipeline import RETRY
+
+
+class Highest(Random):
+    """Draws the longest delay there is."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+def test_the_more_often_a_message_was_received_the_longer_it_stays_hidden() -> None:
+    found = [after_failure(RETRY, receive, None, Highest()) for receive in (1, 2, 3, 7, 8, 1000)]
+    assert found == [10, 20, 40, 640, 900, 900]
+
+
+def test_somebody_who_says_when_is_asked_no_earlier_and_perhaps_later() -> None:
+    assert after_failure(RETRY, 1, 77.5, Highest()) == 77.5
+    assert after_failure(RETRY, 8, 77.5, Highest()) == 900
+
+
+@given(st.integers(1, 100), st.integers(0, 1000))
+def test_every_delay_is_drawn_between_the_floor_and_the_ceiling(receive: int, seed: int) -> None:
+    delay = after_failure(RETRY, receive, None, Random(seed))
+    assert RETRY.floor <= delay <= RETRY.ceiling(receive)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "elapsed", "found"),
+    [
+        (0.0, 0.0, 0),
+        (0.2, 0.0, 1),
+        (900.0, 100.0, 900),
+        (1e9, 0.0, LONGEST - UNSEEN),
+        (1e9, 100.0, LONGEST - UNSEEN - 100),
+        (10.0, 1e9, 0),
+        # A clock that was set back.
+        (1e9, -100.0, LONGEST - UNSEEN),
+    ],
+)
+def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(
+    seconds: float, elapsed: float, found: int
+) -> None:
+    assert in_reach(seconds, elapsed) == found
+
+
+def test_a_moment_that_has_passed_is_none_to_wait_for() -> None:
+    assert until(130.0, 100.0, 7.0) == 30.0
+    assert until(100.0, 100.0, 7.0) == until(0.0, 100.0, 7.0) == 7.0

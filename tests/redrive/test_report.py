@@ -1,0 +1,163 @@
+"""What a run did, in numbers."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+import pytest
+
+from deadletter.failure.failure import FailureKind
+from deadletter.redrive.report import ALWAYS_COUNTED, Count, Report, Tally, name_of
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+
+
+@pytest.mark.parametrize(
+    ("decision", "name"),
+    [
+        (Redrive(0, "x"), "REDRIVE"),
+        (Hold("due", 1.0, "x"), "HOLD"),
+        (Divert("slow", "x"), "DIVERT"),
+        (Park(Reason.POISON, "x"), "PARK:POISON"),
+    ],
+)
+def test_a_decision_has_one_name_everywhere(decision: Decision, name: str) -> None:
+    assert name_of(decision) == name
+
+
+def test_a_run_without_letters_says_so_in_zeros() -> None:
+    report = Tally().report("orders", "dlq", "nothing to do")
+    assert report == Report("orders", "dlq", "nothing to do")
+    assert report.metrics() == {
+        "Redriven": 0,
+        "RedriveFailure": 0,
+        "MessageMovedToParkingLot": 0,
+        "Held": 0,
+        "Diverted": 0,
+        "DominantFailure": 0,
+    }
+    assert report.moved == 0
+
+
+def test_a_report_counts_what_was_told() -> None:
+    tally = Tally()
+    tally.add(Count.RECEIVED, 12)
+    tally.add(Count.REDRIVEN, 5)
+    tally.add(Count.PARKED)
+    tally.add(Count.HELD, 2)
+    tally.add(Count.DIVERTED, 3)
+    tally.add(Count.FAILED, 1)
+    tally.add(Count.LEFT, 0)
+    tally.decided(Redrive(0, "x"))
+    tally.decided(Park(Reason.POISON, "x"))
+    tally.decided(Park(Reason.POISON, "y"))
+    report = tally.report("orders", "slow", "the source is empty")
+    assert report.moved == 11
+    assert Count.LEFT not in report.counts
+    assert report.metrics() == {
+        "Received": 12,
+        "Redriven": 5,
+        "MessageMovedToParkingLot": 1,
+        "Held": 2,
+        "Diverted": 3,
+        "RedriveFailure": 1,
+        "DominantFailure": 0,
+    }
+    assert json.loads(json.dumps(report.to_json())) == {
+        "pipeline": "orders",
+        "source": "slow",
+        "stopped": "the source is empty",
+        "received": 12,
+        "moved": 11,
+        "failed": 1,
+        "left": 0,
+        "possible_duplicates": 0,
+        "decisions": {"REDRIVE": 1, "PARK:POISON": 2},
+        "counts": {name: number for name, number in report.metrics().items() if number},
+        "shadow_matches": {},
+        "refused_rules": {},
+        "limited_rules": [],
+    }
+
+
+def test_a_rule_refused_in_every_chunk_counts_once() -> None:
+    tally = Tally()
+    for _ in range(3):
+        tally.noticed({"typo": "why"}, {"dry": 2})
+    tally.noticed({"other": "why"}, {})
+    report = tally.report("orders", "dlq", "done")
+    assert report.metrics()["RuleInvalid"] == 2
+    assert report.refused_rules == {"typo": "why", "other": "why"}
+    assert report.shadow_matches == {"dry": 6}
+
+
+def test_a_rule_whose_limit_every_chunk_reports_counts_once() -> None:
+    tally = Tally()
+    for _ in range(3):
+        tally.noticed({}, {}, ["spent"])
+    tally.noticed({}, {}, ["another"])
+    report = tally.report("orders", "dlq", "done")
+    assert report.metrics()["RuleLimitReached"] == 2
+    assert report.limited_rules == ("another", "spent")
+
+
+def kind(fingerprint: str, letters: int) -> FailureKind:
+    return FailureKind(fingerprint, f"{fingerprint}Error", letters)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "dominant"),
+    [
+        ([], None),
+        # Over half, and more than ten.
+        ([([kind("a", 11)], 21)], kind("a", 11)),
+        ([([kind("a", 11)], 22)], None),
+        ([([kind("a", 10)], 10)], None),
+        # What no chunk alone would say.
+        ([([kind("a", 6), kind("b", 4)], 10), ([kind("a", 5)], 11)], kind("a", 11)),
+        ([([kind("a", 11)], 11), ([kind("b", 12)], 12)], kind("b", 12)),
+        # Letters whose failure nobody recorded are dead letters too.
+        ([([kind("a", 40)], 40), ([], 40)], None),
+    ],
+)
+def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
+    chunks: list[tuple[list[FailureKind], int]], dominant: FailureKind | None
+) -> None:
+    tally = Tally()
+    for kinds, letters in chunks:
+        tally.failed(kinds, of=letters)
+    report = tally.report("orders", "dlq", "done")
+    assert report.dominant == dominant
+    assert report.metrics()["DominantFailure"] == (dominant.letters if dominant else 0)
+    said = json.loads(json.dumps(report.to_json())).get("dominant_failure")
+    assert said == (dominant and asdict(dominant))
+
+
+def test_a_report_does_not_change_after_it_was_made() -> None:
+    tally = Tally()
+    report = tally.report("orders", "dlq", "done")
+    tally.add(Count.REDRIVEN)
+    tally.decided(Redrive(0, "x"))
+    assert report == Report("orders", "dlq", "done")
+
+
+def test_workers_side_by_side_lose_no_count() -> None:
+    tally = Tally()
+
+    def work() -> None:
+        for _ in range(500):
+            tally.add(Count.REDRIVEN)
+            tally.decided(Redrive(0, "x"))
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(work)
+    report = tally.report("orders", "dlq", "done")
+    assert report.counts[Count.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
+
+
+def test_every_count_is_a_metric_name_of_its_own() -> None:
+    assert len({str(one) for one in Count}) == len(Count)
+    assert all(str(one).isalpha() for one in Count)
+    assert set(ALWAYS_COUNTED) < set(Count)

@@ -1,0 +1,105 @@
+"""How fast letters may go back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.redrive.token_bucket import Bucket, Pace
+
+
+class Clock:
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def pace(
+    rate: float, burst: float, tokens: float | None = None, at: float = 0.0
+) -> tuple[Pace, Clock]:
+    clock = Clock(at)
+    return Pace(Bucket(rate, burst, burst if tokens is None else tokens, at), clock), clock
+
+
+@given(
+    st.floats(0.1, 1_000),
+    st.integers(1, 500),
+    st.lists(st.tuples(st.floats(-2, 30), st.integers(1, 100)), max_size=15),
+)
+def test_in_any_stretch_of_time_no_more_goes_than_burst_and_rate_allow(
+    rate: float, burst: int, steps: list[tuple[float, int]]
+) -> None:
+    # A clock that steps back a little is in it: it must never make anything faster.
+    shared, clock = pace(rate, burst)
+    latest, went = 0.0, []
+    for passed, wanted in steps:
+        clock.now = max(0.0, clock.now + passed)
+        latest = max(latest, clock.now)
+        went.append((latest, shared.take(wanted)))
+    for start in range(len(went)):
+        total = 0
+        for moment, granted in went[start:]:
+            total += granted
+            assert total <= burst + rate * (moment - went[start][0]) + 1
+
+
+@given(st.floats(0.1, 1_000), st.integers(1, 500), st.lists(st.floats(0, 30), max_size=20))
+def test_what_may_go_does_go(rate: float, burst: int, waits: list[float]) -> None:
+    shared, clock = pace(rate, burst)
+    total = shared.take(10**6)
+    for passed in waits:
+        # Soon enough that the bucket does not run over, whose fraction of a letter counts too.
+        clock.now += min(passed, max(0.0, (burst - 1) / rate))
+        total += shared.take(10**6)
+    assert burst + rate * clock.now - 1.001 <= total <= burst + rate * clock.now + 0.001
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 200), st.integers(0, 200)), max_size=30))
+def test_giving_back_never_makes_a_burst_larger(steps: list[tuple[float, int, int]]) -> None:
+    shared, clock = pace(rate=5, burst=50)
+    for passed, wanted, unused in steps:
+        clock.now += passed
+        granted = shared.take(wanted)
+        assert granted <= 50
+        shared.give_back(min(unused, granted))
+    clock.now += 0.001
+    assert shared.take(10**6) <= 50
+
+
+def test_what_was_given_back_may_go_again() -> None:
+    shared, _ = pace(rate=1, burst=10)
+    assert shared.take(8) == 8
+    assert shared.take(8) == 2
+    assert shared.take(8) == 0
+    shared.give_back(5)
+    assert shared.take(8) == 5
+
+
+def test_a_run_goes_on_where_the_last_one_left_the_bucket() -> None:
+    first, clock = pace(rate=1, burst=10)
+    clock.now = 100
+    first.take(10)
+    second = Pace(first.bucket, clock)
+    assert second.take(10) == 0
+    clock.now = 103
+    assert second.take(10) == 3
+
+
+def test_a_clock_that_went_backwards_adds_nothing() -> None:
+    shared, clock = pace(rate=1, burst=10, tokens=0, at=100)
+    clock.now = 50
+    assert shared.take(10) == 0
+    clock.now = 102
+    assert shared.take(10) == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "letters", "seconds"),
+    [(0, 1, 0.5), (0, 10, 5), (0.5, 1, 0.25), (1, 1, 0), (10, 3, 0), (0, 1_000, 5)],
+)
+def test_how_long_until_so_many_may_go(tokens: float, letters: int, seconds: float) -> None:
+    shared, _ = pace(rate=2, burst=10, tokens=tokens)
+    assert shared.seconds_until(letters) == seconds

@@ -1,0 +1,71 @@
+"""The four decisions, written down and read again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from deadletter.routing.decision import Decision, NotADecision, decode, encode
+from tests.samples import decisions, json_values
+
+
+@given(decisions)
+def test_a_decision_comes_back_as_it_was(decision: Decision) -> None:
+    assert decode(json.loads(json.dumps(encode(decision)))) == decision
+
+
+REDRIVE = {"action": "REDRIVE", "delay": 0, "because": "x"}
+HOLD = {"action": "HOLD", "lane": "due", "due": 1.5, "because": "x"}
+PARK = {"action": "PARK", "reason": "POISON", "because": "x"}
+DIVERT = {"action": "DIVERT", "queue": "slow", "because": "x"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "REDRIVE",
+        {},
+        {**REDRIVE, "action": "redrive"},
+        {**REDRIVE, "action": "DELETE"},
+        {**REDRIVE, "delay": -1},
+        {**REDRIVE, "delay": 901},
+        {**REDRIVE, "delay": 1.5},
+        {**REDRIVE, "delay": True},
+        {**REDRIVE, "delay": "1"},
+        {**REDRIVE, "because": None},
+        {**REDRIVE, "rule": 7},
+        {"action": "REDRIVE", "because": "x"},
+        {**HOLD, "lane": None},
+        {**HOLD, "lane": ""},
+        {**HOLD, "due": None},
+        {**HOLD, "due": "tomorrow"},
+        {**HOLD, "due": True},
+        {**HOLD, "due": -1},
+        {**HOLD, "due": float("nan")},
+        {**HOLD, "due": float("inf")},
+        {**HOLD, "due": 10**400},
+        {**DIVERT, "queue": 5},
+        {**PARK, "reason": "poison"},
+        {**PARK, "reason": "BORED"},
+        {**PARK, "reason": None},
+    ],
+)
+def test_anything_else_is_no_decision(data: Any) -> None:
+    with pytest.raises(NotADecision):
+        decode(data)
+
+
+@given(json_values)
+def test_no_data_breaks_the_reading_of_a_decision(data: Any) -> None:
+    whole = {**REDRIVE, **HOLD, **PARK, **DIVERT}
+    for action in ("REDRIVE", "HOLD", "PARK", "DIVERT", data):
+        for key in whole:
+            try:
+                decode({**whole, key: data, "action": action})
+            except NotADecision:
+                continue

@@ -1,0 +1,357 @@
+"""The order in which a letter is judged, and what no rule can override."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.circuit.state import Circuit, State
+from deadletter.failure.failure import Category
+from deadletter.failure.ledger import Row
+from deadletter.message.stamp import Stamp
+from deadletter.routing import judgement
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
+from deadletter.rules.rulebook import Action, Match, Rule
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Body, Pipeline, Policy
+from tests.samples import NOW, failed
+
+TTL = 10_000.0
+SENT = NOW - 1_000
+EXPIRES = SENT + TTL
+DAY = 86_400.0
+PIPELINE = Pipeline(
+    "orders",
+    message_ttl=TTL,
+    policy=Policy(Backoff(base=100, factor=1, cap=100, floor=100), max_attempts=3),
+    policies={"patient": Policy(Backoff(base=500, factor=1, cap=500, floor=500), 9)},
+    poison_lives=3,
+    dedicated=("slow",),
+)
+CALM = Case(PIPELINE, Stamp("o", 1, int(SENT * 1_000)), NOW, Random(1), row=Row((failed(),)))
+
+
+def ruled(case: Case, action: Action, **more: Any) -> Case:
+    return replace(case, match=Match(Rule("r1", "orders", action, {}, **more)))
+
+
+def pipelined(case: Case, **changes: Any) -> Case:
+    return replace(case, pipeline=replace(case.pipeline, **changes))
+
+
+def quarantined(case: Case) -> Case:
+    return ruled(case, Action.QUARANTINE)
+
+
+def unreadable(case: Case) -> Case:
+    return replace(case, unreadable="not JSON at line 1 column 1")
+
+
+def old(case: Case) -> Case:
+    return replace(case, now=EXPIRES)
+
+
+def hopeless(case: Case) -> Case:
+    last = failed(category=Category.SCHEMA, fingerprint="other")
+    return replace(case, row=Row((*case.row.failures, last)))
+
+
+def poisonous(case: Case) -> Case:
+    lives = tuple(failed(attempt=number) for number in range(3))
+    return replace(case, row=Row((*lives, *case.row.failures)))
+
+
+def unheard(case: Case) -> Case:
+    return pipelined(replace(case, row=Row()), consumer_library=True)
+
+
+def used_up(case: Case) -> Case:
+    return replace(case, stamp=replace(case.stamp, attempt=3))
+
+
+def broken(case: Case) -> Case:
+    return replace(case, circuits=(Circuit("orders", State.OPEN),))
+
+
+def nothing(case: Case) -> Case:
+    return case
+
+
+# The policy, in order: who speaks, what makes him speak, and what he then says.
+ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
+    (
+        judgement.stopped_by_rule,
+        quarantined,
+        Park(Reason.QUARANTINED, "rule r1 says QUARANTINE", "r1"),
+    ),
+    (
+        judgement.malformed,
+        unreadable,
+        Park(Reason.MALFORMED, "the body cannot be read: not JSON at line 1 column 1"),
+    ),
+    (judgement.expired, old, Park(Reason.EXPIRED, "older than 10000 seconds")),
+    (
+        judgement.permanent,
+        hopeless,
+        Park(Reason.PERMANENT, "last failure was of category schema"),
+    ),
+    (judgement.poison, poisonous, Park(Reason.POISON, "the same failure in 3 lives")),
+    (judgement.silent, unheard, Park(Reason.SILENT, "came back without any recorded failure")),
+    (judgement.exhausted, used_up, Park(Reason.EXHAUSTED, "3 of 3 attempts used")),
+    (
+        judgement.circuit_open,
+        broken,
+        Hold("circuit:orders", EXPIRES, "circuit orders is OPEN"),
+    ),
+    (judgement.delayed, nothing, Redrive(100, "attempt 2, backoff")),
+]
+
+
+def name(value: Any) -> str | None:
+    return getattr(value, "__name__", None)
+
+
+def test_the_policy_is_this_list() -> None:
+    assert [one for one, _, _ in ORDER] == list(JUDGEMENTS)
+
+
+@pytest.mark.parametrize(("speaker", "make", "said"), ORDER, ids=name)
+def test_each_judgement_speaks_alone(
+    speaker: Judgement, make: Callable[[Case], Case], said: Decision
+) -> None:
+    case = make(CALM)
+    assert speaker(case) == judge(case) == said
+    silent = {one for one in JUDGEMENTS if one(case) is None}
+    assert silent == set(JUDGEMENTS) - {speaker, judgement.delayed}
+
+
+def together() -> list[Any]:
+    """Each two that can speak of one letter; who never failed was not poisoned by it."""
+    exclusive = {judgement.permanent, judgement.poison}
+    return [
+        pytest.param(*pair, id=f"{name(pair[0][0])} before {name(pair[1][0])}")
+        for pair in combinations(ORDER, 2)
+        if not (pair[0][0] in exclusive and pair[1][0] is judgement.silent)
+    ]
+
+
+@pytest.mark.parametrize(("earlier", "later"), together())
+def test_where_two_would_speak_the_earlier_wins(
+    earlier: tuple[Judgement, Callable[[Case], Case], Decision],
+    later: tuple[Judgement, Callable[[Case], Case], Decision],
+) -> None:
+    case = earlier[1](later[1](CALM))
+    assert earlier[0](case) is not None
+    assert later[0](case) is not None
+    assert judge(case) == earlier[0](case)
+
+
+@pytest.mark.parametrize("served", [False, True])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"action": Action.DEFAULT},
+        {"action": Action.DELAYED_REDRIVE, "delay_seconds": 0.0},
+        {"action": Action.DELAYED_REDRIVE, "delay_seconds": 60.0},
+    ],
+    ids=lambda rule: str(rule["action"]),
+)
+@pytest.mark.parametrize(("speaker", "make", "said"), ORDER[1:-1], ids=name)
+def test_no_rule_sends_a_letter_that_something_else_stops(
+    speaker: Judgement,
+    make: Callable[[Case], Case],
+    said: Decision,
+    rule: dict[str, Any],
+    served: bool,
+) -> None:
+    case = replace(ruled(make(CALM), **rule), served=served)
+    assert judge(case) == said
+
+
+@pytest.mark.parametrize("action", [Action.QUARANTINE, Action.HOLD, Action.DEDICATED_DLQ])
+def test_a_stopping_rule_stops_a_letter_that_has_served_its_delay(action: Action) -> None:
+    queue = "slow" if action is Action.DEDICATED_DLQ else None
+    decision = judge(replace(ruled(CALM, action, queue=queue), served=True))
+    assert not isinstance(decision, Redrive)
+    assert decision.rule == "r1"
+
+
+def test_a_rule_diverts_a_letter_to_its_queue() -> None:
+    case = ruled(CALM, Action.DEDICATED_DLQ, queue="slow")
+    assert judge(case) == Divert("slow", "rule r1 says DEDICATED_DLQ", "r1")
+
+
+@pytest.mark.parametrize(
+    ("ends", "now", "due"),
+    [
+        (None, NOW, NOW + DAY),
+        (NOW + 60, NOW, NOW + 60),
+        (NOW + 10 * DAY, NOW, NOW + DAY),
+        # Past its own expiry a held letter is looked at daily, not each minute.
+        (None, EXPIRES + 5, EXPIRES + 5 + DAY),
+        (EXPIRES + 60, EXPIRES + 5, EXPIRES + 60),
+    ],
+)
+def test_a_hold_lasts_to_the_end_of_its_rule(ends: float | None, now: float, due: float) -> None:
+    case = replace(ruled(CALM, Action.HOLD, expires_at=ends), now=now)
+    assert judge(case) == Hold("rule:r1", due, "rule r1 says HOLD", "r1")
+
+
+def test_a_hold_lasts_as_long_as_the_letter_where_that_is_longer_than_a_day() -> None:
+    case = pipelined(ruled(CALM, Action.HOLD), message_ttl=5 * DAY)
+    decision = judge(case)
+    assert isinstance(decision, Hold)
+    assert decision.due == SENT + 5 * DAY
+
+
+def test_an_opaque_body_is_none_of_our_business() -> None:
+    assert isinstance(judge(pipelined(unreadable(CALM), body=Body.OPAQUE)), Redrive)
+
+
+@pytest.mark.parametrize(("now", "expired"), [(EXPIRES - 0.1, False), (EXPIRES, True)])
+def test_a_letter_expires_at_its_time_to_live(now: float, expired: bool) -> None:
+    assert isinstance(judge(replace(CALM, now=now)), Park) is expired
+
+
+def test_a_letter_whose_first_send_nobody_knows_does_not_expire() -> None:
+    case = replace(CALM, stamp=Stamp("o", 1, 0), now=NOW + 1e9)
+    assert isinstance(judge(case), Redrive)
+
+
+@pytest.mark.parametrize("category", list(Category))
+def test_time_cures_neither_schema_nor_business(category: Category) -> None:
+    decision = judge(replace(CALM, row=Row((failed(category=category),))))
+    assert isinstance(decision, Park) is (category in (Category.SCHEMA, Category.BUSINESS))
+
+
+def test_only_the_last_failure_can_be_permanent() -> None:
+    row = Row((failed(category=Category.SCHEMA, at=NOW - 90), failed(at=NOW - 60)))
+    assert isinstance(judge(replace(CALM, row=row)), Redrive)
+
+
+def test_what_a_person_released_is_judged_afresh() -> None:
+    case = poisonous(hopeless(CALM))
+    assert isinstance(judge(replace(case, row=replace(case.row, released_at=NOW - 1))), Redrive)
+
+
+@pytest.mark.parametrize(
+    ("library", "attempt", "silent"),
+    [(True, 0, False), (True, 1, True), (False, 1, False)],
+)
+def test_the_second_return_without_a_word_is_silent(
+    library: bool, attempt: int, silent: bool
+) -> None:
+    case = pipelined(replace(CALM, row=Row()), consumer_library=library)
+    decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=attempt)))
+    assert isinstance(decision, Park) is silent
+
+
+def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it() -> None:
+    row = Row((failed(at=NOW - 60),), released_at=NOW - 30)
+    case = pipelined(replace(CALM, row=row), consumer_library=True)
+    decision = judge(case)
+    assert isinstance(decision, Park)
+    assert decision.reason is Reason.SILENT
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        {"http_status": 503},
+        {"http_status": 429},
+        {"error_type": "Timeout"},
+        {"error_type": "ConnectionRefused"},
+        {"dependency_down": True},
+    ],
+    ids=str,
+)
+def test_what_the_dependency_explains_is_never_poison(excuse: dict[str, Any]) -> None:
+    lives = tuple(failed(attempt=number, **excuse) for number in range(3))
+    case = replace(CALM, row=Row(lives), stamp=replace(CALM.stamp, attempt=2))
+    assert isinstance(judge(case), Redrive)
+    last = replace(case, stamp=replace(CALM.stamp, attempt=3))
+    assert judge(last) == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+
+
+@pytest.mark.parametrize(("attempt", "parked"), [(0, False), (2, False), (3, True), (4, True)])
+def test_attempts_end(attempt: int, parked: bool) -> None:
+    decision = judge(replace(CALM, stamp=replace(CALM.stamp, attempt=attempt)))
+    assert isinstance(decision, Park) is parked
+
+
+def test_no_attempts_means_none() -> None:
+    case = pipelined(CALM, policy=Policy(max_attempts=0))
+    decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=0)))
+    assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used")
+
+
+def test_a_rule_may_name_another_policy() -> None:
+    case = ruled(used_up(CALM), Action.DEFAULT, policy="patient")
+    assert judge(case) == Redrive(500, "attempt 4, backoff", "r1")
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
+def test_any_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
+    case = replace(CALM, circuits=(Circuit("orders"), Circuit("https://a", state)))
+    expected = Hold("circuit:https://a", EXPIRES, f"circuit https://a is {state}")
+    assert judge(case) == expected
+    assert isinstance(judge(replace(CALM, circuits=(Circuit("orders"),))), Redrive)
+
+
+# The delay.
+
+
+@pytest.mark.parametrize(
+    ("fifo", "seconds", "expected"),
+    [
+        (False, 0.0, Redrive(0, "attempt 2, delay of rule r1", "r1")),
+        (False, 0.4, Redrive(0, "attempt 2, delay of rule r1", "r1")),
+        (False, 899.6, Redrive(900, "attempt 2, delay of rule r1", "r1")),
+        (False, 900.0, Redrive(900, "attempt 2, delay of rule r1", "r1")),
+        (False, 900.1, Hold("due", NOW + 900.1, "attempt 2, delay of rule r1", "r1")),
+        (False, 5_000.0, Hold("due", NOW + 5_000, "attempt 2, delay of rule r1", "r1")),
+        (False, 50_000.0, Hold("due", EXPIRES, "attempt 2, delay of rule r1", "r1")),
+        (True, 0.0, Redrive(0, "attempt 2, delay of rule r1", "r1")),
+        (True, 1.0, Hold("due", NOW + 1, "attempt 2, delay of rule r1", "r1")),
+    ],
+)
+def test_where_a_delay_is_spent(fifo: bool, seconds: float, expected: Decision) -> None:
+    case = ruled(CALM, Action.DELAYED_REDRIVE, delay_seconds=seconds)
+    assert judge(pipelined(case, fifo=fifo)) == expected
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_delay_that_was_served_does_not_start_over(fifo: bool) -> None:
+    case = replace(ruled(CALM, Action.DELAYED_REDRIVE, delay_seconds=5_000.0), served=True)
+    expected = Redrive(0, "attempt 2, its delay is served", "r1")
+    assert judge(pipelined(case, fifo=fifo)) == expected
+
+
+@given(
+    st.floats(0, 1e5),
+    st.integers(0, 2),
+    st.integers(),
+    st.booleans(),
+    st.booleans(),
+    st.floats(NOW, EXPIRES, exclude_max=True),
+)
+def test_a_letter_goes_back_within_what_sqs_takes_and_before_it_expires(
+    base: float, attempt: int, seed: int, fifo: bool, served: bool, now: float
+) -> None:
+    case = pipelined(CALM, policy=Policy(Backoff(base=base), 3), fifo=fifo)
+    stamp = replace(CALM.stamp, attempt=attempt)
+    decision = judge(replace(case, stamp=stamp, random=Random(seed), served=served, now=now))
+    if isinstance(decision, Redrive):
+        assert 0 <= decision.delay <= (0 if fifo or served else 900)
+    else:
+        assert isinstance(decision, Hold)
+        assert not served
+        assert now <= decision.due <= EXPIRES

@@ -1,0 +1,455 @@
+"""The router reads rules, ledger and circuits, and answers for each letter once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.failure.failure import FailureKind
+from deadletter.failure.ledger import LedgerUnavailable, Row
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter, NotALetter
+from deadletter.message.stamp import Stamp
+from deadletter.routing.decision import Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.router import (
+    Answer,
+    DirectRouter,
+    Question,
+    RouterUnavailable,
+    Verdict,
+    answer_event,
+    answer_from_json,
+    answer_to_json,
+    one_each,
+    question_from_json,
+    question_to_json,
+)
+from deadletter.rules.rulebook import Refused, RulesUnavailable
+from deadletter.settings.backoff import Backoff
+from deadletter.settings.pipeline import Pipeline, Policy
+from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters
+from tests.samples import stamps as any_stamps
+from tests.samples import verdict as say
+
+PIPELINE = Pipeline(
+    "orders",
+    context={"tenantId": "body.tenantId"},
+    circuit_key="body.endpoint",
+    policy=Policy(Backoff(base=0, floor=0), max_attempts=3),
+    dedicated=("slow",),
+)
+FORGED = Attribute("String", '{"origin":"somebody else","attempt":0,"first_sent":1}')
+
+
+@dataclass
+class Books:
+    """Rules, ledger and circuits in memory; `down` are those that give no answer."""
+
+    items_: list[Mapping[str, Any]] = field(default_factory=list)
+    rows_: dict[str, Row] = field(default_factory=dict)
+    matches_: dict[str, int] = field(default_factory=dict)
+    open_: set[str] = field(default_factory=set)
+    down: str = ""
+    asked: list[list[str]] = field(default_factory=list)
+
+    def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
+        if self.down == "rules":
+            raise RulesUnavailable
+        return list(self.items_)
+
+    def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
+        if self.down == "ledger":
+            raise LedgerUnavailable
+        self.asked.append(list(origins))
+        return {one: self.rows_[one] for one in origins if one in self.rows_}
+
+    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
+        if self.down == "matches":
+            raise LedgerUnavailable
+        return {one: self.matches_[one] for one in rules if one in self.matches_}
+
+    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        if self.down == "circuits":
+            raise CircuitsUnavailable
+        return {
+            key: Circuit(key, State.OPEN if key in self.open_ else State.CLOSED) for key in keys
+        }
+
+
+def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
+    return DirectRouter(
+        pipeline=pipeline,
+        rules=books,
+        ledger=books,
+        circuits=books,
+        trusted_senders=frozenset({REDRIVER}),
+        clock=lambda: NOW,
+        random=Random(1),
+    )
+
+
+def decide(books: Books, *asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> Answer:
+    questions = [one if isinstance(one, Question) else Question(one) for one in asked]
+    return router(books, pipeline).decide(questions)
+
+
+def verdict(books: Books, asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> Verdict:
+    [found] = decide(books, asked, pipeline=pipeline).verdicts
+    return found
+
+
+def stamped(mark: Stamp, message_id: str = "m9", sender: str = f"{REDRIVER}:run") -> Letter:
+    attributes = {stamps.NAME: stamps.attribute(mark)}
+    return letter(message_id=message_id, attributes=attributes, SenderId=sender)
+
+
+def rule(rule_id: str, action: str, **columns: Any) -> Mapping[str, Any]:
+    return {"rule_id": rule_id, "pipeline": "orders", "action": action, "tenantId": "a", **columns}
+
+
+# The stamp that a verdict gives.
+
+
+def test_a_first_re_drive_is_attempt_one_of_its_origin() -> None:
+    found = verdict(Books(), letter(message_id="m1"))
+    assert found.decision == Redrive(0, "attempt 1, backoff")
+    assert found.stamp == Stamp(
+        "m1",
+        1,
+        1_789_999_000_000,
+        "AIDAPRODUCER",
+        decision="REDRIVE",
+        because="attempt 1, backoff",
+        at=int(NOW),
+    )
+    assert not found.forged
+
+
+def test_only_a_re_drive_counts_as_an_attempt() -> None:
+    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA", run="run1", reason="POISON")
+    parked = verdict(Books([rule("q", "QUARANTINE")]), stamped(mark))
+    assert parked.stamp == replace(
+        mark,
+        rule="q",
+        decision="PARK",
+        reason="QUARANTINED",
+        because="rule q says QUARANTINE",
+        at=int(NOW),
+    )
+    held = verdict(Books([rule("h", "HOLD")]), stamped(mark))
+    assert (held.stamp.attempt, held.stamp.decision, held.stamp.reason) == (2, "HOLD", None)
+    sent = verdict(Books(), stamped(mark))
+    assert (sent.stamp.attempt, sent.stamp.run, sent.stamp.rule) == (3, "run1", None)
+
+
+@pytest.mark.parametrize(
+    ("carried", "recorded", "attempt"), [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 2, 3), (2, 1, 3)]
+)
+def test_the_attempt_counts_on_from_whoever_knows_of_more(
+    carried: int, recorded: int, attempt: int
+) -> None:
+    books = Books(rows_={"origin": Row(attempt=recorded)})
+    assert (
+        verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
+        == attempt
+    )
+
+
+def test_attempts_that_only_the_ledger_knows_of_exhaust_a_letter() -> None:
+    books = Books(rows_={"origin": Row(attempt=3)})
+    found = verdict(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
+    assert found.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+
+
+@given(st.integers(0, 9), st.integers(0, 9))
+def test_no_verdict_takes_an_attempt_back(carried: int, recorded: int) -> None:
+    books = Books(rows_={"origin": Row(attempt=recorded)})
+    found = verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000)))
+    assert found.stamp.attempt >= max(carried, recorded)
+    assert found.stamp.origin == "origin"
+
+
+# Letters that could not carry their stamp, and stamps that are not ours.
+
+
+def test_a_letter_without_a_stamp_has_it_in_the_ledger_under_its_own_id() -> None:
+    mark = Stamp("origin", 2, 1_789_000_000_000, "AIDA")
+    books = Books(rows_={"m9": Row(stamp=mark), "origin": Row((failed(category="schema"),))})
+    found = verdict(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
+    assert found.stamp.origin == "origin"
+    # Its history stands under the origin, which only the kept stamp names.
+    assert found.decision == Park(Reason.PERMANENT, "last failure was of category schema")
+    assert books.asked == [["m9"], ["origin"]]
+
+
+def test_a_kept_stamp_counts_on() -> None:
+    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    books = Books(rows_={"m9": Row(stamp=mark)})
+    assert verdict(books, letter(message_id="m9")).stamp.attempt == 3
+    books.rows_["origin"] = Row(attempt=3)
+    assert isinstance(verdict(books, letter(message_id="m9")).decision, Park)
+
+
+def test_a_letter_that_carries_its_stamp_is_looked_up_under_its_origin_only() -> None:
+    books = Books()
+    decide(books, stamped(Stamp("o1", 1, 1_789_999_000_000)), letter(message_id="m2"))
+    assert books.asked == [["m2", "o1"]]
+
+
+def test_a_forged_stamp_is_not_believed_and_is_reported() -> None:
+    books = Books(rows_={"somebody else": Row(attempt=3)})
+    one = letter(message_id="m1", attributes={stamps.NAME: FORGED})
+    found = verdict(books, one)
+    assert found.forged
+    assert (found.stamp.origin, found.stamp.attempt) == ("m1", 1)
+    assert found.stamp.first_sent == 1_789_999_000_000
+
+
+def test_a_stamp_kept_for_a_letter_wins_over_the_one_that_was_forged_on_it() -> None:
+    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    books = Books(rows_={"m1": Row(stamp=mark)})
+    found = verdict(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
+    assert (found.forged, found.stamp.origin, found.stamp.attempt) == (True, "origin", 3)
+
+
+# Rules.
+
+
+def test_rules_see_the_letters_real_sender_and_its_counted_attempt() -> None:
+    patterned = {
+        "rule_id": "r",
+        "action": "QUARANTINE",
+        "pattern": {"system": {"SenderId": ["AIDA"]}, "redrive": {"attempt": [2]}},
+    }
+    books = Books([patterned], rows_={"origin": Row(attempt=2)})
+    found = verdict(books, stamped(Stamp("origin", 1, 1_789_999_000_000, "AIDA")))
+    assert found.decision == Park(Reason.QUARANTINED, "rule r says QUARANTINE", "r")
+
+
+def test_a_limit_on_matches_holds_within_a_batch() -> None:
+    books = Books([rule("q", "QUARANTINE", max_matches=5)], matches_={"q": 2})
+    answer = decide(books, *(letter(message_id=f"m{n}") for n in range(6)))
+    said = [type(one.decision) for one in answer.verdicts]
+    assert said == [Park] * 3 + [Redrive] * 3
+    assert answer.limited_rules == ("q",)
+
+
+def test_a_match_that_another_judgement_overrode_is_not_counted() -> None:
+    delay = rule("d", "DELAYED_REDRIVE", delay_seconds=60, max_matches=1, tenantId="a")
+    unreadable = letter('{"tenantId": "a", "tenantId": "a"}', message_id="bad")
+    expired = letter(message_id="old", SentTimestamp="1")
+    answer = decide(Books([delay]), unreadable, expired, letter(message_id="good"))
+    assert answer.verdicts[2].decision == Redrive(60, "attempt 1, delay of rule d", "d")
+
+
+def test_a_rule_diverts_from_the_dlq_and_not_from_where_it_diverted_to() -> None:
+    books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
+    there, here = Question(letter(), home="slow"), Question(letter())
+    assert verdict(books, here).decision == Divert("slow", "rule d says DEDICATED_DLQ", "d")
+    assert isinstance(verdict(books, there).decision, Hold)
+
+
+def test_a_bad_rule_and_a_shadow_are_reported_and_change_nothing() -> None:
+    books = Books([rule("bad", "PURGE"), rule("dry", "QUARANTINE", mode="shadow")])
+    answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
+    assert [one.rule_id for one in answer.refused_rules] == ["bad"]
+    assert answer.shadow_matches == {"dry": 2}
+    assert all(isinstance(one.decision, Redrive) for one in answer.verdicts)
+
+
+def test_an_explanation_is_the_verdict_with_the_rules_that_led_to_it() -> None:
+    books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
+    for question in (Question(letter()), Question(letter(), home="slow", served=True)):
+        found, trials = router(books).explain(question)
+        assert found == verdict(books, question)
+        [spoke] = [one.rule_id for one in trials if one.outcome == "matches and speaks"]
+        assert spoke == found.decision.rule
+    books.down = "ledger"
+    with pytest.raises(RouterUnavailable):
+        router(books).explain(Question(letter()))
+
+
+def test_an_edited_rule_speaks_at_the_next_question() -> None:
+    books = Books([rule("q", "QUARANTINE")])
+    direct = router(books)
+    assert isinstance(direct.decide([Question(letter())]).verdicts[0].decision, Park)
+    books.items_[0] = rule("q", "QUARANTINE", enabled=False)
+    assert isinstance(direct.decide([Question(letter())]).verdicts[0].decision, Redrive)
+
+
+# What the letters died of.
+
+
+def test_an_answer_says_what_most_of_its_letters_last_failed_of() -> None:
+    kinds = [(f"f{number}", 7 - number) for number in range(7)]
+    rows = {
+        f"{fingerprint}-{number}": Row(
+            (failed(fingerprint="old"), failed(fingerprint=fingerprint, error_type="KeyError"))
+        )
+        for fingerprint, letters in kinds
+        for number in range(letters)
+    }
+    rows |= {f"unknown-{number}": Row((failed(fingerprint=""),)) for number in range(9)}
+    rows |= {f"released-{number}": Row((failed(),), 0, NOW) for number in range(9)}
+    asked = [letter(message_id=one) for one in (*rows, "no row")]
+    answer = decide(Books(rows_=rows), *asked)
+    assert answer.failures == tuple(FailureKind(one, "KeyError", many) for one, many in kinds[:5])
+
+
+# Circuits and lanes.
+
+
+def test_a_letter_is_held_by_its_own_circuit_or_the_pipelines() -> None:
+    books = Books(open_={"https://a"})
+    down, up = (letter(f'{{"endpoint": "https://{name}"}}') for name in "ab")
+    assert isinstance(verdict(books, down).decision, Hold)
+    assert isinstance(verdict(books, up).decision, Redrive)
+    books.open_ = {"orders"}
+    found = verdict(books, up).decision
+    assert isinstance(found, Hold)
+    assert found.lane == "circuit:orders"
+
+
+def test_lanes_open_when_what_kept_them_shut_has_gone() -> None:
+    books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
+    lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
+    assert router(books).open_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
+
+
+# What is not there, and what is not clear.
+
+
+@pytest.mark.parametrize("down", ["rules", "ledger", "matches", "circuits"])
+def test_nothing_is_decided_without_rules_ledger_and_circuits(down: str) -> None:
+    books = Books([rule("q", "QUARANTINE", max_matches=1)], down=down)
+    with pytest.raises(RouterUnavailable):
+        decide(books, letter())
+
+
+@pytest.mark.parametrize("down", ["rules", "circuits"])
+def test_no_lane_opens_without_rules_and_circuits(down: str) -> None:
+    with pytest.raises(RouterUnavailable):
+        router(Books(down=down)).open_lanes(["circuit:orders"])
+
+
+@given(st.lists(letters, max_size=5, unique_by=lambda one: one.message_id))
+def test_every_letter_gets_one_verdict_in_its_turn(asked: list[Letter]) -> None:
+    answer = decide(Books([rule("q", "QUARANTINE")]), *asked)
+    assert [one.message_id for one in answer.verdicts] == [one.message_id for one in asked]
+
+
+def test_of_an_answer_only_what_is_said_once_of_a_letter_asked_about_is_heard() -> None:
+    redrive, park = Redrive(0, "x"), Park(Reason.POISON, "x")
+    twice = (say("twice", redrive), say("twice", redrive))
+    answer = Answer((say("once", redrive), *twice, say("unasked", park)))
+    assert one_each(answer, ["once", "twice", "missing"]) == {"once": say("once", redrive)}
+
+
+# Over the wire.
+
+
+@given(st.lists(st.builds(Question, letters, st.booleans(), st.text()), max_size=3))
+def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> None:
+    for one in questions:
+        assert question_from_json(json.loads(json.dumps(question_to_json(one)))) == one
+
+
+verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans())
+answers = st.builds(
+    Answer,
+    st.lists(verdicts, max_size=4).map(tuple),
+    st.lists(st.builds(Refused, st.text(), st.text()), max_size=2).map(tuple),
+    st.dictionaries(st.text(), st.integers(0), max_size=2),
+    st.lists(st.text(), max_size=2).map(tuple),
+    st.lists(st.builds(FailureKind, st.text(), st.text(), st.integers(0)), max_size=2).map(tuple),
+)
+
+
+@given(answers)
+def test_an_answer_comes_over_the_wire_as_it_was(answer: Answer) -> None:
+    assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "yes",
+        {},
+        {"verdicts": None},
+        {"verdicts": {}},
+        {"open": []},
+        {"errorMessage": "x"},
+    ],
+)
+def test_what_is_no_answer_is_none(data: object) -> None:
+    with pytest.raises(RouterUnavailable):
+        answer_from_json(data)
+
+
+GOOD = answer_to_json(Answer((say("m1", Redrive(0, "x")),)))["verdicts"][0]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        [],
+        {**GOOD, "id": None},
+        {**GOOD, "id": 5},
+        {**GOOD, "decision": None},
+        {**GOOD, "decision": {"action": "DELETE", "because": "x"}},
+        {**GOOD, "decision": {"action": "REDRIVE", "delay": 5_000, "because": "x"}},
+        {**GOOD, "stamp": None},
+        {**GOOD, "stamp": {"origin": "o", "attempt": -1}},
+        {key: value for key, value in GOOD.items() if key != "stamp"},
+    ],
+)
+def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
+    answer = answer_from_json({"verdicts": [garbage, GOOD]})
+    assert [one.message_id for one in answer.verdicts] == ["m1"]
+
+
+@given(json_values)
+def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
+    whole = answer_to_json(Answer(()))
+    whole["verdicts"] = [GOOD]
+    for candidate in (
+        data,
+        {"verdicts": [data]},
+        *({"verdicts": [{**GOOD, key: data}]} for key in GOOD),
+        *({**whole, key: data} for key in whole),
+        {**whole, "refused_rules": [data], "shadow_matches": {"r": data}},
+        {**whole, "failures": [data, {"letters": data}]},
+    ):
+        try:
+            answer = answer_from_json(candidate)
+        except RouterUnavailable:
+            continue
+        assert all(isinstance(number, int) for number in answer.shadow_matches.values())
+        assert all(isinstance(one, Verdict) for one in answer.verdicts)
+        assert all(isinstance(one.letters, int) for one in answer.failures)
+
+
+def test_the_function_answers_about_letters_and_about_lanes() -> None:
+    direct = router(Books([rule("holds", "HOLD")]))
+    said = answer_event(direct, {"letters": [question_to_json(Question(letter()))]})
+    assert answer_from_json(said).verdicts[0].message_id == "m1"
+    assert answer_event(direct, {"lanes": ["rule:holds", "rule:gone"]}) == {"open": ["rule:gone"]}
+    explained = answer_event(direct, {"explain": question_to_json(Question(letter()))})
+    assert explained["verdict"] == said["verdicts"][0]
+    assert explained["tried"] == [{"rule": "holds", "outcome": "matches and speaks", "missed": []}]
+    other = answer_event(direct, {"explain": question_to_json(Question(letter("{}")))})
+    assert [sorted(one) for one in other["tried"][0]["missed"]] == [["expected", "found", "path"]]
+    assert json.dumps(other)
+    with pytest.raises(NotALetter):
+        answer_event(direct, {"letters": [{"id": "m1"}]})

@@ -1,0 +1,154 @@
+"""docs/rules.md keeps its word: every comparison and every recipe on it is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.state import Circuit
+from deadletter.failure.ledger import Row
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter
+from deadletter.message.stamp import Stamp
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
+from deadletter.routing.router import DirectRouter, Question
+from deadletter.rules.pattern import compile_pattern
+from deadletter.rules.rulebook import COLUMNS, VERDICT, Action
+from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from tests.rules import cookbook
+from tests.rules.cookbook import Recipe
+from tests.samples import NOW, REDRIVER, failed
+
+RECIPES = cookbook.recipes()
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+def pipeline() -> Pipeline:
+    said = cookbook.settings()
+    return pipeline_from_json(json.dumps({**said, "dedicated": list(said["dedicated"])}))
+
+
+class Books:
+    """The recipe's rules, and the one failure that the ledger knows of, if any."""
+
+    def __init__(self, recipe: Recipe, failure: Mapping[str, Any] | None) -> None:
+        self._rules = [{"pipeline": "orders", **one} for one in recipe.rules]
+        self._row = Row((failed(**failure),)) if failure is not None else Row()
+
+    def items(self, pipeline: str) -> list[Mapping[str, Any]]:
+        return list(self._rules)
+
+    def rows(self, origins: Any) -> Mapping[str, Row]:
+        return dict.fromkeys(origins, self._row)
+
+    def matches(self, rules: Any) -> Mapping[str, int]:
+        return {}
+
+    def read(self, keys: Any) -> Mapping[str, Circuit]:
+        return {key: Circuit(key) for key in keys}
+
+
+def letter(said: Mapping[str, Any]) -> Letter:
+    """A letter as the page writes it down."""
+    known = {"body", "text", "attributes", "failure", "attempt", "age", "sender", "home"}
+    assert set(said) <= known, "a field that this test does not know"
+    sent = int((NOW - seconds(said.get("age", "1h"))) * 1000)
+    mark = Stamp("origin", said.get("attempt", 0), sent, said.get("sender", "AROASOMEBODY:x"))
+    attributes = {
+        name: Attribute("String", one) for name, one in said.get("attributes", {}).items()
+    }
+    return Letter(
+        "m1",
+        said["text"] if "text" in said else json.dumps(said["body"]),
+        {**attributes, stamps.NAME: stamps.attribute(mark)},
+        {"SenderId": f"{REDRIVER}:run", "SentTimestamp": str(sent)},
+    )
+
+
+def seconds(text: str) -> int:
+    return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def length(span: float) -> str:
+    unit, size = next((one, size) for one, size in _UNITS.items() if span % size == 0)
+    return f"{span // size:g}{unit}"
+
+
+def outcome(recipe: Recipe, said: Mapping[str, Any]) -> str:
+    """What becomes of a letter, in the words of the page."""
+    books = Books(recipe, said.get("failure"))
+    router = DirectRouter(
+        pipeline=pipeline(),
+        rules=books,
+        ledger=books,
+        circuits=books,
+        trusted_senders=frozenset({REDRIVER}),
+        clock=lambda: NOW,
+        random=Random(1),
+    )
+    answer = router.decide([Question(letter(said), home=said.get("home", "dlq"))])
+    assert answer.refused_rules == ()
+    (verdict,) = answer.verdicts
+    counted = "".join(f", counted for {rule}" for rule in answer.shadow_matches)
+    return words(verdict.decision) + counted
+
+
+def words(decision: Decision) -> str:
+    match decision:
+        case Park(reason=reason):
+            return f"Park {reason}"
+        case Divert(queue=queue):
+            return f"Divert to {queue}"
+        case Redrive(because=because) | Hold(lane="due", because=because) if because.endswith(
+            "backoff"
+        ):
+            return "Redrive by backoff"
+        case Redrive(delay=delay):
+            return f"Redrive after {length(delay)}"
+        case Hold(lane="due", due=due):
+            return f"Redrive after {length(due - NOW)}"
+        case Hold(lane=lane):
+            return f"Hold in {lane}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.title)
+def test_a_recipe_does_what_it_says(recipe: Recipe) -> None:
+    assert recipe.letters
+    for said, expected in recipe.letters:
+        assert outcome(recipe, said) == expected, said
+
+
+def test_every_action_has_a_recipe() -> None:
+    assert {one["action"] for recipe in RECIPES for one in recipe.rules} == set(Action)
+
+
+def test_every_column_is_explained_and_no_other() -> None:
+    _, _, table = cookbook.PAGE.partition("| column | what |")
+    cells = [row.split(" | ")[0] for row in table.partition("\n\n")[0].splitlines()[2:]]
+    named = {name for cell in cells for name in cell.split("`")[1::2]} - {"tenantId"}
+    assert named == COLUMNS | VERDICT
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"), [pytest.param(*row, id=name) for name, *row in cookbook.comparisons()]
+)
+def test_a_comparison_matches_what_the_page_says(pattern: Any, yes: str, no: str) -> None:
+    compiled = compile_pattern({"body": {"field": pattern}})
+
+    def matches(written: str) -> bool:
+        # An empty cell is a letter without the field.
+        return compiled.matches({"body": {"field": json.loads(written)} if written else {}})
+
+    assert matches(yes)
+    assert not matches(no)
+
+
+def test_every_operator_of_the_language_has_a_row() -> None:
+    patterns = json.dumps([pattern for _, pattern, _, _ in cookbook.comparisons()])
+    operators = {"prefix", "suffix", "equals-ignore-case", "wildcard", "anything-but", "numeric",
+                 "exists", "cidr"}  # fmt: skip
+    assert all(f'"{one}"' in patterns for one in operators)

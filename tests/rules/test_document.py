@@ -1,0 +1,204 @@
+"""One letter as its rules see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.failure.failure import Category
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter
+from deadletter.message.stamp import Stamp, first_life
+from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.settings.pipeline import BadSettings, Pipeline
+from tests.samples import NOW, failed, letter, letters, texts
+
+PIPELINE = Pipeline(
+    "orders",
+    context={
+        "tenantId": "body.tenantId",
+        "region": "attributes.region",
+        "group": "system.MessageGroupId",
+    },
+)
+
+
+def build(one: Letter, pipeline: Pipeline = PIPELINE, mark: Stamp | None = None) -> Document:
+    return DocumentBuilder(pipeline).build(one, mark or first_life(one), None, NOW)
+
+
+def test_a_document_says_everything_that_rules_may_ask_for() -> None:
+    one = letter(
+        '{"tenantId": "a", "amount": 5}',
+        attributes={
+            "region": Attribute("String", "eu"),
+            "count": Attribute("Number.int", "7"),
+            "blob": Attribute("Binary", b"x"),
+            stamps.NAME: Attribute("String", "{}"),
+        },
+        MessageGroupId="g",
+        SenderId="AROAREDRIVER:x",
+    )
+    mark = Stamp("origin", 2, 1_789_999_990_000, "AIDAPRODUCER")
+    last = failed(http_status=503, category=Category.INTEGRATION)
+    found = DocumentBuilder(PIPELINE).build(one, mark, last, NOW)
+    assert found == Document(
+        {
+            "pipeline": "orders",
+            "context": {"tenantId": "a", "region": "eu", "group": "g"},
+            "body": {"tenantId": "a", "amount": 5},
+            "attributes": {"region": "eu", "count": 7},
+            "system": {
+                "SentTimestamp": "1789999000000",
+                "SenderId": "AIDAPRODUCER",
+                "MessageGroupId": "g",
+            },
+            "redrive": {"attempt": 2, "age_seconds": 10},
+            "failure": {
+                "category": "integration",
+                "error_type": "KeyError",
+                "http_status": 503,
+                "fingerprint": "f1",
+            },
+        }
+    )
+
+
+def test_a_letter_that_never_failed_before_our_eyes_has_no_failure() -> None:
+    assert "failure" not in build(letter()).value
+    last = failed()
+    value = DocumentBuilder(PIPELINE).build(letter(), first_life(letter()), last, NOW).value
+    assert "http_status" not in value["failure"]
+
+
+def test_an_unreadable_body_is_missing_and_the_rest_is_there() -> None:
+    found = build(letter("{", attributes={"region": Attribute("String", "eu")}))
+    assert found.unreadable == "not JSON at line 1 column 2"
+    assert "body" not in found.value
+    assert found.value["context"] == {"region": "eu"}
+
+
+@pytest.mark.parametrize("body", ["null", "5", '"text"', "[1]", "true"])
+def test_a_body_that_is_no_object_is_a_body_too(body: str) -> None:
+    found = build(letter(body))
+    assert found.unreadable is None
+    assert "body" in found.value
+
+
+@pytest.mark.parametrize(
+    ("tenant", "context"),
+    [
+        ('"a"', {"tenantId": "a"}),
+        ("5", {"tenantId": 5}),
+        ("1.5", {"tenantId": 1.5}),
+        ("false", {"tenantId": False}),
+        ('""', {"tenantId": ""}),
+        ("null", {}),
+        ('["a"]', {}),
+        ('{"id": "a"}', {}),
+    ],
+)
+def test_context_is_text_a_number_or_a_boolean(tenant: str, context: dict[str, Any]) -> None:
+    assert build(letter(f'{{"tenantId": {tenant}}}')).value["context"] == context
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        (Attribute("Number", "7"), 7),
+        (Attribute("Number", "-1.5e3"), -1500.0),
+        (Attribute("Number.int", "007"), "007"),
+        (Attribute("Number", "NaN"), "NaN"),
+        (Attribute("Number", "1e999"), "1e999"),
+        (Attribute("Number", "true"), "true"),
+        (Attribute("Number", "9" * 5_000), "9" * 5_000),
+        (Attribute("String", "7"), "7"),
+        (Attribute("String.Number", "7"), "7"),
+    ],
+)
+def test_a_number_is_a_number_where_json_has_it(attribute: Attribute, value: Any) -> None:
+    assert build(letter(attributes={"a": attribute})).value["attributes"] == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("abs(body.x)", '{"x": "text"}'),
+        ("ceil(to_number(body.x))", '{"x": "1e999"}'),
+        ("floor(to_number(body.x))", '{"x": "nan"}'),
+        ("sort(body.x)[0]", '{"x": [1, "a"]}'),
+        ("max_by(body.x, &a).a", '{"x": [{"a": 1}, {"a": "b"}]}'),
+        ("join(',', body.x)", '{"x": [1]}'),
+        ("body.x[::0]", '{"x": [1]}'),
+        ("avg(body.x)", '{"x": []}'),
+        ("length(body)", "5"),
+        ("body.x.y.z", '{"x": 5}'),
+    ],
+)
+def test_a_path_that_fails_on_a_body_leaves_that_context_out(path: str, body: str) -> None:
+    pipeline = replace(PIPELINE, context={"odd": path, "region": "attributes.region"})
+    found = build(letter(body, attributes={"region": Attribute("String", "eu")}), pipeline)
+    assert found.value["context"] == {"region": "eu"}
+    assert found.unreadable is None
+
+
+_FUNCTIONS = (
+    "abs avg ceil floor keys length max min reverse sort sum to_number to_string type values"
+)
+_ARGUMENTS = ("body.a", "body", "to_number(body.a)")
+_BUILDERS = [
+    DocumentBuilder(replace(PIPELINE, context={"x": f"{function}({argument})"}))
+    for function in _FUNCTIONS.split()
+    for argument in _ARGUMENTS
+]
+
+
+@given(st.sampled_from(_BUILDERS), letters, texts)
+def test_no_letter_breaks_the_building_of_its_document(
+    builder: DocumentBuilder, one: Letter, number: str
+) -> None:
+    odd = ('{"a": "1e999"}', '{"a": [1e308, 1e308]}', f'{{"a": "1e{number}"}}')
+    for body in (one.body, f'{{"a": {one.body}}}', *odd):
+        builder.build(replace(one, body=body), first_life(one), None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "key"),
+    [
+        ('"https://a"', "https://a"),
+        ("5", "5"),
+        ("null", None),
+        ("[]", None),
+        # A key that DynamoDB refuses would make the circuits unreadable for the whole batch.
+        ('""', None),
+        (f'"{"x" * 512}"', "x" * 512),
+        (f'"{"x" * 513}"', None),
+        (f'"{"é" * 257}"', None),
+    ],
+)
+def test_the_circuits_key_is_one_that_can_be_looked_up(endpoint: str, key: str | None) -> None:
+    pipeline = replace(PIPELINE, circuit_key="body.endpoint")
+    assert build(letter(f'{{"endpoint": {endpoint}}}'), pipeline).circuit_key == key
+
+
+def test_the_circuits_key_may_be_a_context() -> None:
+    pipeline = replace(PIPELINE, circuit_key="context.tenantId")
+    assert build(letter(), pipeline).circuit_key == "a"
+    assert build(letter()).circuit_key is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"context": {"tenantId": "body."}}, "context.tenantId: 'body.' is not a JMESPath"),
+        ({"circuit_key": "a b"}, "circuit_key: 'a b' is not a JMESPath expression"),
+        ({"context": {"x": ""}}, "context.x: '' is not a JMESPath expression"),
+    ],
+)
+def test_a_bad_path_stops_the_function_before_any_letter(changes: Any, why: str) -> None:
+    with pytest.raises(BadSettings, match=why):
+        DocumentBuilder(replace(PIPELINE, **changes))

@@ -1,0 +1,118 @@
+"""Nothing that a stranger writes raises anything but its own refusal.
+
+Quick by day; `make nightly` tries thousands of each.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.failure.redaction import LONGEST, redact
+from deadletter.message import stamp
+from deadletter.message.letter import Letter, NotALetter, encoded, from_event, from_json, to_json
+from deadletter.rules.document import DocumentBuilder
+from deadletter.rules.rulebook import read_rules
+from deadletter.settings.pipeline import Pipeline
+from deadletter.webhook.url_guard import Destination, Refused, is_literal, is_public, read_url
+from tests.rules import hostile
+from tests.samples import NOW
+
+PIPELINE = Pipeline(
+    "orders",
+    context={
+        "tenantId": "body.tenantId",
+        "messageType": "attributes.type || body.type",
+        # Functions on whatever type the message has.
+        "total": "sum(body.lines[*].price)",
+        "first": "sort_by(body.lines, &id)[0].id",
+    },
+    circuit_key="body.endpointId || attributes.Redrive",
+)
+BUILDER = DocumentBuilder(PIPELINE)
+TRUSTED = frozenset({"AROAUS"})
+
+
+def letter_of(record: dict[str, Any]) -> Letter | None:
+    with suppress(NotALetter):
+        return from_event(record)
+    return None
+
+
+@pytest.mark.long
+@given(hostile.misshapen_records)
+def test_a_record_of_any_shape_is_a_letter_or_is_refused(record: dict[str, Any]) -> None:
+    letter_of(record)
+
+
+@pytest.mark.long
+@given(hostile.records)
+def test_a_record_of_the_right_shape_is_a_letter_whatever_it_says(record: dict[str, Any]) -> None:
+    letter = letter_of(record)
+    assert letter is not None
+    assert letter.body == record["body"]
+    assert letter.size >= 0
+    # The router is asked in JSON, and a lone surrogate must not stop the others of its chunk.
+    assert from_json(json.loads(encoded(to_json(letter)))) == letter
+
+
+@pytest.mark.long
+@given(hostile.records, st.booleans())
+def test_any_letter_becomes_a_document_that_rules_can_be_tried_on(
+    record: dict[str, Any], ours: bool
+) -> None:
+    if ours:
+        record["attributes"]["SenderId"] = "AROAUS:redrive"
+    letter = from_event(record)
+    reading = stamp.read(letter, TRUSTED)
+    document = BUILDER.build(letter, reading.stamp, None, NOW)
+    assert ("body" in document.value) == (document.unreadable is None)
+    assert len(document.unreadable or "") < 100
+    json.dumps(document.value["context"])
+
+
+@pytest.mark.long
+@given(st.lists(hostile.rule_items, max_size=4), hostile.records)
+def test_any_stored_rule_is_a_rule_or_is_refused_and_can_be_tried_on_any_letter(
+    items: list[dict[str, Any]], record: dict[str, Any]
+) -> None:
+    book = read_rules(items, PIPELINE)
+    assert len(book.rules) + len(book.refused) == len(items)
+    letter = from_event(record)
+    document = BUILDER.build(letter, stamp.read(letter, TRUSTED).stamp, None, NOW)
+    spoke = book.first(document.value, NOW, {}).rule
+    trials = book.explain(document.value, NOW, {})
+    assert spoke is None or spoke.rule_id in {one.rule_id for one in trials}
+
+
+@pytest.mark.long
+@given(hostile.urls, st.booleans())
+def test_any_url_leads_somewhere_or_is_refused(url: str, allow_loopback: bool) -> None:
+    try:
+        found = read_url(url, allow_loopback=allow_loopback)
+    except Refused:
+        return
+    assert found.loopback <= allow_loopback
+    assert not is_literal(found.host) or found.loopback or is_public(found.host)
+    assert_fit_for_a_request(found)
+
+
+def assert_fit_for_a_request(found: Destination) -> None:
+    """Neither the request line nor the Host header can hold another line or header."""
+    for part in (found.authority, found.target):
+        assert part.isascii()
+        assert part.isprintable()
+        assert " " not in part
+
+
+@pytest.mark.long
+@given(hostile.bodies | hostile.any_text, hostile.records)
+def test_any_exception_text_is_made_fit_for_a_log(text: str, record: dict[str, Any]) -> None:
+    said = redact(text, from_event(record))
+    assert len(said) <= LONGEST
+    assert said.isprintable()

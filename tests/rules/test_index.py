@@ -1,0 +1,149 @@
+"""Looking rules up gives what trying them one by one would, at a cost that hardly grows."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadletter.rules import index as rule_index
+from deadletter.rules.index import RuleIndex
+from deadletter.rules.pattern import compile_pattern, holds
+from tests.rules.event_patterns import counting, documents, pairs, patterns
+
+
+def index(*rules: dict[str, Any]) -> RuleIndex[int]:
+    return RuleIndex([(number, compile_pattern(one)) for number, one in enumerate(rules)])
+
+
+@pytest.mark.long
+@settings(max_examples=60)
+@given(st.lists(patterns(), max_size=8), st.lists(pairs(), min_size=1, max_size=4))
+def test_the_index_agrees_with_trying_the_rules_one_by_one(
+    others: list[dict[str, Any]], both: list[tuple[dict[str, Any], dict[str, Any]]]
+) -> None:
+    rules = others + [pattern for pattern, _ in both]
+    document = {name: value for _, one in both for name, value in one.items()}
+    expected = [
+        number for number, one in enumerate(rules) if compile_pattern(one).matches(document)
+    ]
+    assert list(index(*rules).matching(document)) == expected
+
+
+_VALUES = st.sampled_from(["p", "q", 1, True, None])
+_EXACT = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]), st.lists(_VALUES, min_size=1, max_size=3), min_size=1
+)
+
+
+@pytest.mark.long
+@settings(max_examples=40)
+@given(st.lists(_EXACT, min_size=20, max_size=60), documents() | _EXACT)
+def test_many_rules_that_share_values_agree_too(
+    rules: list[dict[str, Any]], document: dict[str, Any]
+) -> None:
+    expected = [
+        number for number, one in enumerate(rules) if compile_pattern(one).matches(document)
+    ]
+    assert list(index(*rules).matching(document)) == expected
+
+
+def test_rules_come_in_the_order_given_and_each_once() -> None:
+    rules = index(
+        {"a": [{"anything-but": "z"}]},
+        {"a": ["x", "y"]},
+        {"$or": [{"a": ["x"]}, {"a": ["y"]}, {"b": [{"exists": False}]}]},
+        {"b": [{"exists": False}]},
+        {"a": ["q"]},
+        {"a": ["y"]},
+    )
+    assert list(rules.matching({"a": ["x", "y"]})) == [0, 1, 2, 3, 5]
+
+
+def test_keys_may_repeat() -> None:
+    pattern = compile_pattern({"a": [1]})
+    assert list(RuleIndex([("k", pattern), ("k", pattern)]).matching({"a": 1})) == ["k", "k"]
+
+
+def test_no_rules_match_nothing() -> None:
+    assert list(index().matching({"a": 1})) == []
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one for each rule of which more than the look-up is checked."""
+    seen: list[int] = []
+
+    def counting(*arguments: Any) -> bool:
+        seen.append(1)
+        return holds(*arguments)
+
+    monkeypatch.setattr(rule_index, "holds", counting)
+    return seen
+
+
+def test_nothing_is_checked_after_the_first_match_until_it_is_asked_for(tried: list[int]) -> None:
+    rules = index(*({"a": [1], "b": [{"exists": True}]} for _ in range(1000)))
+    matching = rules.matching({"a": 1, "b": 1})
+    assert (next(matching), len(tried)) == (0, 1)
+    assert (next(matching), len(tried)) == (1, 2)
+
+
+@pytest.mark.parametrize("size", [10, 1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_the_rules_tried_do_not_grow_with_the_rules_there_are(size: int, tried: list[int]) -> None:
+    rules = index(*({"context": {"tenantId": [f"t-{one}"]}} for one in range(size)))
+    assert list(rules.matching({"context": {"tenantId": "t-7"}})) == [7]
+    assert len(tried) == 1
+
+
+def test_rules_that_share_every_single_value_are_told_apart_by_several(tried: list[int]) -> None:
+    names = [f"{letter}{number}" for letter, number in product("xyz", range(10))]
+    rules = [
+        {"context": {"tenantId": [tenant], "messageType": [kind]}, "pipeline": ["orders"]}
+        for tenant, kind in product(names, names)
+    ]
+    document = {"pipeline": "orders", "context": {"tenantId": "y3", "messageType": "z9"}}
+    assert [rules[one] for one in index(*rules).matching(document)] == [
+        {"context": {"tenantId": ["y3"], "messageType": ["z9"]}, "pipeline": ["orders"]}
+    ]
+    assert len(tried) == 1
+
+
+def test_a_value_repeated_in_a_long_array_is_looked_up_once(tried: list[int]) -> None:
+    rules = index(*({"tags": [tag], "b": [{"exists": True}]} for tag in ("a", "b", "c")))
+    assert list(rules.matching({"tags": ["a", "b"] * 100_000})) == []
+    assert len(tried) == 2
+
+
+def test_a_list_of_values_and_operators_is_not_looked_up_by_its_values_alone() -> None:
+    rules = index({"a": ["x", {"prefix": "y"}]}, {"a": ["x", {"exists": False}]})
+    assert [list(rules.matching(one)) for one in ({"a": "yy"}, {})] == [[0], [1]]
+
+
+def test_a_rule_that_cannot_be_looked_up_still_wants_one_element_of_an_array() -> None:
+    rules = index({"lines": {"sku": [{"prefix": "x"}], "code": [{"prefix": "y"}]}})
+    together, apart = [{"sku": "x", "code": "y"}], [{"sku": "x"}, {"code": "y"}]
+    assert list(rules.matching({"lines": together})) == [0]
+    assert list(rules.matching({"lines": apart})) == []
+
+
+def test_branches_of_or_share_the_test_of_the_field_beside_them() -> None:
+    calls: list[str] = []
+    branches = [{"kind": [{"prefix": f"k{number}"}]} for number in range(100)]
+    pattern = compile_pattern({"body": [{"wildcard": "*x*"}], "$or": branches})
+    rules = RuleIndex([("a", counting(pattern, calls))])
+    assert list(rules.matching({"body": "yxy", "kind": "k99"})) == ["a"]
+    assert calls.count("body") == 1
+    assert list(rules.matching({"body": "y", "kind": "k99"})) == []
+    assert calls.count("kind") <= 100
+
+
+def test_a_rule_that_cannot_be_looked_up_costs_one_test() -> None:
+    calls: list[str] = []
+    pattern = compile_pattern({"a": [{"anything-but": "x"}], "b": [{"prefix": "y"}]})
+    rules = RuleIndex([(number, counting(pattern, calls)) for number in range(100)])
+    assert list(rules.matching({"a": "a", "b": "b"})) == []
+    assert calls == ["b"] * 100  # the narrower of the two

@@ -1,0 +1,89 @@
+"""The webhook dispatcher's handler: the same library, with Dispatcher.deliver as its handler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deadletter.aws.clients import ConsumerClients
+from deadletter.settings.pipeline import Pipeline
+from deadletter.testing import Letterbox
+from handlers import dispatch, runtime
+
+
+@pytest.fixture
+def letterbox_settings() -> Pipeline:
+    return Pipeline("test", context={"tenantId": "body.tenantId"})
+
+
+@pytest.fixture
+def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Letterbox]:
+    """The function's environment and its clients, in memory."""
+    box: Any = letterbox
+    box.dynamodb.create_table(
+        TableName="endpoints",
+        KeySchema=[
+            {"AttributeName": "tenant", "KeyType": "HASH"},
+            {"AttributeName": "endpoint", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "tenant", "AttributeType": "S"},
+            {"AttributeName": "endpoint", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for name, value in {
+        "PIPELINE": json.dumps({"name": "test", "context": {"tenantId": "body.tenantId"}}),
+        "WEBHOOK": "{}",
+        "MAIN_URL": box.main,
+        "PARKING": json.dumps({"default": box.lot}),
+        "LETTERS_TABLE": "letters",
+        "CIRCUITS_TABLE": "circuits",
+        "ENDPOINTS_TABLE": "endpoints",
+        "TRUSTED_SENDERS": "[]",
+    }.items():
+        monkeypatch.setenv(name, value)
+    caches = (runtime.settings, runtime.wiring, runtime.world, dispatch.consumer, dispatch.webhook)
+    for one in caches:
+        one.cache_clear()
+    clients = ConsumerClients(sqs=box.sqs, dynamodb=box.dynamodb)
+    monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
+    world = runtime.World(
+        letterbox.clock, letterbox.clock.pass_by, letterbox.new_id, runtime.SystemRandom()
+    )
+    monkeypatch.setattr(dispatch, "world", lambda: world)
+    yield letterbox
+    for one in caches:
+        one.cache_clear()
+
+
+def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_back(
+    deployed: Letterbox,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nobodys = deployed.send({"secret": "Rumpelstiltskin"})
+    unknown = deployed.send({"tenantId": "a"})
+    ran = deployed.run(dispatch.handler)
+    assert ran.response == {"batchItemFailures": [{"itemIdentifier": unknown}]}
+    [parked] = deployed.parked
+    assert parked.stamp.origin == nobodys
+    assert deployed.ledger(unknown).failures[0].category == "integration"
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    counted = {name: one[name] for one in lines if "_aws" in one for name in one}
+    assert {"MessageMovedToParkingLot", "ProcessingFailure"} <= counted.keys()
+    assert {one["pipeline"] for one in lines if "_aws" in one} == {"test"}
+    logged = {vars(one)["message_id"]: one.getMessage() for one in caplog.records}
+    assert logged == {nobodys: "parked", unknown: "not processed"}
+    assert "Rumpelstiltskin" not in str([vars(one) for one in caplog.records])
+
+
+def test_a_canary_is_answered(deployed: Letterbox) -> None:
+    deployed.send({"tenantId": "a"})
+    ran = deployed.run(dispatch.handler, permit="owner")
+    # No endpoint was asked.
+    assert ran.response["deadletter"] == {"verdict": "neutral"}
+    assert len(ran.returned) == 1

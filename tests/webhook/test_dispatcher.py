@@ -1,0 +1,593 @@
+"""Delivering to the endpoints that a registry names, and to nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.state import Circuit
+from deadletter.failure.classify import diagnose
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.signals import Permanent, Transient
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter, to_event
+from deadletter.message.stamp import Stamp
+from deadletter.processing.batch import Consumer
+from deadletter.processing.delivery import Delivery, Reader
+from deadletter.settings.pipeline import Body, Pipeline, Webhook
+from deadletter.webhook.dispatcher import LONGEST_PAUSE, Dispatcher, EndpointUnfit, webhook_id
+from deadletter.webhook.endpoint import (
+    BadEndpoint,
+    Endpoint,
+    RegistryUnavailable,
+    SecretsUnavailable,
+    SecretUnusable,
+)
+from deadletter.webhook.http import Answer, AnswerTimeout, NoAnswer
+from deadletter.webhook.signing import Secret, read_secret, verify
+from deadletter.webhook.url_guard import Destination, Refused
+from tests.samples import NOW, REDRIVER, letter
+
+ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
+PIPELINE = Pipeline(
+    "orders", context={"tenantId": "body.tenantId", "endpointId": "body.endpointId"}
+)
+URL = "https://hooks.example.com/a"
+SECRETS = {
+    name: "whsec_" + base64.b64encode(name.encode() * 6).decode() for name in ("old!", "new!")
+}
+HOOKS = Endpoint("a", "default", URL, secrets=("new!",))
+
+
+@dataclass
+class Registry:
+    """Endpoints in memory, and what was written about them."""
+
+    endpoints: list[Endpoint] = field(default_factory=lambda: [HOOKS])
+    raises: Exception | None = None
+    read_only: bool = False
+    written: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def find(self, tenant: str, endpoint: str) -> Endpoint | None:
+        if self.raises is not None:
+            raise self.raises
+        for one in self.endpoints:
+            if (one.tenant, one.endpoint) == (tenant, endpoint):
+                return one
+        return None
+
+    def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
+        return self._write("disable", endpoint.endpoint, because, at)
+
+    def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
+        return self._write("throttle", endpoint.endpoint, until, status, at)
+
+    def _write(self, *what: Any) -> bool:
+        if self.read_only:
+            raise RegistryUnavailable("ThrottlingException")
+        self.written.append(what)
+        return True
+
+
+@dataclass
+class Store:
+    """Secrets in memory."""
+
+    raises: Exception | None = None
+
+    def read(self, name: str) -> Secret:
+        if self.raises is not None:
+            raise self.raises
+        return read_secret(SECRETS[name])
+
+
+@dataclass
+class Wire:
+    """What was posted; the answers are statuses, answers or what is raised instead."""
+
+    answers: list[int | Answer | Exception] = field(default_factory=list)
+    posted: list[tuple[Destination, bytes, Mapping[str, str]]] = field(default_factory=list)
+
+    def __call__(self, to: Destination, body: bytes, headers: Mapping[str, str]) -> Answer:
+        self.posted.append((to, body, headers))
+        answer = self.answers.pop(0) if self.answers else 200
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer(answer) if isinstance(answer, int) else answer
+
+
+def message(one: Letter, pipeline: Pipeline = PIPELINE) -> Delivery:
+    record = to_event(one, receipt_handle="h", source_arn=ARN)
+    return Reader(pipeline, frozenset({REDRIVER}), lambda: NOW).read(record)
+
+
+def dispatcher(
+    wire: Wire,
+    registry: Registry | None = None,
+    *,
+    store: Store | None = None,
+    webhook: Webhook | None = None,
+    body: Body = Body.JSON,
+    clock: Callable[[], float] = lambda: NOW,
+) -> Dispatcher:
+    return Dispatcher(
+        body=body,
+        webhook=webhook or Webhook(),
+        registry=registry or Registry(),
+        secrets=store or Store(),
+        post=wire,
+        clock=clock,
+    )
+
+
+def failed(
+    one: Letter, wire: Wire | None = None, registry: Registry | None = None, **more: Any
+) -> Failure:
+    """The failure that delivering a message ends in, its text before it is redacted."""
+    with pytest.raises((Permanent, Transient, EndpointUnfit)) as found:
+        dispatcher(wire or Wire(), registry, **more).deliver(message(one))
+    said = diagnose(found.value, one, now=NOW)
+    return Failure(NOW, 0, said.category, said.error_type, str(found.value), said.http_status)
+
+
+def test_a_message_is_posted_byte_for_byte_with_its_lasting_id() -> None:
+    wire = Wire()
+    body = '{"tenantId": "a",  "name": "Žofie"}'
+    dispatcher(wire).deliver(message(letter(body)))
+    [(to, posted, headers)] = wire.posted
+    assert to == Destination("hooks.example.com", 443, "/a")
+    assert posted == body.encode()
+    signature = headers["webhook-signature"]
+    assert headers == {
+        "content-type": "application/json",
+        "user-agent": "deadletter",
+        "webhook-id": "m1",
+        "webhook-timestamp": str(int(NOW)),
+        "webhook-signature": signature,
+        "webhook-attempt": "1",
+    }
+    verify(headers, posted, [read_secret(SECRETS["new!"])], NOW)
+
+
+def test_a_re_driven_message_keeps_the_id_of_its_first_life() -> None:
+    wire = Wire()
+    attributes = {stamps.NAME: stamps.attribute(Stamp("first", 2, 1))}
+    ours = letter(message_id="m9", attributes=attributes, SenderId=REDRIVER)
+    forged = letter(message_id="m9", attributes=attributes)
+    for one in (ours, forged):
+        dispatcher(wire).deliver(message(one))
+    assert [headers["webhook-id"] for _, _, headers in wire.posted] == ["first", "m9"]
+    assert [headers["webhook-attempt"] for _, _, headers in wire.posted] == ["3", "1"]
+
+
+def test_each_attempt_has_its_own_time_and_the_same_id() -> None:
+    wire, times = Wire(), iter([NOW, NOW, NOW + 60, NOW + 60, NOW + 60, NOW + 60])
+    one = dispatcher(wire, clock=lambda: next(times))
+    one.deliver(message(letter()))
+    one.deliver(message(letter()))
+    first, second = (headers for _, _, headers in wire.posted)
+    assert first["webhook-id"] == second["webhook-id"]
+    assert int(second["webhook-timestamp"]) - int(first["webhook-timestamp"]) == 60
+    assert first["webhook-signature"] != second["webhook-signature"]
+
+
+KEYED = replace(PIPELINE, idempotency_key="body.orderId")
+
+
+def test_with_a_business_key_every_copy_of_a_message_has_one_id() -> None:
+    body = '{"tenantId": "a", "orderId": "o-77"}'
+    sent = webhook_id(message(letter(body), KEYED))
+    again = webhook_id(message(letter(body, message_id="m2"), KEYED))
+    redriven = letter(
+        body,
+        message_id="m3",
+        attributes={stamps.NAME: stamps.attribute(Stamp("m1", 4, 1))},
+        SenderId=REDRIVER,
+    )
+    assert sent == again == webhook_id(message(redriven, KEYED))
+    assert "o-77" not in sent
+    assert sent == message(letter(body), KEYED).key.digest_with_payload
+
+
+def test_another_message_under_the_same_business_key_has_another_id() -> None:
+    """Its receiver would take it for a duplicate of the first."""
+    one = webhook_id(message(letter('{"tenantId": "a", "orderId": 1}'), KEYED))
+    other = webhook_id(message(letter('{"tenantId": "a", "orderId": 1, "v": 2}'), KEYED))
+    assert one != other
+
+
+def test_without_a_business_key_the_id_is_the_origin_id() -> None:
+    assert webhook_id(message(letter(), KEYED)) == "m1"
+    # Whoever writes another's origin id into the body does not get its name.
+    forged = letter('{"tenantId": "a", "orderId": "origin:m2"}')
+    assert webhook_id(message(forged, KEYED)) not in ("m2", "origin:m2")
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_two_hundreds_alone_are_success(status: int) -> None:
+    registry = Registry()
+    dispatcher(Wire([status]), registry).deliver(message(letter()))
+    assert registry.written == []
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+def test_an_answer_that_means_not_now_is_transient(status: int) -> None:
+    failure = failed(letter(), Wire([status]))
+    assert failure.category is Category.TRANSIENT
+    assert failure.http_status == status
+    assert failure.message == f"the endpoint answered {status}"
+
+
+@pytest.mark.parametrize("status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 999])
+def test_every_other_answer_is_somebodys_to_mend(status: int) -> None:
+    failure = failed(letter(), Wire([status]))
+    assert failure.category is Category.INTEGRATION
+    assert failure.message.startswith(f"the endpoint answered {status}")
+
+
+def test_gone_disables_the_endpoint() -> None:
+    registry = Registry()
+    failure = failed(letter(), Wire([410]), registry)
+    assert registry.written == [("disable", "default", "it answered 410", NOW)]
+    assert (failure.category, failure.http_status) == (Category.INTEGRATION, 410)
+    assert failed(letter(), Wire([410]), Registry(read_only=True)) == failure
+
+
+class Throttled:
+    """A dispatcher whose endpoint asked for a pause, and the time that passes."""
+
+    def __init__(self, answer: Answer, registry: Registry | None = None) -> None:
+        self.now, self.wire = NOW, Wire([answer])
+        self.registry = registry or Registry()
+        self.dispatcher = dispatcher(self.wire, self.registry, clock=lambda: self.now)
+        with pytest.raises(Transient) as found:
+            self.dispatcher.deliver(message(letter()))
+        self.first = found.value
+
+    def again(self, after: float) -> Transient | None:
+        self.now = NOW + after
+        try:
+            self.dispatcher.deliver(message(letter()))
+        except Transient as error:
+            return error
+        return None
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(
+    ("status", "header", "pause"),
+    [
+        (429, None, 30),
+        (502, None, 30),
+        (504, "nonsense", 30),
+        (429, "120", 120),
+        (503, "7", 7),
+        (500, "7", 7),
+        (408, "7", 7),
+        (429, "0", 1),
+        (429, "-5", 30),
+        (503, "Mon, 21 Sep 2026 14:15:20 GMT", 1_790_000_120 - NOW),
+        (503, "Mon, 21 Sep 2020 14:15:20 GMT", 1),
+        (429, "9" * 40, LONGEST_PAUSE),
+        (429, "Mon, 21 Sep 9999 14:15:20 GMT", LONGEST_PAUSE),
+    ],
+)
+def test_an_endpoint_that_asks_for_a_pause_gets_one(
+    status: int, header: str | None, pause: float, read_only: bool
+) -> None:
+    """Everybody is told through the registry; where that fails, at least this worker knows."""
+    one = Throttled(Answer(status, header), Registry(read_only=read_only))
+    assert (one.first.status, one.first.retry_after) == (status, pause)
+    told = [] if read_only else [("throttle", "default", NOW + pause, status, NOW)]
+    assert one.registry.written == told
+    held = one.again(pause - 0.5)
+    assert held is not None
+    assert (held.status, held.retry_after) == (status, 0.5)
+    assert len(one.wire.posted) == 1
+    assert one.registry.written == told
+    assert one.again(pause) is None
+    assert len(one.wire.posted) == 2
+
+
+@pytest.mark.parametrize("answer", [Answer(503), Answer(500, "soon"), Answer(408)])
+def test_an_endpoint_that_asks_for_nothing_is_called_again(answer: Answer) -> None:
+    one = Throttled(answer)
+    assert one.first.retry_after is None
+    assert one.registry.written == []
+    assert one.again(0.1) is None
+
+
+def test_a_pause_that_another_worker_was_asked_for_counts_here_too() -> None:
+    wire = Wire()
+    asked = replace(HOOKS, throttled_until=NOW + 20, throttled_by=503)
+    failure = failed(letter(), wire, Registry([asked]))
+    assert failure.message == "not posted: the endpoint answered 503 and has a pause"
+    assert failure.http_status == 503
+    assert failure.explained_by_dependency
+    assert wire.posted == []
+
+
+def test_a_pause_somebody_typed_in_the_wrong_unit_ends_within_the_hour() -> None:
+    asked = replace(HOOKS, throttled_until=NOW * 1000)
+    with pytest.raises(Transient) as found:
+        dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
+    assert found.value.retry_after == LONGEST_PAUSE
+
+
+def test_a_pause_of_one_endpoint_holds_up_no_other() -> None:
+    wire = Wire([429, 200])
+    one = dispatcher(wire, Registry([HOOKS, replace(HOOKS, tenant="b")]))
+    with pytest.raises(Transient):
+        one.deliver(message(letter()))
+    one.deliver(message(letter('{"tenantId": "b"}')))
+
+
+def test_no_number_of_pausing_endpoints_is_remembered_for_ever() -> None:
+    now = [NOW]
+    registry = Registry([replace(HOOKS, tenant=str(number)) for number in range(250)])
+    one = dispatcher(Wire([429] * 250), registry, clock=lambda: now[0])
+    for number in range(250):
+        now[0] += 1
+        with pytest.raises(Transient):
+            one.deliver(message(letter(json.dumps({"tenantId": str(number)}))))
+    assert len(one._pauses) <= 200
+
+
+def test_where_bodies_are_opaque_one_that_is_no_json_is_posted_all_the_same() -> None:
+    pipeline = Pipeline("orders", body=Body.OPAQUE, context={"tenantId": "attributes.tenant"})
+    one = letter("a;b\n1;2", attributes={"tenant": Attribute("String", "a")})
+    wire = Wire()
+    dispatcher(wire, body=Body.OPAQUE).deliver(message(one, pipeline))
+    [(_, posted, headers)] = wire.posted
+    assert posted == b"a;b\n1;2"
+    assert headers["content-type"] == "application/octet-stream"
+
+
+UNREADABLE = "the body cannot be read: "
+TOO_LONG = "a number too long to read"
+
+
+@pytest.mark.parametrize(
+    ("body", "category", "why"),
+    [
+        ("{", Category.SCHEMA, UNREADABLE + "not JSON"),
+        ("", Category.SCHEMA, UNREADABLE + "not JSON"),
+        ("[" * 10_000, Category.SCHEMA, UNREADABLE + "nested too deep"),
+        (f'{{"tenantId": {"9" * 5000}}}', Category.SCHEMA, UNREADABLE + TOO_LONG),
+        ('{"tenantId": 1e999}', Category.SCHEMA, UNREADABLE + "a number too large to read"),
+        ('{"tenantId": NaN}', Category.SCHEMA, UNREADABLE + "NaN is not JSON"),
+        ('{"tenantId": "\\ud800"}', Category.SCHEMA, UNREADABLE + "half of a surrogate pair"),
+        (
+            '{"tenantId": "a", "tenantId": "b"}',
+            Category.SCHEMA,
+            UNREADABLE + "a key appears twice in one object",
+        ),
+        ("{}", Category.SCHEMA, "the message names no tenant"),
+        ("[]", Category.SCHEMA, "the message names no tenant"),
+        ("null", Category.SCHEMA, "the message names no tenant"),
+        ('{"tenantId": 5}', Category.SCHEMA, "the message names no tenant"),
+        ('{"tenantId": ["a"]}', Category.SCHEMA, "the message names no tenant"),
+        ('{"tenantId": ""}', Category.INTEGRATION, "the tenant has no such endpoint"),
+        ('{"tenantId": "b"}', Category.INTEGRATION, "the tenant has no such endpoint"),
+        (
+            '{"tenantId": "a", "endpointId": "other"}',
+            Category.INTEGRATION,
+            "the tenant has no such endpoint",
+        ),
+        (
+            '{"tenantId": "a", "endpointId": "off"}',
+            Category.INTEGRATION,
+            "the endpoint is disabled",
+        ),
+        (
+            '{"tenantId": "a", "endpointId": "plain"}',
+            Category.INTEGRATION,
+            "the endpoint's URL is refused: the URL is plain http, not https",
+        ),
+        (
+            '{"tenantId": "a", "endpointId": "inside"}',
+            Category.INTEGRATION,
+            "the endpoint's URL is refused: the URL's host is not a public address",
+        ),
+        (
+            '{"tenantId": "a", "endpointId": "bare"}',
+            Category.INTEGRATION,
+            "the endpoint has no secret to sign with",
+        ),
+    ],
+)  # fmt: skip
+def test_a_message_without_a_destination_is_not_posted(
+    body: str, category: Category, why: str
+) -> None:
+    registry = Registry()
+    registry.endpoints += [
+        replace(HOOKS, endpoint="off", enabled=False),
+        replace(HOOKS, endpoint="plain", url="http://hooks.example.com"),
+        replace(HOOKS, endpoint="inside", url="https://169.254.169.254/latest/meta-data/"),
+        replace(HOOKS, endpoint="bare", secrets=()),
+    ]
+    wire = Wire()
+    failure = failed(letter(body), wire, registry)
+    assert (failure.category, failure.message) == (category, why)
+    assert wire.posted == []
+
+
+def test_the_destination_is_the_registrys_word_and_not_the_messages() -> None:
+    wire = Wire()
+    body = '{"tenantId": "a", "endpointId": "https://evil.example.com", "url": "https://evil"}'
+    assert failed(letter(body), wire).category is Category.INTEGRATION
+    assert wire.posted == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "category", "message_"),
+    [
+        (
+            RegistryUnavailable("ThrottlingException"),
+            Category.TRANSIENT,
+            "the endpoint registry gave no answer",
+        ),
+        (
+            BadEndpoint("url must be a text"),
+            Category.INTEGRATION,
+            "the endpoint's row is not understood: url must be a text",
+        ),
+    ],
+)
+def test_a_registry_that_does_not_say_is_a_failure_of_the_message(
+    raised: Exception, category: Category, message_: str
+) -> None:
+    failure = failed(letter(), registry=Registry(raises=raised))
+    assert (failure.category, failure.message) == (category, message_)
+
+
+@pytest.mark.parametrize(
+    ("raised", "category"),
+    [
+        (SecretsUnavailable("InternalServiceError"), Category.TRANSIENT),
+        (SecretUnusable("Secrets Manager answers X"), Category.INTEGRATION),
+    ],
+)
+def test_nothing_is_posted_unsigned_for_want_of_a_secret(
+    raised: Exception, category: Category
+) -> None:
+    wire = Wire()
+    assert failed(letter(), wire, store=Store(raised)).category is category
+    assert wire.posted == []
+
+
+def test_while_a_secret_is_replaced_both_sign() -> None:
+    wire = Wire()
+    endpoint = replace(HOOKS, secrets=("new!", "old!"))
+    dispatcher(wire, Registry([endpoint])).deliver(message(letter()))
+    [(_, body, headers)] = wire.posted
+    assert len(headers["webhook-signature"].split(" ")) == 2
+    for secret in SECRETS.values():
+        verify(headers, body, [read_secret(secret)], NOW)
+
+
+@pytest.mark.parametrize(
+    ("raised", "category", "explained"),
+    [
+        (AnswerTimeout("the endpoint did not answer in time"), Category.TRANSIENT, True),
+        (NoAnswer("no connection: ConnectionRefusedError"), Category.TRANSIENT, True),
+        (NoAnswer("the endpoint's certificate is not valid: x"), Category.TRANSIENT, True),
+        (Refused("the host stands for an address of ours"), Category.INTEGRATION, False),
+    ],
+)
+def test_an_endpoint_that_is_not_reached_is_the_endpoints_trouble(
+    raised: Exception, category: Category, explained: bool
+) -> None:
+    failure = failed(letter(), Wire([raised]))
+    assert failure.category is category
+    assert failure.explained_by_dependency is explained
+
+
+def test_a_sandbox_posts_to_this_machine_in_the_clear_and_unsigned() -> None:
+    wire = Wire()
+    here = Registry([Endpoint("a", "default", "http://127.0.0.1:8080/a")])
+    dispatcher(wire, here, webhook=Webhook(allow_loopback=True)).deliver(message(letter()))
+    [(to, _, headers)] = wire.posted
+    assert to.loopback
+    assert "webhook-signature" not in headers
+    assert failed(letter(), Wire(), here).category is Category.INTEGRATION
+
+
+def test_another_port_needs_the_setting() -> None:
+    there = Registry([replace(HOOKS, url="https://hooks.example.com:8443/")])
+    assert failed(letter(), registry=there).category is Category.INTEGRATION
+    dispatcher(Wire(), there, webhook=Webhook(ports=(443, 8443))).deliver(message(letter()))
+
+
+def test_no_reason_quotes_the_message_or_the_url() -> None:
+    secret = "hunter2"
+    bodies = [f'{{"{secret}"', f'{{"tenantId": "{secret}"}}', f'{{"tenantId": ["{secret}"]}}']
+    bodies += [f'{{"tenantId": "a", "endpointId": "{secret}"}}']
+    endpoint = replace(HOOKS, url=f"https://hooks.example.com:1/{secret}")
+    attributes = {"a": Attribute("String", secret)}
+    for body in [*bodies, '{"tenantId": "a"}']:
+        with pytest.raises((Permanent, Transient, EndpointUnfit)) as found:
+            dispatcher(Wire(), Registry([endpoint])).deliver(
+                message(letter(body, attributes=attributes))
+            )
+        assert secret not in str(found.value)
+
+
+@dataclass
+class Around:
+    """Everything around the handler in a consumer: ledger, circuits, queue."""
+
+    failures: dict[str, Failure] = field(default_factory=dict)
+    outcomes: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def failed(self, origin: str, failure: Failure) -> None:
+        self.failures[origin] = failure
+
+    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+        return True
+
+    def kept_stamp(self, message_id: str) -> Stamp | None:
+        return None
+
+    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        return {key: Circuit(key) for key in keys}
+
+    def report(self, key: str, good: int, bad: int) -> None:
+        self.outcomes.append((key, good, bad))
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        return 0
+
+
+def test_whatever_becomes_of_a_message_its_neighbours_are_delivered() -> None:
+    """A batch through the consumer library: bad bodies, bad rows, a pause, a dead endpoint."""
+    registry = Registry()
+    registry.endpoints += [
+        replace(HOOKS, endpoint="off", enabled=False),
+        replace(HOOKS, endpoint="inside", url="https://[::ffff:127.0.0.1]/"),
+        replace(HOOKS, endpoint="paused", throttled_until=NOW + 9, throttled_by=429),
+        replace(HOOKS, endpoint="gone"),
+    ]
+    bodies = {
+        "json": "{", "deep": "[" * 10_000, "digits": f'{{"a": {"9" * 5000}}}', "nan": "NaN",
+        "surrogate": '"\\ud800"', "keys": '{"tenantId": "a", "tenantId": "a"}',
+        "tenant": '{"tenantId": "b"}', "good1": '{"tenantId": "a"}',
+        **{name: json.dumps({"tenantId": "a", "endpointId": name})
+           for name in ("off", "inside", "paused", "gone")},
+        "good2": '{"tenantId": "a"}',
+    }  # fmt: skip
+    around, wire = Around(), Wire([200, 410, 200])
+    consumer = Consumer(
+        pipeline=PIPELINE,
+        handle=dispatcher(wire, registry).deliver,
+        log=around,
+        claims=None,
+        circuits=around,
+        outcomes=around,
+        queue=around,
+        parking={},
+        trusted_senders=frozenset({REDRIVER}),
+        clock=lambda: NOW,
+        random=Random(1),
+        new_id=lambda: "t",
+    )
+    records = [
+        to_event(letter(body, message_id=name), receipt_handle="h", source_arn=ARN)
+        for name, body in bodies.items()
+    ]
+    handled = consumer.process(records, deadline=NOW + 60)
+    assert set(handled.failed) == set(bodies) - {"good1", "good2"}
+    assert {name: str(one.category) for name, one in around.failures.items()} == {
+        **dict.fromkeys(["json", "deep", "digits", "nan", "surrogate", "keys"], "schema"),
+        **dict.fromkeys(["tenant", "off", "inside", "gone"], "integration"),
+        "paused": "transient",
+    }
+    assert len(wire.posted) == 3
+    # What was never asked says nothing of the dependency, nor does a 410: it was there.
+    assert around.outcomes == [("orders", 2, 0)]

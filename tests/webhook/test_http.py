@@ -1,0 +1,390 @@
+"""One HTTP exchange, with endpoints on this machine that mean no good."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from deadletter.webhook.http import MOST_RESPONSE, AnswerTimeout, NoAnswer, Poster, dial, lookup
+from deadletter.webhook.url_guard import Destination, Refused, read_url
+from tests.webhook.tls_endpoint import PATIENCE, Behaviour, Endpoint, answers, certificate
+
+NAME = "hooks.example.com"
+HOOKS = read_url(f"https://{NAME}/in?a=b")
+PUBLIC = "93.184.215.14"
+OK = answers("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificate(tmp_path_factory.mktemp("tls"), NAME)
+
+
+@pytest.fixture(scope="module")
+def trust(pem: Path) -> ssl.SSLContext:
+    """A client's trust in the endpoint's certificate and in nobody else's."""
+    return ssl.create_default_context(cafile=str(pem))
+
+
+def local(port: int) -> Destination:
+    return read_url(f"http://127.0.0.1:{port}/in", allow_loopback=True)
+
+
+def post(
+    behave: Behaviour,
+    *,
+    timeout: float = PATIENCE,
+    clock: Callable[[], float] = time.monotonic,
+    body: bytes = b"{}",
+) -> int:
+    """The status of a POST in the clear to an endpoint that behaves like this."""
+    with Endpoint(behave) as endpoint:
+        return Poster(timeout, clock)(local(endpoint.port), body, {}).status
+
+
+def test_a_post_reaches_the_checked_address_under_the_hosts_own_name(
+    pem: Path, trust: ssl.SSLContext
+) -> None:
+    looked_up, dialled = [], []
+
+    def look(host: str, port: int) -> Sequence[str]:
+        looked_up.append((host, port))
+        return [PUBLIC, "8.8.8.8"]
+
+    with Endpoint(answers("HTTP/1.1 202 Accepted\r\nretry-after: 7\r\n\r\n"), pem) as endpoint:
+
+        def connect(address: str, port: int, seconds: float) -> socket.socket:
+            dialled.append((address, port))
+            return endpoint.dial(address, port, seconds)
+
+        poster = Poster(PATIENCE, time.monotonic, lookup=look, dial=connect, trust=trust)
+        answer = poster(HOOKS, b'{"a": 1}', {"webhook-id": "m1"})
+    assert (answer.status, answer.retry_after) == (202, "7")
+    assert (answer.address, answer.addresses) == (PUBLIC, (PUBLIC, "8.8.8.8"))
+    assert answer.certificate["subject"] == ((("commonName", NAME),),)
+    assert looked_up == [(NAME, 443)]
+    assert dialled == [(PUBLIC, 443)]
+    assert endpoint.names == [NAME]
+    [request] = endpoint.requests
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0] == "POST /in?a=b HTTP/1.1"
+    assert f"host: {NAME}" in lines
+    assert "webhook-id: m1" in lines
+    assert body == b'{"a": 1}'
+
+
+def test_a_name_that_is_rebound_after_the_check_leads_nowhere(
+    pem: Path, trust: ssl.SSLContext
+) -> None:
+    """The first answer is public, every later one loopback: there is no later one."""
+    later = itertools.chain([[PUBLIC]], itertools.repeat(["127.0.0.1"]))
+    dialled = []
+
+    with Endpoint(OK, pem) as endpoint:
+
+        def connect(address: str, port: int, seconds: float) -> socket.socket:
+            dialled.append(address)
+            return endpoint.dial(address, port, seconds)
+
+        poster = Poster(
+            PATIENCE, time.monotonic, lookup=lambda *_: next(later), dial=connect, trust=trust
+        )
+        assert poster(HOOKS, b"", {}).status == 200
+        with pytest.raises(Refused, match="not a public address"):
+            poster(HOOKS, b"", {})
+    assert dialled == [PUBLIC]
+
+
+@pytest.mark.parametrize(
+    "found", [["127.0.0.1"], [PUBLIC, "169.254.169.254"], ["::ffff:10.0.0.1"], []]
+)
+def test_nothing_is_dialled_for_a_host_with_an_unfit_address(found: list[str]) -> None:
+    def never(*_: object) -> socket.socket:
+        raise AssertionError("dialled")
+
+    with pytest.raises(Refused):
+        Poster(1, time.monotonic, lookup=lambda *_: found, dial=never)(HOOKS, b"", {})
+
+
+def test_an_address_in_the_url_is_not_looked_up() -> None:
+    def never(*_: object) -> list[str]:
+        raise AssertionError("looked up")
+
+    with Endpoint(OK) as endpoint:
+        poster = Poster(PATIENCE, time.monotonic, lookup=never)
+        assert poster(local(endpoint.port), b"", {}).status == 200
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
+    with Endpoint(OK) as inside:
+        where = f"HTTP/1.1 {status} Moved\r\nlocation: http://127.0.0.1:{inside.port}/\r\n\r\n"
+        assert post(answers(where)) == status
+    assert inside.requests == []
+
+
+def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Endpoint(OK) as proxy:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert post(OK) == 200
+    assert proxy.requests == []
+
+
+def drips(start: str) -> Behaviour:
+    """Sends byte after byte, as long as anybody listens."""
+
+    def drip(connection: socket.socket, _request: bytes) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(start.encode())
+        while True:
+            connection.sendall(b"a")
+
+    return drip
+
+
+@pytest.mark.parametrize("start", ["", "HTTP/1.1 200 ", "HTTP/1.1 200 OK\r\nx: "])
+def test_an_endpoint_that_drips_meets_the_total_deadline(start: str) -> None:
+    """Each byte comes in time, and all of them together don't."""
+    ticks = itertools.count(0, 1.0)
+    with pytest.raises(AnswerTimeout, match="did not answer in time"):
+        post(drips(start), timeout=10, clock=lambda: next(ticks))
+    assert next(ticks) < 20
+
+
+def test_an_endpoint_that_drips_its_body_has_answered() -> None:
+    ticks = itertools.count(0, 0.1)
+    assert post(drips("HTTP/1.1 200 OK\r\n\r\n"), timeout=10, clock=lambda: next(ticks)) == 200
+
+
+def test_an_endpoint_that_says_nothing_meets_the_deadline() -> None:
+    until = threading.Event()
+
+    def silent(_connection: socket.socket, _request: bytes) -> None:
+        until.wait(PATIENCE)
+
+    with Endpoint(silent) as endpoint:
+        try:
+            with pytest.raises(AnswerTimeout):
+                Poster(0.05, time.monotonic)(local(endpoint.port), b"", {})
+        finally:
+            until.set()
+
+
+def test_an_endpoint_that_does_not_read_meets_the_deadline() -> None:
+    ticks = itertools.count(0, 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        to = local(int(listener.getsockname()[1]))
+        with pytest.raises(AnswerTimeout):
+            # Two looks at the clock after the last: more than any socket's buffer holds.
+            Poster(5.05, lambda: next(ticks))(to, b"a" * 32_000_000, {})
+
+
+def test_an_endpoint_that_does_not_shake_hands_meets_the_deadline(trust: ssl.SSLContext) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+        poster = Poster(
+            0.05,
+            time.monotonic,
+            lookup=lambda *_: [PUBLIC],
+            dial=lambda _address, _port, seconds: dial("127.0.0.1", port, seconds),
+            trust=trust,
+        )
+        with pytest.raises(AnswerTimeout):
+            poster(HOOKS, b"", {})
+
+
+def test_a_resolver_that_hangs_is_left_behind() -> None:
+    until = threading.Event()
+
+    def hang(*_: object) -> list[str]:
+        until.wait(PATIENCE)
+        return []
+
+    try:
+        with pytest.raises(AnswerTimeout):
+            Poster(0.05, time.monotonic, lookup=hang)(HOOKS, b"", {})
+    finally:
+        until.set()
+
+
+def test_connecting_has_a_deadline_of_its_own() -> None:
+    asked = []
+
+    def connect(_address: str, _port: int, seconds: float) -> socket.socket:
+        asked.append(seconds)
+        raise TimeoutError
+
+    poster = Poster(60, lambda: 0.0, lookup=lambda *_: [PUBLIC, "8.8.8.8"], dial=connect)
+    with pytest.raises(AnswerTimeout):
+        poster(HOOKS, b"", {})
+    assert asked == [3.0, 3.0]
+
+
+def test_another_checked_address_is_tried_where_one_does_not_answer() -> None:
+    tried = []
+    with Endpoint(OK) as endpoint:
+
+        def connect(address: str, port: int, seconds: float) -> socket.socket:
+            tried.append(address)
+            if address == "127.0.0.2":
+                raise ConnectionRefusedError
+            return endpoint.dial(address, port, seconds)
+
+        to = read_url("http://localhost", allow_loopback=True)
+        found = ["127.0.0.2", "127.0.0.1"]
+        poster = Poster(PATIENCE, time.monotonic, lookup=lambda *_: found, dial=connect)
+        assert poster(to, b"", {}).status == 200
+    assert tried == found
+
+
+def test_of_many_addresses_only_a_few_are_tried() -> None:
+    tried = []
+
+    def connect(address: str, _port: int, _seconds: float) -> socket.socket:
+        tried.append(address)
+        raise ConnectionRefusedError
+
+    many = [f"93.184.215.{number}" for number in range(200)]
+    with pytest.raises(NoAnswer, match="no connection: ConnectionRefusedError"):
+        Poster(1, time.monotonic, lookup=lambda *_: many, dial=connect)(HOOKS, b"", {})
+    assert len(tried) == 4
+
+
+def flood(start: str) -> Behaviour:
+    return answers(start + "x: " + "a" * MOST_RESPONSE)
+
+
+def header_by_header(connection: socket.socket, _request: bytes) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"x: " + b"a" * 1000 + b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        flood("HTTP/1.1 200 OK\r\n"),
+        flood("HTTP/1.1 100 Continue\r\n"),
+        header_by_header,
+        answers("HTTP/1.1 100 Continue\r\n\r\n" * 10_000),
+        answers("HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000),
+        answers("a" * MOST_RESPONSE * 2),
+        answers("SSH-2.0-OpenSSH_9.6\r\n"),
+        answers("HTTP/1.1 two hundred\r\n\r\n"),
+        answers("HTTP/1.1 20"),
+        answers(""),
+    ],
+)
+def test_what_is_no_answer_of_a_decent_length_is_none(behave: Behaviour) -> None:
+    with pytest.raises(NoAnswer) as found:
+        post(behave)
+    assert not isinstance(found.value, AnswerTimeout)
+
+
+@pytest.mark.parametrize("early", ["100 Continue", "102 Processing", "103 Early Hints"])
+def test_what_comes_before_the_answer_is_not_the_answer(early: str) -> None:
+    """Taken for one, a message that was accepted would be posted again."""
+    hints = f"HTTP/1.1 {early}\r\nlink: </a>\r\nretry-after: 9\r\n\r\n"
+    assert post(answers(f"{hints}{hints}HTTP/1.1 204 No Content\r\n\r\n")) == 204
+
+
+def test_nobody_waits_for_an_answers_body() -> None:
+    ticks = itertools.count(0, 0.1)
+    endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + "5\r\nhello\r\n" * 100_000
+    assert post(answers(endless), timeout=10, clock=lambda: next(ticks)) == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"webhook-id": "m1\r\nhost: evil"},
+        {"webhook-id": "m1\nx: y"},
+        {"webhook-id": "m1\r\n x"},
+        {"webhook-id": "m1\x00"},
+        {"webhook-id": "Žofie"},
+        {"webhook id": "m1"},
+        {"webhook-id\r\nx": "m1"},
+        {"": "m1"},
+    ],
+)
+def test_a_header_that_would_be_two_is_not_sent(headers: dict[str, str]) -> None:
+    def never(*_: object) -> list[str]:
+        raise AssertionError("looked up")
+
+    with pytest.raises(NoAnswer, match="no line break"):
+        Poster(1, time.monotonic, lookup=never)(HOOKS, b"", headers)
+
+
+def over_tls(pem: Path, trust: ssl.SSLContext | None) -> int:
+    with Endpoint(OK, pem) as endpoint:
+        poster = Poster(
+            PATIENCE,
+            time.monotonic,
+            lookup=lambda *_: [PUBLIC],
+            dial=endpoint.dial,
+            trust=trust,
+        )
+        return poster(HOOKS, b"", {}).status
+
+
+def test_a_certificate_nobody_vouches_for_is_no_answer(pem: Path) -> None:
+    with pytest.raises(NoAnswer, match="certificate is not valid: self-signed certificate"):
+        over_tls(pem, None)
+
+
+def test_a_certificate_that_is_over_is_no_answer(tmp_path: Path) -> None:
+    old = certificate(tmp_path, NAME, valid=timedelta(days=-1))
+    with pytest.raises(NoAnswer, match="certificate is not valid: certificate has expired"):
+        over_tls(old, ssl.create_default_context(cafile=str(old)))
+
+
+def test_a_certificate_of_another_host_is_no_answer_and_no_host_is_quoted(tmp_path: Path) -> None:
+    other = certificate(tmp_path, "evil.example.com")
+    with pytest.raises(NoAnswer, match="certificate is not valid: Hostname mismatch") as found:
+        over_tls(other, ssl.create_default_context(cafile=str(other)))
+    assert NAME not in str(found.value)
+
+
+@pytest.fixture
+def nowhere() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_a_refused_connection_is_no_answer(nowhere: int) -> None:
+    with pytest.raises(NoAnswer, match="no connection: ConnectionRefusedError"):
+        Poster(PATIENCE, time.monotonic)(local(nowhere), b"", {})
+
+
+def test_a_name_without_an_address_is_no_answer() -> None:
+    def unknown(*_: object) -> list[str]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with pytest.raises(NoAnswer, match="host has no address"):
+        Poster(PATIENCE, time.monotonic, lookup=unknown)(HOOKS, b"", {})
+
+
+def test_a_bug_in_a_resolver_is_not_hidden() -> None:
+    def broken(*_: object) -> list[str]:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError):
+        Poster(PATIENCE, time.monotonic, lookup=broken)(HOOKS, b"", {})
+
+
+def test_the_systems_resolver_gives_each_address_once() -> None:
+    found = lookup("localhost", 443)
+    assert "127.0.0.1" in found or "::1" in found
+    assert len(found) == len(set(found))

@@ -1,0 +1,142 @@
+"""The headers by which a receiver knows a webhook again and knows that it is ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import standardwebhooks
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.webhook.endpoint import read_row, refuse_secret_name
+from deadletter.webhook.signing import BadSecret, BadSignature, Secret, headers, read_secret, verify
+from deadletter.webhook.url_guard import read_url
+
+OLD = "whsec_" + base64.b64encode(b"o" * 24).decode()
+NEW = "whsec_" + base64.b64encode(bytes(range(64))).decode()
+AT = 1_800_000_000.0
+BODY = '{"name":"Žofie"}'.encode()
+
+
+def test_the_signature_is_the_standards_own_example() -> None:
+    # Its secret, id, time and body are printed in the standard's libraries' tests.
+    secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    found = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [secret])
+    assert found == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+@pytest.mark.parametrize("known", [OLD, NEW])
+def test_a_receivers_library_accepts_what_both_secrets_signed(known: str) -> None:
+    """While a secret is replaced, whichever of the two the receiver has is enough."""
+    found = headers("m1", time.time(), BODY, [read_secret(OLD), read_secret(NEW)])
+    assert standardwebhooks.Webhook(known).verify(BODY, found) == {"name": "Žofie"}
+    assert found["webhook-signature"].count("v1,") == 2
+
+
+@given(st.binary(min_size=24, max_size=64), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
+def test_a_receivers_library_accepts_any_secret_and_id(key: bytes, webhook_id: str) -> None:
+    text = f"whsec_{base64.b64encode(key).decode()}"
+    found = headers(webhook_id, time.time(), BODY, [read_secret(text)])
+    assert standardwebhooks.Webhook(text).verify(BODY, found)
+
+
+def test_we_accept_what_a_senders_library_signed() -> None:
+    signed = standardwebhooks.Webhook(NEW).sign(
+        "m1", datetime.fromtimestamp(AT, UTC), BODY.decode()
+    )
+    given_ = {"webhook-id": "m1", "webhook-timestamp": str(int(AT)), "webhook-signature": signed}
+    verify(given_, BODY, [read_secret(OLD), read_secret(NEW)], AT)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"webhook-id": "m2"}, "none of the secrets'"),
+        ({"webhook-id": ""}, "missing or unreadable"),
+        ({"webhook-timestamp": "1800000001"}, "none of the secrets'"),
+        ({"webhook-timestamp": "1799999000"}, "more than 300 seconds"),
+        ({"webhook-timestamp": "1e9"}, "missing or unreadable"),
+        ({"webhook-timestamp": ""}, "missing or unreadable"),
+        ({"webhook-signature": ""}, "none of the secrets'"),
+        ({"webhook-signature": "v1,é v1, v2,x"}, "none of the secrets'"),
+    ],
+)
+def test_headers_that_prove_nothing(change: dict[str, str], why: str) -> None:
+    signed = headers("m1", AT, BODY, [read_secret(NEW)])
+    verify(signed, BODY, [read_secret(NEW)], AT)
+    with pytest.raises(BadSignature, match=why):
+        verify({**signed, **change}, BODY, [read_secret(NEW)], AT)
+
+
+def test_another_body_or_secret_proves_nothing() -> None:
+    signed = headers("m1", AT, BODY, [read_secret(NEW)])
+    for body, secret in ((BODY + b" ", NEW), (BODY, OLD)):
+        with pytest.raises(BadSignature):
+            verify(signed, body, [read_secret(secret)], AT)
+    with pytest.raises(BadSignature):
+        verify(signed, BODY, [], AT)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "starts with whsec_"),
+        (base64.b64encode(b"o" * 24).decode(), "starts with whsec_"),
+        ("whsec_", "24 to 64 bytes, not 0"),
+        ("whsec_" + base64.b64encode(b"o" * 23).decode(), "24 to 64 bytes, not 23"),
+        ("whsec_" + base64.b64encode(b"o" * 65).decode(), "24 to 64 bytes, not 65"),
+        ("whsec_not base64 at all!", "base64"),
+        ("whsec_žžžž", "base64"),
+        (OLD + "\n", "base64"),
+    ],
+)
+def test_what_is_no_secret_is_refused_without_being_quoted(text: str, why: str) -> None:
+    with pytest.raises(BadSecret, match=why) as found:
+        read_secret(text)
+    assert found.value.__cause__ is None
+    assert len(text) < 8 or text not in str(found.value)
+
+
+def test_a_secret_is_not_printed() -> None:
+    assert repr(Secret(b"hunter2")) == "Secret()"
+
+
+def test_without_a_secret_there_is_no_signature() -> None:
+    assert "webhook-signature" not in headers("m1", AT, BODY, [])
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+
+
+def block(language: str) -> str:
+    """The only block in that language of docs/webhooks.md."""
+    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_receiver_in_the_docs_accepts_what_we_sign() -> None:
+    here: dict[str, Any] = {"SECRET": NEW}
+    exec(block("python"), here)  # noqa: S102 - our own page
+    signed = headers("m1", time.time(), BODY, [read_secret(NEW)])
+    assert here["receive"](signed, BODY) == {"name": "Žofie"}
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        here["receive"](signed, BODY + b" ")
+
+
+def test_the_row_in_the_docs_is_an_endpoint() -> None:
+    found = read_row(json.loads(block("json")))
+    assert read_url(found.url)
+    assert found.enabled
+    for name in found.secrets:
+        refuse_secret_name(name, "deadletter/webhooks/")

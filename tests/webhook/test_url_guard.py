@@ -1,0 +1,439 @@
+"""Where nothing is ever posted to."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from deadletter.webhook.url_guard import (
+    Destination,
+    Refused,
+    is_literal,
+    is_public,
+    read_url,
+    refuse_addresses,
+)
+
+# Each of these once led, in somebody's software, to where it should not have.
+HOSTILE_URLS = [
+    # Not https.
+    "",
+    "hooks.example.com",
+    "//hooks.example.com",
+    "http://hooks.example.com",
+    "ftp://hooks.example.com",
+    "file:///etc/passwd",
+    "gopher://hooks.example.com/_",
+    "javascript:alert(1)",
+    "https:hooks.example.com",
+    "https:/hooks.example.com",
+    "https:///path",
+    "https://",
+    "https://:443/",
+    " https://hooks.example.com",
+    "https://hooks.example.com ",
+    # Somebody's name and password, or a host hidden behind them.
+    "https://user@hooks.example.com",
+    "https://user:pass@hooks.example.com",
+    "https://:pass@hooks.example.com",
+    "https://@hooks.example.com",
+    "https://hooks.example.com@169.254.169.254/",
+    "https://hooks.example.com:443@127.0.0.1/",
+    # What two readers take for different hosts.
+    "https://hooks.example.com\\@127.0.0.1/",
+    "https://127.0.0.1\\.example.com/",
+    "https://hooks.example.com#@127.0.0.1/",
+    "https://hooks.example.com/#fragment",
+    "https://hooks.example.com/#",
+    "https://[hooks.example.com]/",
+    "https://[127.0.0.1]/",
+    "https://[::1",
+    "https://::1/",
+    "https://[::1]hooks.example.com/",
+    "https://[fe80::1%25eth0]/",
+    "https://hooks..example.com/",
+    "https://hooks.example.com./",
+    "https://.example.com/",
+    "https://-hooks.example.com/",
+    "https://hooks_.example.com/",
+    "https://hooks.example.com%00.evil.com/",
+    "https://hooks.example.com%2eevil.com/",
+    "https://*.example.com/",
+    # Line breaks and other characters that parsers drop.
+    "https://hooks.example.com/\r\nhost: evil",
+    "https://hooks.example.com/a b",
+    "https://hooks.example.com/\x00",
+    "https://hoo\tks.example.com/",
+    "https://hooks.example\n.com/",
+    "https://hooks.example.com/%",
+    "https://hooks.example.com/\u017e",
+    "https://hooks.exa\u200dmple.com/",
+    "https://hooks.exa\u00admple.com/",
+    "https://hooks.example.com\u2100/",
+    "https://fa\u00df.example.com/",
+    "https://\u202eexample.com/",
+    "https://\ud800.example.com/",
+    # Ports of something else.
+    "https://hooks.example.com:port/",
+    "https://hooks.example.com:99999/",
+    "https://hooks.example.com:0/",
+    "https://hooks.example.com:22/",
+    "https://hooks.example.com:6379/",
+    "https://hooks.example.com:8443/",
+    "https://hooks.example.com:\u0664\u0664\u0663/",
+    "https://hooks.example.com:/",
+    # Names of one label, which mean something else in each network.
+    "https://localhost/",
+    "https://localhost:443/",
+    "https://metadata/",
+    "https://intranet/",
+    # Addresses, however they are written.
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://127.0.1/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0x7f.0.0.1/",
+    "https://0177.0.0.1/",
+    "https://017700000001/",
+    "https://0/",
+    "https://0.0.0.0/",
+    "https://127.0.0.1.:443/",
+    "https://\uff11\uff12\uff17.\uff10.\uff10.\uff11/",
+    "https://127\u30020\u30020\u30021/",
+    "https://\u2460\u2461\u2466.0.0.1/",
+    "https://10.0.0.1/",
+    "https://100.64.0.1/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://169.254.170.2/v2/credentials",
+    "https://2852039166/",
+    "https://172.16.0.1/",
+    "https://192.168.0.1/",
+    "https://198.18.0.1/",
+    "https://224.0.0.1/",
+    "https://255.255.255.255/",
+    "https://[::]/",
+    "https://[::1]/",
+    "https://[0:0:0:0:0:0:0:1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:7f00:1]/",
+    "https://[::ffff:169.254.169.254]/",
+    "https://[::127.0.0.1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[64:ff9b:1::7f00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://[2001:0:5db8:d822::80ff:fffe]/",
+    "https://[fe80::1]/",
+    "https://[fec0::1]/",
+    "https://[fc00::1]/",
+    "https://[fd00:ec2::254]/",
+    "https://[ff02::1]/",
+    # Longer than anything that is meant.
+    f"https://{'a' * 64}.example.com/",
+    f"https://{'a.' * 127}example.com/",
+    f"https://hooks.example.com/{'a' * 2048}",
+]
+
+# What a resolver may answer, for a name that looks like any other.
+HOSTILE_ADDRESSES = [
+    "0.0.0.0",  # noqa: S104 - refused, not bound to
+    "0.1.2.3",
+    "10.0.0.1",
+    "10.255.255.255",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.255.255.254",
+    "168.63.129.16",
+    "169.254.0.1",
+    "169.254.100.1",
+    "169.254.169.123",
+    "169.254.169.253",
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.1",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.31.196.1",
+    "192.52.193.1",
+    "192.88.99.1",
+    "192.168.1.1",
+    "192.175.48.1",
+    "198.18.0.1",
+    "198.19.255.255",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.255",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::2",
+    "::127.0.0.1",
+    "::8.8.8.8",
+    "::ffff:0.0.0.0",
+    "::ffff:10.0.0.1",
+    "::ffff:100.64.0.1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b::127.0.0.1",
+    "64:ff9b::169.254.169.254",
+    "64:ff9b:1::8.8.8.8",
+    "100::1",
+    "2001::1",
+    "2001:0:5db8:d822::80ff:fffe",
+    "2001:2::1",
+    "2001:10::1",
+    "2001:20::1",
+    "2001:db8::1",
+    "2002:7f00:1::",
+    "2002:808:808::1",
+    "2620:4f:8000::1",
+    "3fff::1",
+    "4000::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fe80::1",
+    "fe80::1%eth0",
+    "febf::1",
+    "fec0::1",
+    "ff02::1",
+    "ff0e::1",
+    # No addresses at all.
+    "",
+    "localhost",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "0177.0.0.1",
+    "8.8.8.8 ",
+    "2606:4700::1111%eth0",
+]
+
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "9.255.255.255",
+    "11.0.0.0",
+    "52.95.110.1",
+    "100.63.255.255",
+    "100.128.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "198.17.255.255",
+    "223.255.255.255",
+    "::ffff:8.8.8.8",
+    "64:ff9b::8.8.8.8",
+    "2001:200::1",
+    "2001:4860:4860::8888",
+    "2606:4700:4700::1111",
+    "2a05:d018::1",
+]
+
+
+def test_the_tables_are_long_enough_to_mean_something() -> None:
+    assert len(set(HOSTILE_URLS)) >= 60
+    assert len(set(HOSTILE_ADDRESSES)) >= 60
+
+
+def refusal(url: str, *, allow_loopback: bool = False) -> str:
+    """Why a URL is refused; empty if it is not."""
+    try:
+        read_url(url, allow_loopback=allow_loopback)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def test_nothing_is_ever_posted_to_a_hostile_url() -> None:
+    assert [url for url in HOSTILE_URLS if not refusal(url)] == []
+
+
+def test_a_refusal_does_not_quote_its_url() -> None:
+    assert [url for url in HOSTILE_URLS if url.strip() and url in refusal(url)] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://user:pass@hooks.example.com", "the URL names a user"),
+        ("https://hooks.example.com/#a", "the URL has a fragment"),
+        ("https://hooks.example.com:22", "the URL's port is 22, and only 443 is posted to"),
+        ("http://hooks.example.com", "the URL is plain http, not https"),
+        ("https://10.0.0.1", "the URL's host is not a public address"),
+        ("https://intranet", "the URL's host is not a full host name"),
+        ("https://hooks.example.com/a b", "the URL's path has characters that must be"
+         " percent-encoded"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_one_that_its_owner_can_act_on(url: str, why: str) -> None:
+    with pytest.raises(Refused) as found:
+        read_url(url)
+    assert str(found.value) == why
+
+
+def test_a_sandbox_refuses_the_same_urls() -> None:
+    assert [url for url in HOSTILE_URLS if not refusal(url, allow_loopback=True)] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://hooks.example.com", Destination("hooks.example.com", 443, "/")),
+        (
+            "HTTPS://Hooks.Example.COM:443/a/b?c=d",
+            Destination("hooks.example.com", 443, "/a/b?c=d"),
+        ),
+        ("https://hooks.example.com?c", Destination("hooks.example.com", 443, "/?c")),
+        ("https://hooks.example.com/a%20b", Destination("hooks.example.com", 443, "/a%20b")),
+        ("https://hooks.example.com/a@b", Destination("hooks.example.com", 443, "/a@b")),
+        ("https://b\u00fccher.example/", Destination("xn--bcher-kva.example", 443, "/")),
+        ("https://xn--fa-hia.example/", Destination("xn--fa-hia.example", 443, "/")),
+        ("https://1.1.1.1/", Destination("1.1.1.1", 443, "/")),
+        ("https://[2606:4700:4700:0::1111]/", Destination("2606:4700:4700::1111", 443, "/")),
+    ],
+)
+def test_a_url_that_is_posted_to(url: str, expected: Destination) -> None:
+    assert read_url(url) == expected
+
+
+def test_another_port_is_posted_to_only_where_the_settings_say_so() -> None:
+    to = read_url("https://hooks.example.com:8443/", ports=(443, 8443))
+    assert (to.port, to.authority) == (8443, "hooks.example.com:8443")
+    with pytest.raises(Refused, match="port is 8443, and only 443 is posted to"):
+        read_url("https://hooks.example.com:8443/")
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("https://hooks.example.com/", "hooks.example.com"),
+        ("https://[2606:4700::1111]/", "[2606:4700::1111]"),
+        ("http://127.0.0.1:8080/", "127.0.0.1:8080"),
+        ("http://[::1]:8080/", "[::1]:8080"),
+        ("http://localhost/", "localhost"),
+    ],
+)
+def test_the_host_header_is_the_urls_own_host(url: str, authority: str) -> None:
+    assert read_url(url, allow_loopback=True).authority == authority
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("http://127.0.0.1:8080/a", True),
+        ("http://127.9.9.9", True),
+        ("http://[::1]:8080", True),
+        ("http://localhost:8080", True),
+        ("http://LOCALHOST", True),
+        ("http://10.0.0.1", False),
+        ("http://169.254.169.254/latest", False),
+        ("http://localhost.example.com", False),
+        ("http://2130706433", False),
+        ("http://0.0.0.0", False),
+        ("http://[::ffff:127.0.0.1]", False),
+        ("http://user@127.0.0.1", False),
+        ("http://127.0.0.1:70000", False),
+        ("http://127.0.0.1:0", False),
+        ("ftp://127.0.0.1", False),
+        ("https://127.0.0.1", False),
+    ],
+)
+def test_a_sandbox_may_post_to_loopback_in_the_clear_and_nowhere_else(
+    url: str, allowed: bool
+) -> None:
+    with pytest.raises(Refused):
+        read_url(url)
+    if allowed:
+        assert read_url(url, allow_loopback=True).loopback
+    else:
+        with pytest.raises(Refused):
+            read_url(url, allow_loopback=True)
+
+
+HOOKS = read_url("https://hooks.example.com")
+
+
+def test_no_hostile_address_is_public() -> None:
+    assert [one for one in HOSTILE_ADDRESSES if is_public(one)] == []
+
+
+def test_one_hostile_address_among_a_hosts_others_is_enough_to_refuse_it() -> None:
+    said = "the host stands for an address that is not a public address"
+    for one in HOSTILE_ADDRESSES:
+        for answers in ([one], ["8.8.8.8", one], [one, "8.8.8.8"]):
+            with pytest.raises(Refused, match=f"^{said}$"):
+                refuse_addresses(answers, HOOKS)
+
+
+def test_addresses_on_the_internet_are_public() -> None:
+    assert [one for one in PUBLIC if not is_public(one)] == []
+    for one in PUBLIC:
+        refuse_addresses([one, "8.8.8.8"], HOOKS)
+
+
+def test_a_host_without_an_address_is_refused() -> None:
+    with pytest.raises(Refused, match="no address"):
+        refuse_addresses([], HOOKS)
+
+
+@pytest.mark.parametrize("answers", [["8.8.8.8"], ["127.0.0.1", "8.8.8.8"], ["169.254.169.254"]])
+def test_a_loopback_name_has_to_stand_for_loopback_alone(answers: list[str]) -> None:
+    here = read_url("http://localhost:8080", allow_loopback=True)
+    refuse_addresses(["127.0.0.1", "::1"], here)
+    with pytest.raises(Refused, match="not a loopback address"):
+        refuse_addresses(answers, here)
+
+
+@given(st.ip_addresses(v=4) | st.ip_addresses(v=6))
+def test_no_address_that_python_calls_unreachable_is_connected_to(address: object) -> None:
+    text = str(address)
+    found = ip_address(text)
+    inner = getattr(found, "ipv4_mapped", None) or found
+    if is_public(text) and not text.startswith("64:ff9b::"):
+        assert inner.is_global
+        assert not inner.is_multicast
+        assert not inner.is_reserved
+
+
+_PIECES = st.sampled_from(
+    ["https://", "http://", "@", ":", "/", "//", "\\", "?", "#", "[", "]", "%", ".", "..",
+     "127.0.0.1", "::1", "localhost", "example.com", "443", "0x7f", "\u3002", "\uff11", "xn--",
+     "\r\n", "\t", "\x00", "\ud800", "\u00df", "\u200d"]
+)  # fmt: skip
+
+
+@given(
+    st.text(max_size=40)
+    | st.text(max_size=40).map("https://{}".format)
+    | st.lists(_PIECES, max_size=8).map("".join)
+)
+@example("https://xn--\ud800.com")
+@example("https://[::ffff:1.2.3.4.5]/")
+def test_no_url_does_more_than_be_refused(url: str) -> None:
+    with suppress(Refused):
+        for sandbox in (False, True):
+            to = read_url(url, allow_loopback=sandbox)
+            assert to.host.isascii()
+            assert not set(to.host + to.target) & set(" \r\n\t\x00\\")
+            assert to.loopback or not is_literal(to.host) or is_public(to.host)
+            assert to.port == 443 or to.loopback
+
+
+@given(st.text(max_size=60))
+def test_no_answer_of_a_resolver_does_more_than_be_refused(address: str) -> None:
+    with suppress(Refused):
+        refuse_addresses([address], HOOKS)
+        assert ip_address(address)

@@ -1,0 +1,1 @@
+"""What the project is examined with: security scanners and benchmarks."""

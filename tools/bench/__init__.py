@@ -1,0 +1,1 @@
+"""What rules, hostile messages and the consumer library cost."""

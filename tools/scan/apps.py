@@ -1,0 +1,77 @@
+"""The apps that are scanned: the one of cdk.json, and one that uses every other setting."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+# Read when aws_cdk starts Node; see app.py.
+os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+
+import aws_cdk as cdk
+from cdk_nag import AwsSolutionsChecks, ServerlessChecks
+
+from infra.context import read
+from infra.stacks import build
+
+ROOT = Path(__file__).parents[2]
+
+ACCOUNT = "111122223333"
+REGION = "eu-west-1"
+
+# Queues, a function and a key that are there already, a FIFO pipeline, and an app
+# that may be thrown away.
+CUSTOM: Mapping[str, Any] = {
+    "app": "custom",
+    "ephemeral": True,
+    "kms_key_arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    "pipelines": [
+        {
+            "name": "theirs",
+            "main_queue": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-main"},
+            "dlq": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-dlq"},
+            "consumer": {
+                "function_arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:their-consumer",
+                "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+            },
+            "circuit_key": "context.tenantId",
+            "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
+        },
+        {"name": "events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}},
+        {"name": "hooks", "consumer": {"kind": "webhook"}},
+    ],
+}
+
+
+def contexts() -> dict[str, dict[str, Any]]:
+    """The context of each app that is scanned, by the app's name in the report."""
+    default = json.loads((ROOT / "cdk.json").read_text())["context"]
+    flags = {key: value for key, value in default.items() if key.startswith("@")}
+    return {"default": default, "custom": {**flags, **CUSTOM}}
+
+
+def synthesize(
+    context: Mapping[str, Any],
+    folder: Path,
+    fill: Callable[[cdk.App], None] | None = None,
+) -> None:
+    """Write the templates of the app with this context into `folder`, and cdk-nag's report.
+
+    `fill` puts something else into the app than its stacks. The functions' asset is
+    not bundled: no scanner looks into it.
+    """
+    app = cdk.App(outdir=str(folder), context={**context, "aws:cdk:bundling-stacks": []})
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+    if fill is None:
+        build(app, read(dict(context)))
+    else:
+        fill(app)
+    try:
+        app.synth()
+    except RuntimeError as error:
+        # cdk-nag's findings stand in its report, and fail the synthesis besides.
+        if "ValidationFailed" not in str(error):
+            raise
