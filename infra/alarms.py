@@ -15,7 +15,7 @@ from infra.duration import MINUTE, written
 from infra.names import Names
 from infra.outage import state_machine_arn
 from infra.pager import Pager
-from infra.queues import Queue, Queues
+from infra.queues import QueueReference, Queues
 from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings
 
 # CloudWatch's limit for the description of an alarm.
@@ -56,7 +56,7 @@ RULE_INVALID = Page(
 )
 
 
-class Alarms(Construct):
+class PipelineAlarms(Construct):
     """The alarms of one pipeline, by name; each tells the pager when it starts and when it is over.
 
     What missing data means is decided for each: an idle queue or function reports
@@ -92,7 +92,7 @@ class Alarms(Construct):
         if settings.writes_ledger:
             self._on_failures()
 
-    def _on_letters(self, dlq: Queue, dedicated: str | None = None) -> None:
+    def _on_letters(self, dlq: QueueReference, dedicated: str | None = None) -> None:
         """A dedicated DLQ ages unseen as well: nobody drains it by default."""
         wanted = self._settings.alarms
         suffix = f"_{dedicated}" if dedicated else ""
@@ -121,7 +121,7 @@ class Alarms(Construct):
             periods=wanted.dlq_depth.periods,
         )
 
-    def _on_parking(self, lot: Mapping[str, Queue]) -> None:
+    def _on_parking(self, lot: Mapping[str, QueueReference]) -> None:
         wanted = self._settings.alarms.parking_lot
         for parking, queue in lot.items():
             page = Page(
@@ -351,7 +351,7 @@ def _standing(name: str, pipeline: str, period: int, statistic: str) -> cloudwat
     )
 
 
-def _of_queue(queue: Queue, name: str, period: int) -> cloudwatch.Metric:
+def _of_queue(queue: QueueReference, name: str, period: int) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace="AWS/SQS",
         metric_name=name,

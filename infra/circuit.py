@@ -17,7 +17,7 @@ from infra.consumer_function import ConsumerFunction
 from infra.duration import MINUTE
 from infra.encryption import customer_key, use_of_key
 from infra.findings import acknowledge
-from infra.function import RETENTION, Function
+from infra.function import RETENTION, PythonFunction
 from infra.names import Names
 from infra.queues import Queues
 from infra.settings import AppSettings, PipelineSettings
@@ -79,7 +79,7 @@ class CircuitBreaker(Construct):
     def _circuit_function(self) -> lambda_.Function:
         consumer, storage = self._consumer, self._storage
         mapping = consumer.mapping_statements() if consumer else []
-        one = Function(
+        one = PythonFunction(
             self,
             "Circuit",
             name=self._names.function("circuit"),
@@ -122,7 +122,7 @@ class CircuitBreaker(Construct):
         takes = consumer is not None or self._posts
         # A canary by post is asked after later.
         waits = consumer.timeout if consumer else 0
-        one = Function(
+        one = PythonFunction(
             self,
             "Probe",
             name=self._names.function("probe"),

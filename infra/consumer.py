@@ -14,18 +14,18 @@ from infra.consumer_policy import library_statements
 from infra.encryption import use_of_key
 from infra.endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
 from infra.findings import acknowledge
-from infra.function import Function
+from infra.function import PythonFunction
 from infra.names import Names
 from infra.outage import state_machine_arn
 from infra.queues import Queues
-from infra.settings import AppSettings, PipelineSettings, Webhook
+from infra.settings import AppSettings, PipelineSettings, WebhookConsumer
 from infra.storage import Storage
 
 # A batch of ten 1 MiB messages, decoded.
 MEMORY = 512
 
 
-class Dispatcher(Construct):
+class DispatcherFunction(Construct):
     """The function that posts messages to their endpoints, and its place at the main queue.
 
     `sender` is the unique id of its role, which SQS shows in what it parks.
@@ -43,13 +43,13 @@ class Dispatcher(Construct):
         construct_id: str,
         *,
         settings: PipelineSettings,
-        webhook: Webhook,
+        webhook: WebhookConsumer,
         app: AppSettings,
         storage: Storage,
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
-        one = Function(
+        one = PythonFunction(
             self,
             "Dispatch",
             name=Names(app.app, settings.name).function("consumer"),

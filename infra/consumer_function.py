@@ -8,10 +8,10 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from infra.consumer import Dispatcher
+from infra.consumer import DispatcherFunction
 from infra.findings import acknowledge
 from infra.names import Names
-from infra.settings import AppSettings, Function, PipelineSettings
+from infra.settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 
 LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"]
 
@@ -27,7 +27,7 @@ class ConsumerFunction:
 
     @classmethod
     def of(
-        cls, app: AppSettings, settings: PipelineSettings, dispatcher: Dispatcher | None
+        cls, app: AppSettings, settings: PipelineSettings, dispatcher: DispatcherFunction | None
     ) -> ConsumerFunction | None:
         """The dispatcher, the function that the settings name, or None: no function consumes."""
         if dispatcher is not None:
@@ -36,7 +36,7 @@ class ConsumerFunction:
             arn = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{name}"
             mapping = dispatcher.mapping.event_source_mapping_id
             return cls(arn, settings.consumer.timeout, mapping, ours=True)
-        if isinstance(settings.consumer, Function):
+        if isinstance(settings.consumer, FunctionConsumerSettings):
             theirs = settings.consumer
             return cls(theirs.function_arn, theirs.timeout, theirs.mapping_id or "", ours=False)
         return None

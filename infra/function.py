@@ -29,7 +29,7 @@ RETENTION = {
 }
 
 
-class Function(Construct):
+class PythonFunction(Construct):
     """One entry point of the asset, its role and its log group.
 
     The role is closed: no grant of the CDK's adds to what `statements` say. `sender`

@@ -15,7 +15,7 @@ from infra.endpoint_secrets import acknowledge_secrets, secrets_of_endpoints
 from infra.environment import longest
 from infra.findings import acknowledge
 from infra.names import Names
-from infra.queues import Addresses, Queue
+from infra.queues import Addresses, QueueReference
 from infra.settings import AppSettings
 from infra.storage import LANES, TROUBLED, Storage
 
@@ -193,7 +193,7 @@ def _functions(app: AppSettings, role: str) -> list[str]:
     return [f"{home}:{Names(app.app, one.name).function(role)}" for one in app.pipelines]
 
 
-def _once(queues: Iterable[Queue]) -> list[str]:
+def _once(queues: Iterable[QueueReference]) -> list[str]:
     """Each queue's ARN; pipelines may share a DLQ."""
     return list(dict.fromkeys(queue.arn for queue in queues))
 

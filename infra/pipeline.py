@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.alarms import Alarms
+from infra.alarms import PipelineAlarms
 from infra.circuit import CircuitBreaker
-from infra.consumer import Dispatcher
+from infra.consumer import DispatcherFunction
 from infra.consumer_function import ConsumerFunction
 from infra.consumer_policy import ConsumerPolicy
 from infra.pager import Pager
 from infra.queues import Queues
-from infra.redriver import Redriver
+from infra.redriver import RedriverFunction
 from infra.registration import AppRegistration, PipelineRegistration
-from infra.router import Router
+from infra.router import RouterFunction
 from infra.rule_check import RuleCheck
-from infra.settings import AppSettings, PipelineSettings, Webhook
+from infra.settings import AppSettings, PipelineSettings, WebhookConsumer
 from infra.storage import Storage
 
 
@@ -37,12 +37,12 @@ class RedrivePipeline(Construct):
     storage: Storage
     queues: Queues
     pager: Pager
-    redriver: Redriver
-    router: Router
-    dispatcher: Dispatcher | None
+    redriver: RedriverFunction
+    router: RouterFunction
+    dispatcher: DispatcherFunction | None
     consumer_policy: ConsumerPolicy | None
     circuit_breaker: CircuitBreaker
-    alarms: Alarms
+    alarms: PipelineAlarms
 
     def __init__(
         self,
@@ -65,10 +65,12 @@ class RedrivePipeline(Construct):
             )
             RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
-        self.router = Router(self, "Router", settings=settings, app=app, storage=self.storage)
+        self.router = RouterFunction(
+            self, "Router", settings=settings, app=app, storage=self.storage
+        )
         self.dispatcher, self.consumer_policy = None, None
-        if isinstance(settings.consumer, Webhook):
-            self.dispatcher = Dispatcher(
+        if isinstance(settings.consumer, WebhookConsumer):
+            self.dispatcher = DispatcherFunction(
                 self,
                 "Dispatcher",
                 settings=settings,
@@ -87,7 +89,7 @@ class RedrivePipeline(Construct):
                 queues=self.queues,
             )
         consumer = ConsumerFunction.of(app, settings, self.dispatcher)
-        self.redriver = Redriver(
+        self.redriver = RedriverFunction(
             self,
             "Redriver",
             settings=settings,
@@ -116,7 +118,7 @@ class RedrivePipeline(Construct):
             self.dispatcher.believe(redrivers)
         self.redriver.believe(senders)
         self.router.believe(senders)
-        self.alarms = Alarms(
+        self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         )
         PipelineRegistration(

@@ -27,7 +27,7 @@ RECEIVE_WAIT = cdk.Duration.seconds(20)
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueReference:
     """A queue as its users see it, whether we made it or not.
 
     It is known by its name, never by a reference: a reference from the stack that
@@ -39,7 +39,7 @@ class Queue:
     url: str
 
     @classmethod
-    def called(cls, name: str) -> Queue:
+    def called(cls, name: str) -> QueueReference:
         """The queue of this name in the account and region of the deployment."""
         return cls(
             name=name,
@@ -48,7 +48,7 @@ class Queue:
         )
 
     @classmethod
-    def at(cls, arn: str) -> Queue:
+    def at(cls, arn: str) -> QueueReference:
         """The queue that `arn` names."""
         parsed = Arn.parse(arn)
         return cls(name=parsed.resource, arn=arn, url=parsed.queue_url)
@@ -61,10 +61,10 @@ class Addresses:
     `dedicated` and `parking` are keyed by id; the parking lot always has "default".
     """
 
-    main: Queue
-    dlq: Queue
-    dedicated: Mapping[str, Queue]
-    parking: Mapping[str, Queue]
+    main: QueueReference
+    dlq: QueueReference
+    dedicated: Mapping[str, QueueReference]
+    parking: Mapping[str, QueueReference]
 
     @classmethod
     def of(cls, app: AppSettings, settings: PipelineSettings) -> Addresses:
@@ -72,11 +72,11 @@ class Addresses:
         names = Names(app.app, settings.name, settings.fifo)
         main, dlq = settings.main_queue.arn, settings.dlq.arn
         return cls(
-            main=Queue.at(main) if main else Queue.called(names.main),
-            dlq=Queue.at(dlq) if dlq else Queue.called(names.dlq()),
-            dedicated={one: Queue.called(names.dlq(one)) for one in settings.dedicated},
+            main=QueueReference.at(main) if main else QueueReference.called(names.main),
+            dlq=QueueReference.at(dlq) if dlq else QueueReference.called(names.dlq()),
+            dedicated={one: QueueReference.called(names.dlq(one)) for one in settings.dedicated},
             parking={
-                one: Queue.called(names.parking(one))
+                one: QueueReference.called(names.parking(one))
                 for one in (DEFAULT_PARKING, *settings.parking)
             },
         )
@@ -85,10 +85,10 @@ class Addresses:
 class Queues(Construct):
     """Makes the queues that the settings don't name, and knows all of them, as `Addresses` does."""
 
-    main: Queue
-    dlq: Queue
-    dedicated: Mapping[str, Queue]
-    parking: Mapping[str, Queue]
+    main: QueueReference
+    dlq: QueueReference
+    dedicated: Mapping[str, QueueReference]
+    parking: Mapping[str, QueueReference]
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Queues(Construct):
         )
         return queue
 
-    def _make_end(self, construct_id: str, queue: Queue) -> None:
+    def _make_end(self, construct_id: str, queue: QueueReference) -> None:
         """A queue that letters reach by our hand only."""
         nobody = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
         made = self._make(construct_id, queue, retention=LONGEST_RETENTION, fed_by=nobody)
@@ -158,7 +158,7 @@ class Queues(Construct):
     def _make(
         self,
         construct_id: str,
-        queue: Queue,
+        queue: QueueReference,
         *,
         retention: int,
         visibility: cdk.Duration | None = None,
@@ -187,7 +187,7 @@ class Queues(Construct):
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
         )
 
-    def _existing(self, construct_id: str, queue: Queue) -> sqs.IQueue:
+    def _existing(self, construct_id: str, queue: QueueReference) -> sqs.IQueue:
         return sqs.Queue.from_queue_attributes(
             self, construct_id, queue_arn=queue.arn, fifo=self._settings.fifo or None
         )

@@ -14,7 +14,7 @@ from infra.consumer_function import ConsumerFunction
 from infra.duration import MINUTE
 from infra.encryption import use_of_key
 from infra.findings import acknowledge
-from infra.function import Function
+from infra.function import PythonFunction
 from infra.names import Names
 from infra.outage import outage_statement, state_machine_arn
 from infra.queues import Queues
@@ -23,7 +23,7 @@ from infra.settings import AppSettings, PipelineSettings
 from infra.storage import LANES, TROUBLED, Storage, only
 
 
-class Redriver(Construct):
+class RedriverFunction(Construct):
     """The function that moves letters, and its schedules.
 
     It also sees to outages that nobody runs any more; a mapping of `consumer`, where one is
@@ -52,7 +52,7 @@ class Redriver(Construct):
         # By its name: the router believes our role, and would otherwise have to
         # exist both before and after it.
         router = names.function("route")
-        one = Function(
+        one = PythonFunction(
             self,
             "Redrive",
             name=names.function("redrive"),

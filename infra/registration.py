@@ -13,7 +13,7 @@ from infra.names import Names
 from infra.outage import state_machine_arn
 from infra.pager import Pager
 from infra.queues import Queues
-from infra.settings import AppSettings, Function, PipelineSettings
+from infra.settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 from infra.storage import Storage
 
 
@@ -79,7 +79,9 @@ class PipelineRegistration(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
-        theirs = settings.consumer if isinstance(settings.consumer, Function) else None
+        theirs = (
+            settings.consumer if isinstance(settings.consumer, FunctionConsumerSettings) else None
+        )
         text = cdk.Stack.of(self).to_json_string(
             {
                 "main_url": queues.main.url,

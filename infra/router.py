@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.encryption import use_of_key
-from infra.function import Function
+from infra.function import PythonFunction
 from infra.names import Names
 from infra.settings import AppSettings, PipelineSettings
 from infra.storage import Storage, only
@@ -24,7 +24,7 @@ EVERY_PIPELINE = "*"
 MEMORY = 512
 
 
-class Router(Construct):
+class RouterFunction(Construct):
     """The function that turns letters into decisions."""
 
     function: lambda_.Function
@@ -41,7 +41,7 @@ class Router(Construct):
         storage: Storage,
     ) -> None:
         super().__init__(scope, construct_id)
-        one = Function(
+        one = PythonFunction(
             self,
             "Route",
             name=Names(app.app, settings.name).function("route"),

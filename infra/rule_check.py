@@ -17,7 +17,7 @@ from constructs import Construct
 from infra.alarms import AT_LEAST, RULE_INVALID, Page, counted
 from infra.encryption import customer_key, use_of_key
 from infra.findings import acknowledge
-from infra.function import Function
+from infra.function import PythonFunction
 from infra.pager import Pager
 from infra.registration import pipelines_folder
 from infra.settings import LONGEST_RETENTION, AppSettings
@@ -63,7 +63,7 @@ class RuleCheck(Construct):
         name = f"{app.app}-check-rules"
         self.failures = self._queue(f"{name}-failures")
         stream = storage.rules.table_stream_arn
-        one = Function(
+        one = PythonFunction(
             self,
             "Check",
             name=name,

@@ -144,7 +144,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Backoff(Settings):
+class BackoffSettings(Settings):
     """How long a letter waits: min(cap, base * factor^(attempt - 1)), full jitter, a floor."""
 
     base: Seconds = Field(default=60, ge=1, le=DAY, description="ceiling of the first delay")
@@ -155,7 +155,7 @@ class Backoff(Settings):
     floor: Seconds = Field(default=5, ge=0, le=DAY, description="the shortest delay")
 
     @model_validator(mode="after")
-    def _in_order(self) -> Backoff:
+    def _in_order(self) -> BackoffSettings:
         if self.cap < self.base:
             raise refuse("cap", self.cap, f"at least the base, {written(self.base)}")
         if self.floor > self.cap:
@@ -163,7 +163,7 @@ class Backoff(Settings):
         return self
 
 
-class Retry(Backoff):
+class RetrySettings(BackoffSettings):
     """How long a message is hidden after a failure in the main queue, by its receives."""
 
     base: Seconds = Field(default=10, ge=1, le=DAY, description="ceiling of the first delay")
@@ -176,13 +176,15 @@ class Retry(Backoff):
     floor: Seconds = Field(default=1, ge=0, le=DAY, description="the shortest delay")
 
 
-class Policy(Settings):
+class PolicySettings(Settings):
     """How often, and how far apart, a letter may be tried again."""
 
     max_attempts: int = Field(
         default=6, ge=1, le=1000, description="re-drives before a letter is parked as EXHAUSTED"
     )
-    backoff: Backoff = Field(default=Backoff(), description="the delays between attempts")
+    backoff: BackoffSettings = Field(
+        default=BackoffSettings(), description="the delays between attempts"
+    )
 
 
 # The lease of a canary, unless the consumer may take longer.
@@ -193,7 +195,7 @@ SHORTEST_LEASE = 2 * MINUTE
 CANARY_MARGIN = 30
 
 
-class Circuit(Settings):
+class CircuitSettings(Settings):
     """When a circuit opens, how long it stays open, and how it comes back."""
 
     failure_rate: float = Field(
@@ -255,7 +257,7 @@ class Circuit(Settings):
     )
 
     @model_validator(mode="after")
-    def _in_order(self) -> Circuit:
+    def _in_order(self) -> CircuitSettings:
         if self.cooldown_cap < self.cooldown:
             raise refuse(
                 "cooldown_cap",
@@ -265,7 +267,7 @@ class Circuit(Settings):
         return self
 
 
-class Queue(Settings):
+class QueueSettings(Settings):
     """A queue that you name by its ARN, or that is made for you."""
 
     arn: QueueArn | None = Field(default=None, description="your queue, which stays as it is")
@@ -279,7 +281,7 @@ class Queue(Settings):
         return self
 
 
-class MainQueue(Queue):
+class MainQueue(QueueSettings):
     """The queue your consumer reads."""
 
     retention: Seconds = Field(
@@ -299,7 +301,7 @@ class MainQueue(Queue):
     )
 
 
-class DeadLetterQueue(Queue):
+class DeadLetterQueue(QueueSettings):
     """The queue that failed messages end in."""
 
     retention: Seconds = Field(
@@ -311,7 +313,7 @@ class DeadLetterQueue(Queue):
     )
 
 
-class Dedicated(Settings):
+class DedicatedQueue(Settings):
     """A DLQ of its own for a tenant that a rule has isolated; nobody drains it by default."""
 
     enabled: bool = Field(default=False, description="whether its own schedule runs")
@@ -324,7 +326,7 @@ class Dedicated(Settings):
     )
 
 
-class Webhook(Settings):
+class WebhookConsumer(Settings):
     """The consumer that comes with the app: it posts each message to a registered endpoint."""
 
     kind: Literal["webhook"] = Field(default="webhook", description="what consumes the main queue")
@@ -344,7 +346,7 @@ class Webhook(Settings):
     )
 
     @model_validator(mode="after")
-    def _outlives_a_batch(self) -> Webhook:
+    def _outlives_a_batch(self) -> WebhookConsumer:
         # Killed in the middle, it would leave the whole batch to be sent again.
         longest = self.timeout / self.batch_size
         if self.request_timeout >= longest:
@@ -357,7 +359,7 @@ class Webhook(Settings):
         return self
 
 
-class Function(Settings):
+class FunctionConsumerSettings(Settings):
     """A consumer function of yours, with its own event source mapping."""
 
     kind: Literal["function"] = Field(
@@ -377,7 +379,7 @@ class Function(Settings):
     )
 
 
-class Nobody(Settings):
+class NoConsumer(Settings):
     """Something that isn't a Lambda function consumes the main queue."""
 
     kind: Literal["none"] = Field(default="none", description="what consumes the main queue")
@@ -395,7 +397,7 @@ def _consumer(value: object) -> object:
 
 
 Consumer = Annotated[
-    Annotated[Webhook | Function | Nobody, Field(discriminator="kind")],
+    Annotated[WebhookConsumer | FunctionConsumerSettings | NoConsumer, Field(discriminator="kind")],
     BeforeValidator(_consumer),
     Field(
         json_schema_extra={
@@ -406,7 +408,7 @@ Consumer = Annotated[
 ]
 
 
-class Schedule(Settings):
+class ScheduleSettings(Settings):
     """The run that drains the DLQ."""
 
     every: Seconds = Field(
@@ -416,20 +418,20 @@ class Schedule(Settings):
     memory: int = Field(default=512, ge=128, le=10240, description="megabytes, which also buy CPU")
 
     @model_validator(mode="after")
-    def _ends_before_the_next(self) -> Schedule:
+    def _ends_before_the_next(self) -> ScheduleSettings:
         if self.timeout >= self.every:
             raise refuse("timeout", self.timeout, f"less than redrive.every, {written(self.every)}")
         return self
 
 
-class Alarm(Settings):
+class AlarmSettings(Settings):
     """A metric looked at `periods` times in a row, each time over one `period`."""
 
     period: Period = Field(default=MINUTE, description="10s, 30s or whole minutes")
     periods: int = Field(default=1, ge=1, le=1440, description="breaching periods in a row")
 
     @model_validator(mode="after")
-    def _evaluates(self) -> Alarm:
+    def _evaluates(self) -> AlarmSettings:
         _check_period(self.period)
         if self.period * self.periods > DAY:
             raise refuse("periods", self.periods, f"at most {DAY // self.period}, a day in all")
@@ -441,7 +443,7 @@ def _check_period(period: int) -> None:
         raise refuse("period", period, "10s, 30s or whole minutes")
 
 
-class DlqAge(Alarm):
+class DlqAgeAlarm(AlarmSettings):
     """Letters get old: they are not brought back, or not fast enough."""
 
     threshold: Seconds = Field(
@@ -450,14 +452,14 @@ class DlqAge(Alarm):
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class DlqDepth(Alarm):
+class DlqDepthAlarm(AlarmSettings):
     """Many letters at once: something is failing for everybody."""
 
     threshold: int = Field(default=100, ge=1, description="letters in the DLQ")
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class DominantFailure(Alarm):
+class DominantFailureAlarm(AlarmSettings):
     """One and the same failure makes up most of the dead letters: a defect, not an accident."""
 
     threshold: int = Field(
@@ -468,7 +470,7 @@ class DominantFailure(Alarm):
     )
 
 
-class LedgerUnavailable(Alarm):
+class LedgerUnavailableAlarm(AlarmSettings):
     """Failures that the consumer library could not write down."""
 
     threshold: int = Field(default=1, ge=1, description="failures not written, a period")
@@ -476,7 +478,7 @@ class LedgerUnavailable(Alarm):
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class ParkingLotNotEmpty(Alarm):
+class ParkingLotAlarm(AlarmSettings):
     """Letters that automation has given up."""
 
     threshold: int = Field(default=1, ge=1, description="letters in a parking queue")
@@ -486,7 +488,7 @@ class ParkingLotNotEmpty(Alarm):
 CIRCUIT_OPEN = 30 * MINUTE
 
 
-class CircuitOpen(Settings):
+class CircuitOpenAlarm(Settings):
     """The pipeline's circuit does not close: what the consumer depends on stays down."""
 
     after: Seconds | None = Field(
@@ -499,21 +501,21 @@ class CircuitOpen(Settings):
     )
 
 
-class CircuitFlapping(Alarm):
+class CircuitFlappingAlarm(AlarmSettings):
     """The pipeline's circuit opens again and again: it closes too early, or for nothing."""
 
     threshold: int = Field(default=3, ge=1, description="outages a period")
     period: Period = Field(default=HOUR, description="10s, 30s or whole minutes")
 
 
-class OpenCircuits(Alarm):
+class OpenCircuitsAlarm(AlarmSettings):
     """Dependencies of many keys are down at once; needs circuit_key."""
 
     threshold: int = Field(default=10, ge=1, description="circuits of single keys that are open")
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class CircuitBreakerFailed(Alarm):
+class CircuitBreakerFailedAlarm(AlarmSettings):
     """Executions of the circuit breaker's state machine that failed."""
 
     # One is replaced within two minutes; so is each of those that fail as well.
@@ -521,7 +523,7 @@ class CircuitBreakerFailed(Alarm):
     period: Period = Field(default=15 * MINUTE, description="10s, 30s or whole minutes")
 
 
-class Errors(Alarm):
+class ErrorsAlarm(AlarmSettings):
     """Invocations of one of our functions that failed."""
 
     threshold: int = Field(default=1, ge=1, description="failed invocations a period")
@@ -529,7 +531,7 @@ class Errors(Alarm):
     periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
 
 
-class Heartbeat(Settings):
+class HeartbeatAlarm(Settings):
     """The schedule has stopped: no run at all within a period."""
 
     period: Period | None = Field(
@@ -538,36 +540,42 @@ class Heartbeat(Settings):
     )
 
     @model_validator(mode="after")
-    def _evaluates(self) -> Heartbeat:
+    def _evaluates(self) -> HeartbeatAlarm:
         _check_period(self.period or MINUTE)
         return self
 
 
-class Alarms(Settings):
+class AlarmsSettings(Settings):
     """When a person is called."""
 
-    dlq_age: DlqAge = Field(default=DlqAge(), description="alarm DlqAge")
-    dlq_depth: DlqDepth = Field(default=DlqDepth(), description="alarm DlqDepth")
-    parking_lot: ParkingLotNotEmpty = Field(
-        default=ParkingLotNotEmpty(), description="alarm ParkingLotNotEmpty, one a parking queue"
+    dlq_age: DlqAgeAlarm = Field(default=DlqAgeAlarm(), description="alarm DlqAge")
+    dlq_depth: DlqDepthAlarm = Field(default=DlqDepthAlarm(), description="alarm DlqDepth")
+    parking_lot: ParkingLotAlarm = Field(
+        default=ParkingLotAlarm(), description="alarm ParkingLotNotEmpty, one a parking queue"
     )
-    dominant_failure: DominantFailure = Field(
-        default=DominantFailure(), description="alarm DominantFailure"
+    dominant_failure: DominantFailureAlarm = Field(
+        default=DominantFailureAlarm(), description="alarm DominantFailure"
     )
-    ledger_unavailable: LedgerUnavailable = Field(
-        default=LedgerUnavailable(), description="alarm LedgerUnavailable"
+    ledger_unavailable: LedgerUnavailableAlarm = Field(
+        default=LedgerUnavailableAlarm(), description="alarm LedgerUnavailable"
     )
-    circuit_open: CircuitOpen = Field(default=CircuitOpen(), description="alarm CircuitOpen")
-    circuit_flapping: CircuitFlapping = Field(
-        default=CircuitFlapping(), description="alarm CircuitFlapping"
+    circuit_open: CircuitOpenAlarm = Field(
+        default=CircuitOpenAlarm(), description="alarm CircuitOpen"
     )
-    open_circuits: OpenCircuits = Field(default=OpenCircuits(), description="alarm OpenCircuits")
-    circuit_breaker_failed: CircuitBreakerFailed = Field(
-        default=CircuitBreakerFailed(), description="alarm CircuitBreakerFailed"
+    circuit_flapping: CircuitFlappingAlarm = Field(
+        default=CircuitFlappingAlarm(), description="alarm CircuitFlapping"
     )
-    redrive_errors: Errors = Field(default=Errors(), description="alarm RedriveErrors")
-    router_errors: Errors = Field(default=Errors(), description="alarm RouterErrors")
-    heartbeat: Heartbeat = Field(default=Heartbeat(), description="alarm RedriveHeartbeat")
+    open_circuits: OpenCircuitsAlarm = Field(
+        default=OpenCircuitsAlarm(), description="alarm OpenCircuits"
+    )
+    circuit_breaker_failed: CircuitBreakerFailedAlarm = Field(
+        default=CircuitBreakerFailedAlarm(), description="alarm CircuitBreakerFailed"
+    )
+    redrive_errors: ErrorsAlarm = Field(default=ErrorsAlarm(), description="alarm RedriveErrors")
+    router_errors: ErrorsAlarm = Field(default=ErrorsAlarm(), description="alarm RouterErrors")
+    heartbeat: HeartbeatAlarm = Field(
+        default=HeartbeatAlarm(), description="alarm RedriveHeartbeat"
+    )
 
 
 class PipelineSettings(Settings):
@@ -585,16 +593,18 @@ class PipelineSettings(Settings):
     shared_dlq: bool = Field(
         default=False, description="whether another pipeline of this app may name the same DLQ"
     )
-    consumer: Consumer = Field(default=Webhook(), description="who consumes the main queue")
-    redrive: Schedule = Field(default=Schedule(), description="the run that drains the DLQ")
+    consumer: Consumer = Field(default=WebhookConsumer(), description="who consumes the main queue")
+    redrive: ScheduleSettings = Field(
+        default=ScheduleSettings(), description="the run that drains the DLQ"
+    )
     body: Literal["json", "opaque"] = Field(
         default="json", description="whether a body that is not JSON makes a letter MALFORMED"
     )
     context: dict[str, Path] = Field(
         default_factory=dict, description="what rules match on: a name and where to find it"
     )
-    policy: Policy = Field(default=Policy(), description="attempts and delays")
-    policies: dict[Id, Policy] = Field(
+    policy: PolicySettings = Field(default=PolicySettings(), description="attempts and delays")
+    policies: dict[Id, PolicySettings] = Field(
         default_factory=dict, description="other policies, which rules may name"
     )
     message_ttl: Seconds = Field(
@@ -620,8 +630,8 @@ class PipelineSettings(Settings):
     circuit_key: Path | None = Field(
         default=None, description="where the dependency's name stands; else one circuit for all"
     )
-    circuit: Circuit = Field(
-        default=Circuit(), description="when a circuit opens, and how it closes again"
+    circuit: CircuitSettings = Field(
+        default=CircuitSettings(), description="when a circuit opens, and how it closes again"
     )
     idempotency_key: Path | None = Field(
         default=None,
@@ -640,8 +650,9 @@ class PipelineSettings(Settings):
         description="whether the consumer library sends a permanent failure straight to the"
         " parking lot, its other receives unused",
     )
-    retry: Retry = Field(
-        default=Retry(), description="the delays between the receives of one life in the main queue"
+    retry: RetrySettings = Field(
+        default=RetrySettings(),
+        description="the delays between the receives of one life in the main queue",
     )
     refuse_when_open: bool = Field(
         default=False,
@@ -656,7 +667,7 @@ class PipelineSettings(Settings):
         default=10_000, ge=1, description="nothing goes back while main holds more than this"
     )
     workers: int = Field(default=4, ge=1, le=32, description="chunks of letters moved side by side")
-    dedicated: dict[Id, Dedicated] = Field(
+    dedicated: dict[Id, DedicatedQueue] = Field(
         default_factory=dict, description="DLQs for isolated tenants, by the id that rules use"
     )
     parking: tuple[Id, ...] = Field(
@@ -672,7 +683,7 @@ class PipelineSettings(Settings):
         " your own consumer, if it uses the consumer library, because it parks letters itself"
         " (`aws iam get-role --role-name R --query Role.RoleId`)",
     )
-    alarms: Alarms = Field(default=Alarms(), description="when a person is called")
+    alarms: AlarmsSettings = Field(default=AlarmsSettings(), description="when a person is called")
 
     @model_validator(mode="after")
     def _fits_together(self) -> PipelineSettings:
@@ -692,7 +703,7 @@ class PipelineSettings(Settings):
     def writes_ledger(self) -> bool:
         """Whether the consumer uses the consumer library."""
         if self.consumer_library is None:
-            return isinstance(self.consumer, Webhook)
+            return isinstance(self.consumer, WebhookConsumer)
         return self.consumer_library
 
     @property
@@ -717,7 +728,7 @@ class PipelineSettings(Settings):
             yield "main_queue.arn", self.main_queue.arn
         if self.dlq.arn:
             yield "dlq.arn", self.dlq.arn
-        if isinstance(self.consumer, Function):
+        if isinstance(self.consumer, FunctionConsumerSettings):
             yield "consumer.function_arn", self.consumer.function_arn
 
     @property
@@ -761,7 +772,7 @@ class PipelineSettings(Settings):
             )
 
     def _check_consumer(self) -> None:
-        if isinstance(self.consumer, Webhook) and not self.writes_ledger:
+        if isinstance(self.consumer, WebhookConsumer) and not self.writes_ledger:
             raise refuse("consumer_library", False, "true, because the webhook writes the ledger")
         if self.lease < self.consumer.timeout + CANARY_MARGIN:
             raise refuse(
@@ -770,11 +781,13 @@ class PipelineSettings(Settings):
                 f"at least {written(CANARY_MARGIN)} more than consumer.timeout,"
                 f" {written(self.consumer.timeout + CANARY_MARGIN)}",
             )
-        if self.circuit.pause_consumer and isinstance(self.consumer, Nobody):
+        if self.circuit.pause_consumer and isinstance(self.consumer, NoConsumer):
             raise refuse(
                 "circuit.pause_consumer", True, "false, because consumer is none: nothing to pause"
             )
-        unknown = isinstance(self.consumer, Function) and self.consumer.mapping_id is None
+        unknown = (
+            isinstance(self.consumer, FunctionConsumerSettings) and self.consumer.mapping_id is None
+        )
         if self.circuit.pause_consumer and unknown:
             raise refuse(
                 "circuit.pause_consumer",

@@ -30,7 +30,7 @@ MAX_DATAPOINTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class MeasuredDepth:
     """What CloudWatch knows of one queue; *age* in seconds, 0 for an empty queue."""
 
     queue: str
@@ -53,7 +53,7 @@ class Gauge:
     def __init__(self) -> None:
         self._arrivals: dict[tuple[str, str], Arrival] = {}
 
-    def read(self, queues: Queues, *, now: float) -> list[Depth]:
+    def read(self, queues: Queues, *, now: float) -> list[MeasuredDepth]:
         """Measure every queue of one look taken at *now*, epoch seconds."""
         arrivals: dict[tuple[str, str], Arrival] = {}
         depths = []
@@ -67,7 +67,7 @@ class Gauge:
                     ages.append(now - arrival.at)
             hidden = [message for message in messages if not message["IsVisible"]]
             depths.append(
-                Depth(
+                MeasuredDepth(
                     queue=queue,
                     visible=len(messages) - len(hidden),
                     # Hidden and never received: delayed, which SQS counts elsewhere.
@@ -86,7 +86,7 @@ def _arrival(message: Mapping[str, Any], now: float) -> Arrival:
     return Arrival(at=int(system["SentTimestamp"]) / 1000, receives=0)
 
 
-def metric_data(depths: Sequence[Depth]) -> Iterator[dict[str, Any]]:
+def metric_data(depths: Sequence[MeasuredDepth]) -> Iterator[dict[str, Any]]:
     """Write *depths* as PutMetricData wants them."""
     for depth in depths:
         for name, unit, value in (

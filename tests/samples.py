@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from deadletter.failure.failure import Category, Failure
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
 from deadletter.routing.router import Verdict
@@ -82,8 +82,8 @@ def letter(
     return Letter(message_id, body, attributes or {}, system)
 
 
-def taken(letter: Letter, home: str = "dlq") -> Taken:
-    return Taken(letter, f"handle of {letter.message_id}", NOW + 100, home)
+def taken(letter: Letter, home: str = "dlq") -> ReceivedLetter:
+    return ReceivedLetter(letter, f"handle of {letter.message_id}", NOW + 100, home)
 
 
 def verdict(message_id: str, decision: Decision, attempt: int = 1) -> Verdict:

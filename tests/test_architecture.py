@@ -92,7 +92,7 @@ EDGES = ("handlers.runtime", "deadletter.consumer.runtime")
 STUBS_FOR = {"boto3": "mypy_boto3_"}
 
 # Whoever makes a proof has got a confirmation: see deadletter.message.confirmation.
-MAY_PROVE = {
+MAY_CONFIRM = {
     "lambdas/deadletter/aws/consumer_function.py",
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
@@ -302,18 +302,18 @@ def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             yield f"{ast.unparse(node).splitlines()[0]} catches everything"
 
 
-def unfounded_proofs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def unfounded_confirmations(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """A proof made by somebody who got no confirmation."""
-    if path in MAY_PROVE or path.startswith("tests/"):
+    if path in MAY_CONFIRM or path.startswith("tests/"):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Proof":
-            yield f"makes a Proof in line {node.lineno}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Confirmation":
+            yield f"makes a Confirmation in line {node.lineno}"
         # Under another name it could not be seen.
         if isinstance(node, ast.ImportFrom) and any(
-            alias.name == "Proof" and alias.asname for alias in node.names
+            alias.name == "Confirmation" and alias.asname for alias in node.names
         ):
-            yield f"renames Proof in line {node.lineno}"
+            yield f"renames Confirmation in line {node.lineno}"
 
 
 def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
@@ -347,7 +347,7 @@ CHECKS: list[Check] = [
     environment_at_import,
     thick_handlers,
     catch_alls,
-    unfounded_proofs,
+    unfounded_confirmations,
     sleeps,
     empty_names,
 ]
@@ -378,7 +378,7 @@ def test_the_checks_see_every_part_of_the_project(
     paths = [path for path, _, _ in sources]
     for folder in ("lambdas/deadletter", "lambdas/deadletter/aws", "lambdas/handlers", *OURS):
         assert any(path.startswith(f"{folder}/") for path in paths), folder
-    for path in (*MAY_PROVE, LIBRARY_EDGE):
+    for path in (*MAY_CONFIRM, LIBRARY_EDGE):
         assert path in paths
 
 
@@ -494,9 +494,21 @@ FAULTS: list[tuple[Check, str, str]] = [
     (catch_alls, HANDLER, "try:\n    f()\nexcept BaseException:\n    raise"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept:\n    pass"),
     (catch_alls, HANDLER, "with contextlib.suppress(Exception):\n    f()"),
-    (unfounded_proofs, "lambdas/deadletter/redrive/mover.py", "x = Proof('a', 'hope')"),
-    (unfounded_proofs, "console/x.py", "from deadletter import proof\nx = proof.Proof('a', 'b')"),
-    (unfounded_proofs, PURE, "from deadletter.message.confirmation import Proof as P"),
+    (
+        unfounded_confirmations,
+        "lambdas/deadletter/redrive/mover.py",
+        "x = Confirmation('a', 'hope')",
+    ),
+    (
+        unfounded_confirmations,
+        "console/x.py",
+        "from deadletter.message import confirmation\nx = confirmation.Confirmation('a', 'b')",
+    ),
+    (
+        unfounded_confirmations,
+        PURE,
+        "from deadletter.message.confirmation import Confirmation as P",
+    ),
     (sleeps, TEST, "import time\ntime.sleep(1)"),
     (sleeps, TEST, "import time as t\nt.sleep(1)"),
     (sleeps, TEST, "from time import sleep as rest"),
@@ -543,11 +555,15 @@ FINE: list[tuple[Check, str, str]] = [
     (thick_handlers, HANDLER, PADDED),
     (thick_handlers, PURE, PADDED + "\ny = 1"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept (KeyError, ValueError):\n    pass"),
-    (unfounded_proofs, "lambdas/deadletter/redrive/journal.py", "x = Proof('a', 'journal')"),
     (
-        unfounded_proofs,
+        unfounded_confirmations,
+        "lambdas/deadletter/redrive/journal.py",
+        "x = Confirmation('a', 'journal')",
+    ),
+    (
+        unfounded_confirmations,
         PURE,
-        "from deadletter.message.confirmation import Proof\ndef f(x: Proof): ...",
+        "from deadletter.message.confirmation import Confirmation\ndef f(x: Confirmation): ...",
     ),
     (sleeps, TEST, "scheduler.sleep(1)"),
     (sleeps, TEST, "import time\nx = time.perf_counter()"),

@@ -15,22 +15,22 @@ import typer
 from console.cli import asking
 from console.cli.command import OnePipeline, Session, SomePipelines, command, group
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Part,
     Reply,
     Styled,
-    Table,
+    TextTable,
     clock,
     duration,
     line,
     moment,
 )
 from console.operations import deployed
-from console.operations.app import App, Pipeline
+from console.operations.app import App, DeployedPipeline
 from console.operations.problem import Exit, Problem
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, Force, State
-from deadletter.circuit.transitions import Event, Forced, Released
+from deadletter.circuit.transitions import Event, Forced, OverrideEnded
 
 if TYPE_CHECKING:
     from deadletter.aws.circuits import DynamoDBBreaker
@@ -79,7 +79,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Circuits(Answer):
+class CircuitList(CommandResult):
     """What `dlq circuit list` and `dlq circuit show` answer."""
 
     at: Annotated[datetime, "when it was read"]
@@ -87,7 +87,7 @@ class Circuits(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(Answer):
+class CircuitChange(CommandResult):
     """What `dlq circuit open`, `close` and `auto` answer."""
 
     at: Annotated[datetime, "when it was changed"]
@@ -96,7 +96,7 @@ class Changed(Answer):
 
 
 @command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Circuits]:
+def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CircuitList]:
     """List each pipeline's own circuit, and every other that is not closed or is held.
 
     Exit status 1 if one of them lets nothing through.
@@ -111,7 +111,7 @@ def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Circuits]:
 
 
 @command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])
-def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Reply[Circuits]:
+def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Reply[CircuitList]:
     """Show one circuit with all that is known of it."""
     app = session.app()
     one = app.one(pipeline)
@@ -135,7 +135,7 @@ def open_(
     reason: Reason = None,
     expires: Expires = None,
     yes: Yes = False,
-) -> Reply[Changed]:
+) -> Reply[CircuitChange]:
     """Open a circuit by hand: nothing is re-driven to its dependency until you say so.
 
     The kill switch. Runs that are under way notice at their next chunk of letters. When
@@ -156,7 +156,7 @@ def close(
     reason: Reason = None,
     expires: Expires = None,
     yes: Yes = False,
-) -> Reply[Changed]:
+) -> Reply[CircuitChange]:
     """Close a circuit by hand: letters go out again.
 
     Until it expires, no failure opens it.
@@ -167,7 +167,7 @@ def close(
 @command(typer_app, "auto", example=["dlq circuit auto", "dlq circuit auto hooks.acme.example -y"])
 def auto(
     session: Session, key: Key = None, pipeline: OnePipeline = None, yes: Yes = False
-) -> Reply[Changed]:
+) -> Reply[CircuitChange]:
     """Leave a circuit to itself again. One that is open is tried with a canary at once.
 
     It also begins a circuit anew whose record nobody understands.
@@ -175,7 +175,7 @@ def auto(
     app = session.app()
     one = app.one(pipeline)
     return _change(
-        session, app, one, key or one.name, Released(), "Leave circuit {} to itself.", yes
+        session, app, one, key or one.name, OverrideEnded(), "Leave circuit {} to itself.", yes
     )
 
 
@@ -187,7 +187,7 @@ def _hold(
     reason: str | None,
     expires: str | None,
     yes: bool,
-) -> Reply[Changed]:
+) -> Reply[CircuitChange]:
     app = session.app()
     one = app.one(pipeline)
     why = asking.reason(reason, "A circuit held by hand")
@@ -198,8 +198,8 @@ def _hold(
 
 
 def _change(
-    session: Session, app: App, one: Pipeline, key: str, event: Event, what: str, yes: bool
-) -> Reply[Changed]:
+    session: Session, app: App, one: DeployedPipeline, key: str, event: Event, what: str, yes: bool
+) -> Reply[CircuitChange]:
     breaker = _breaker(session, app, one)
     with _readable():
         before = breaker.read([key])[key]
@@ -211,7 +211,7 @@ def _change(
         raise Problem(f"Nothing was done: {moved.refused}.", Exit.ATTENTION)
     aws = session.aws
     return Reply(
-        Changed(
+        CircuitChange(
             aws.account,
             aws.region,
             session.app_name,
@@ -223,7 +223,7 @@ def _change(
     )
 
 
-def _breaker(session: Session, app: App, one: Pipeline) -> DynamoDBBreaker:
+def _breaker(session: Session, app: App, one: DeployedPipeline) -> DynamoDBBreaker:
     from deadletter.aws.circuits import DynamoDBBreaker
 
     return DynamoDBBreaker(
@@ -279,17 +279,17 @@ def _reply(
     session: Session,
     app: App,
     found: Sequence[Seen],
-    view: Callable[[Circuits], Iterator[Block]],
-) -> Reply[Circuits]:
+    view: Callable[[CircuitList], Iterator[Block]],
+) -> Reply[CircuitList]:
     aws = session.aws
-    answer = Circuits(aws.account, aws.region, app.name, session.now, found)
+    answer = CircuitList(aws.account, aws.region, app.name, session.now, found)
     held_up = any(one.state != State.CLOSED for one in found)
     return Reply(answer, view, Exit.ATTENTION if held_up else Exit.DONE)
 
 
-def _show_list(found: Circuits) -> Iterator[Block]:
+def _show_list(found: CircuitList) -> Iterator[Block]:
     headings = ("PIPELINE", "CIRCUIT", "STATE", "SINCE", ">TRIPS", "CONSUMER", "HELD BY")
-    yield Table(headings, [_row(one, found.at) for one in found.circuits])
+    yield TextTable(headings, [_row(one, found.at) for one in found.circuits])
 
 
 def _row(one: Seen, now: datetime) -> Sequence[Part]:
@@ -309,7 +309,7 @@ def _state(one: Seen) -> Styled:
     return Styled(one.state, "good" if one.state == State.CLOSED else "alarm")
 
 
-def _show_one(found: Circuits) -> Iterator[Block]:
+def _show_one(found: CircuitList) -> Iterator[Block]:
     (one,) = found.circuits
     yield line(Styled(f"Circuit {one.key} of {one.pipeline}", "strong"), ": ", _state(one))
     for text in _details(one, found.at):
@@ -336,7 +336,7 @@ def _said(circuit: Circuit, now: datetime) -> str:
     return f"It is {told.state} now{': ' + details if details else ''}."
 
 
-def _show_changed(found: Changed) -> Iterator[Block]:
+def _show_changed(found: CircuitChange) -> Iterator[Block]:
     after = found.after
     yield line(
         Styled(f"Circuit {after.key} of {after.pipeline}", "strong"),

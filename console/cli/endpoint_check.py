@@ -14,15 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from console.cli.command import Session
-from console.cli.endpoint_list import Listed, listed
+from console.cli.endpoint_list import ListedEndpoint, listed
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Line,
     Part,
     Reply,
     Styled,
-    Table,
+    TextTable,
     clock,
     duration,
     line,
@@ -32,9 +32,9 @@ from console.operations.endpoint_table import Guard, Id, Loopback, Ports, guard
 from console.operations.problem import Exit
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import Endpoint, SecretsUnavailable, SecretUnusable
-from deadletter.webhook.http import Answer as Answered
-from deadletter.webhook.http import NoAnswer, Poster
-from deadletter.webhook.url_guard import Destination, Refused, read_url
+from deadletter.webhook.http import HttpResponse as Answered
+from deadletter.webhook.http import HttpsClient, NoAnswer
+from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 # Seconds for the exchange in all: the dispatcher's default.
 _TIMEOUT = 5.0
@@ -51,7 +51,7 @@ Post = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class ServerCertificate:
     """The TLS certificate that the endpoint showed."""
 
     subject: Annotated[str, "common name of its subject"]
@@ -60,15 +60,17 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Answer):
+class Check(CommandResult):
     """What `dlq endpoint check` answers."""
 
     at: Annotated[datetime, "when it was asked"]
-    endpoint: Annotated[Listed, "the endpoint as the registry has it"]
+    endpoint: Annotated[ListedEndpoint, "the endpoint as the registry has it"]
     method: Annotated[str, "`HEAD` or `POST`"]
     addresses: Annotated[Sequence[str], "what its host stands for, fit or not"]
     address: Annotated[str | None, "the address that was connected to"]
-    certificate: Annotated[Certificate | None, "its TLS certificate, if it showed a valid one"]
+    certificate: Annotated[
+        ServerCertificate | None, "its TLS certificate, if it showed a valid one"
+    ]
     status: Annotated[int | None, "the HTTP status that it answered"]
     retry_after: Annotated[str | None, "its Retry-After header"]
     seconds: Annotated[float, "how long all of it took"]
@@ -116,9 +118,9 @@ def check(
     return Reply(answer, _show, Exit.ATTENTION if _complaints(answer) else Exit.DONE)
 
 
-def poster() -> Poster:
+def poster() -> HttpsClient:
     """What asks; tests replace it."""
-    return Poster(_TIMEOUT, time.monotonic)
+    return HttpsClient(_TIMEOUT, time.monotonic)
 
 
 def _asked(session: Session, endpoint: Endpoint, allowed: Guard, empty: Check) -> Check:
@@ -134,7 +136,7 @@ def _asked(session: Session, endpoint: Endpoint, allowed: Guard, empty: Check) -
         if empty.method == "POST":
             body, headers = _event(session, endpoint, to)
         answer = _answered(answer, one.exchange(empty.method, to, body, headers))
-    except (Refused, NoAnswer, SecretUnusable) as error:
+    except (UrlRefused, NoAnswer, SecretUnusable) as error:
         answer = replace(answer, problem=str(error))
     except SecretsUnavailable as error:
         answer = replace(answer, problem=f"Secrets Manager gave no answer ({error})")
@@ -165,7 +167,7 @@ def _answered(empty: Check, answer: Answered) -> Check:
     )
 
 
-def _certificate(shown: Mapping[str, Any]) -> Certificate | None:
+def _certificate(shown: Mapping[str, Any]) -> ServerCertificate | None:
     if not shown:
         return None
     subject, issuer = _names(shown.get("subject", ())), _names(shown.get("issuer", ()))
@@ -173,7 +175,7 @@ def _certificate(shown: Mapping[str, Any]) -> Certificate | None:
         expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(shown["notAfter"]), UTC)
     except (KeyError, ValueError):
         expires = None
-    return Certificate(
+    return ServerCertificate(
         subject.get("commonName", ""),
         issuer.get("organizationName") or issuer.get("commonName", ""),
         expires,
@@ -227,7 +229,7 @@ def _show(answer: Check) -> Iterator[Block]:
         rows.append((answer.method, f"{answer.status} in {answer.seconds:.2f} s"))
     if answer.retry_after is not None:
         rows.append(("retry-after", answer.retry_after))
-    yield Table((), rows)
+    yield TextTable((), rows)
     yield Line()
     complaints = _complaints(answer)
     if not complaints:

@@ -10,13 +10,13 @@ import typer
 
 from console.cli import asking
 from console.cli.command import Session
-from console.cli.endpoint_list import Listed, listed
-from console.cli.output import Answer, Block, Reply, line
+from console.cli.endpoint_list import ListedEndpoint, listed
+from console.cli.output import Block, CommandResult, Reply, line
 from console.operations import endpoint_table
 from console.operations.endpoint_table import Id, Loopback, Ports, guard
 from console.operations.problem import Exit, Problem
 from deadletter.webhook.endpoint import SecretUnusable, refuse_secret_name
-from deadletter.webhook.url_guard import Refused, read_url
+from deadletter.webhook.url_guard import UrlRefused, read_url
 
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="Where to post: https.")]
 SecretNames = Annotated[
@@ -36,10 +36,10 @@ Yes = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(Answer):
+class EndpointChange(CommandResult):
     """What `dlq endpoint add`, `enable` and `disable` answer."""
 
-    endpoint: Annotated[Listed, "the endpoint as it stands now"]
+    endpoint: Annotated[ListedEndpoint, "the endpoint as it stands now"]
 
 
 def add(
@@ -50,7 +50,7 @@ def add(
     allow_loopback: Loopback = False,
     allow_port: Ports = None,
     yes: Yes = False,
-) -> Reply[Changed]:
+) -> Reply[EndpointChange]:
     """Register an endpoint of a tenant.
 
     The URL is judged as the dispatcher judges it; what its host stands for is looked up
@@ -60,7 +60,7 @@ def add(
     allowed = guard(allow_loopback, allow_port)
     try:
         to = read_url(url, allow_loopback=allowed.allow_loopback, ports=allowed.ports)
-    except Refused as error:
+    except UrlRefused as error:
         raise Problem(f"Nothing is ever posted there ({error}): see --help.", Exit.USAGE) from error
     names = secret or []
     if not names and not to.loopback:
@@ -81,7 +81,7 @@ def add(
     return _changed(session, table, endpoint_id)
 
 
-def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[Changed]:
+def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[EndpointChange]:
     """Post to an endpoint again, within seconds, its pause forgotten.
 
     Letters that failed meanwhile come back by themselves, as far as they have attempts
@@ -101,7 +101,7 @@ def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[Changed
 
 def disable(
     session: Session, endpoint_id: Id, reason: Why = None, yes: Yes = False
-) -> Reply[Changed]:
+) -> Reply[EndpointChange]:
     """Post nothing more to an endpoint, within seconds.
 
     Its messages fail and go the way of all that fail: they are tried again, and end in the
@@ -126,13 +126,13 @@ def disable(
 
 def _changed(
     session: Session, table: endpoint_table.EndpointTable, endpoint_id: str
-) -> Reply[Changed]:
+) -> Reply[EndpointChange]:
     found = listed(table.find(endpoint_id), session.now)
-    answer = Changed(session.aws.account, session.aws.region, session.app_name, found)
+    answer = EndpointChange(session.aws.account, session.aws.region, session.app_name, found)
     return Reply(answer, _show)
 
 
-def _show(answer: Changed) -> Iterator[Block]:
+def _show(answer: EndpointChange) -> Iterator[Block]:
     one = answer.endpoint
     because = f": {one.because}" if one.because else ""
     yield line(f"Endpoint {one.tenant}/{one.endpoint} ({one.url}) is {one.standing}{because}.")

@@ -8,13 +8,24 @@ from datetime import datetime
 from typing import Annotated
 
 from console.cli.command import Session
-from console.cli.output import Answer, Block, Line, Part, Reply, Styled, Table, count, line, moment
+from console.cli.output import (
+    Block,
+    CommandResult,
+    Line,
+    Part,
+    Reply,
+    Styled,
+    TextTable,
+    count,
+    line,
+    moment,
+)
 from console.operations import endpoint_table
-from console.operations.endpoint_table import Row, shown
+from console.operations.endpoint_table import EndpointRow, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEndpoint:
     """One endpoint, and how it stands."""
 
     tenant: Annotated[str, "the tenant"]
@@ -28,11 +39,11 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints(Answer):
+class Endpoints(CommandResult):
     """What `dlq endpoint list` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    endpoints: Annotated[Sequence[Listed], "all endpoints, by tenant and name"]
+    endpoints: Annotated[Sequence[ListedEndpoint], "all endpoints, by tenant and name"]
 
 
 def list_(session: Session) -> Reply[Endpoints]:
@@ -49,7 +60,7 @@ def list_(session: Session) -> Reply[Endpoints]:
     return Reply(answer, _show)
 
 
-def listed(row: Row, now: datetime) -> Listed:
+def listed(row: EndpointRow, now: datetime) -> ListedEndpoint:
     """An endpoint as the dispatcher would find it now."""
     endpoint = row.endpoint
     until = moment(endpoint.throttled_until) if endpoint and endpoint.throttled_until else None
@@ -61,7 +72,7 @@ def listed(row: Row, now: datetime) -> Listed:
         standing, because = "throttled", f"it answered {endpoint.throttled_by}"
     else:
         standing, because = "enabled", ""
-    return Listed(
+    return ListedEndpoint(
         tenant=row.tenant,
         endpoint=row.name,
         url=shown(endpoint.url) if endpoint else "?",
@@ -84,8 +95,8 @@ def _show(answer: Endpoints) -> Iterator[Block]:
             (one.tenant, one.endpoint, one.url, _standing(one), str(len(one.secrets)), one.because)
             for one in answer.endpoints
         ]
-        yield Table(("TENANT", "ENDPOINT", "URL", "STANDING", ">SECRETS", "BECAUSE"), rows)
+        yield TextTable(("TENANT", "ENDPOINT", "URL", "STANDING", ">SECRETS", "BECAUSE"), rows)
 
 
-def _standing(one: Listed) -> Part:
+def _standing(one: ListedEndpoint) -> Part:
     return one.standing if one.standing == "enabled" else Styled(one.standing, "alarm")

@@ -24,7 +24,7 @@ _STYLES = {"alarm": "bold red", "good": "green", "faint": "dim", "strong": "bold
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a command found, and where. Its fields are the keys of the JSON: a promise."""
 
     account: Annotated[str, "AWS account id"]
@@ -55,14 +55,14 @@ def line(*parts: Part, indent: int = 0) -> Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows, under headings or none; a column whose heading starts with ">" is set right."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Part]]
 
 
-Block = Line | Table
+Block = Line | TextTable
 
 A = TypeVar("A")
 
@@ -191,7 +191,7 @@ def _show_line(console: Console, block: Line) -> None:
     console.print(Padding(text, (0, 0, 0, block.indent), expand=False) if block.indent else text)
 
 
-def _show_table(console: Console, block: Table) -> None:
+def _show_table(console: Console, block: TextTable) -> None:
     from rich.table import Table as RichTable
 
     table = RichTable(

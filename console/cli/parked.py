@@ -11,8 +11,8 @@ import typer
 
 from console.cli.command import OnePipeline, Session, command, group
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Line,
     Reply,
     Styled,
@@ -24,7 +24,7 @@ from console.cli.output import (
     size,
 )
 from console.operations import peek as peeking
-from console.operations.app import Pipeline
+from console.operations.app import DeployedPipeline
 from console.operations.peek import HIDDEN, not_given_back
 from console.operations.problem import Exit, Problem
 from console.operations.queue import depth
@@ -41,7 +41,7 @@ _MAX_BODY = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedLetter:
     """One letter in a parking queue, and why it is there."""
 
     message_id: Annotated[str, "MessageId of this copy"]
@@ -59,7 +59,7 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample(Answer):
+class ParkedSample(CommandResult):
     """What `dlq parked list` answers."""
 
     at: Annotated[datetime, "when it was read"]
@@ -67,7 +67,7 @@ class Sample(Answer):
     parked: Annotated[int, "letters in its parking queues, as SQS estimates it"]
     looked_at: Annotated[int, "letters received to answer this"]
     not_given_back: Annotated[int, f"of them still hidden, for {HIDDEN} seconds at most"]
-    letters: Annotated[Sequence[Parked], "the letters found, in no particular order"]
+    letters: Annotated[Sequence[ParkedLetter], "the letters found, in no particular order"]
 
 
 typer_app = group("Letters that automation gave up and a person has to judge.")
@@ -99,7 +99,7 @@ def list_(
     limit: Limit = 10,
     reason: Why = None,
     show_body: ShowBody = False,
-) -> Reply[Sample]:
+) -> Reply[ParkedSample]:
     """Peek at parked letters: which, why, since when.
 
     This is a sample. SQS hands out letters in no order, each peek raises their receive
@@ -131,10 +131,10 @@ class Wanted:
     body: bool = False
 
 
-def read(session: Session, pipeline: Pipeline, wanted: Wanted) -> Sample:
+def read(session: Session, pipeline: DeployedPipeline, wanted: Wanted) -> ParkedSample:
     """A sample of the pipeline's parking queues, one queue after the other."""
     sqs = session.aws.sqs
-    letters: list[Parked] = []
+    letters: list[ParkedLetter] = []
     looked_at = not_given_back = 0
     for key, url in pipeline.parking.items():
         missing = Wanted(wanted.limit - len(letters), wanted.reason, wanted.body)
@@ -144,7 +144,7 @@ def read(session: Session, pipeline: Pipeline, wanted: Wanted) -> Sample:
         letters += peeked.letters
         looked_at += peeked.looked_at
         not_given_back += peeked.not_given_back
-    return Sample(
+    return ParkedSample(
         session.aws.account,
         session.aws.region,
         session.app_name,
@@ -158,17 +158,19 @@ def read(session: Session, pipeline: Pipeline, wanted: Wanted) -> Sample:
 
 
 @dataclass(slots=True)
-class Peeked:
+class ParkedLook:
     """What a peek at one queue has found so far."""
 
-    letters: list[Parked] = field(default_factory=list)
+    letters: list[ParkedLetter] = field(default_factory=list)
     looked_at: int = 0
     not_given_back: int = 0
 
 
-def peek(sqs: SQSClient, key: str, url: str, wanted: Wanted, now: Callable[[], float]) -> Peeked:
+def peek(
+    sqs: SQSClient, key: str, url: str, wanted: Wanted, now: Callable[[], float]
+) -> ParkedLook:
     """The wanted letters of one queue, all of them given back, whatever happens."""
-    found = Peeked()
+    found = ParkedLook()
 
     def missing() -> int:
         more = wanted.limit - len(found.letters)
@@ -185,18 +187,18 @@ def peek(sqs: SQSClient, key: str, url: str, wanted: Wanted, now: Callable[[], f
     return found
 
 
-def _matches(letter: Parked, wanted: Wanted) -> bool:
+def _matches(letter: ParkedLetter, wanted: Wanted) -> bool:
     return wanted.reason is None or letter.reason == wanted.reason
 
 
-def parked(message: MessageTypeDef, queue: str, *, body: bool) -> Parked:
+def parked(message: MessageTypeDef, queue: str, *, body: bool) -> ParkedLetter:
     """A received message as a parked letter; its body only if asked for."""
     attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
     system: Mapping[Any, str] = message.get("Attributes", {})
     text = message.get("Body", "")
     why = _stamp(attributes)
     sent_ms = why.first_sent if why else int(system.get("SentTimestamp", 0))
-    return Parked(
+    return ParkedLetter(
         message_id=message["MessageId"],
         queue=queue,
         reason=why.reason if why else None,
@@ -227,7 +229,7 @@ def _utf8(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def show(found: Sample) -> Iterator[Block]:
+def show(found: ParkedSample) -> Iterator[Block]:
     """The sample as a person reads it: a line with the facts, then why."""
     yield line(
         Styled(f"Parked letters of {found.pipeline}", "strong"),
@@ -241,7 +243,7 @@ def show(found: Sample) -> Iterator[Block]:
         yield from _letter(letter, found.at)
 
 
-def _letter(letter: Parked, now: datetime) -> Iterable[Block]:
+def _letter(letter: ParkedLetter, now: datetime) -> Iterable[Block]:
     facts = [
         f"after {count(letter.attempts, 'attempt')}" if letter.attempts is not None else "",
         f"by rule {letter.rule}" if letter.rule else "",

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from console.cli.command import OnePipeline, Session, command, group
-from console.cli.output import Answer, Block, Line, Reply, Styled, Table, count, line
-from console.operations.app import Pipeline
+from console.cli.output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
+from console.operations.app import DeployedPipeline
 from console.operations.aws import Aws, error_code, failure
 from console.operations.problem import Exit, Problem
 from console.operations.queue import depth
@@ -20,7 +20,7 @@ from deadletter.message.queue import MAIN_DLQ
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Answer):
+class RedriveRun(CommandResult):
     """What `dlq redrive now` answers."""
 
     pipeline: Annotated[str, "name of the pipeline"]
@@ -61,7 +61,7 @@ def now(
     dry_run: DryRun = False,
     source: Source = MAIN_DLQ,
     yes: Yes = False,
-) -> Reply[Run]:
+) -> Reply[RedriveRun]:
     """Start a re-drive run now and wait for its report.
 
     The run is the one that the schedule starts: every letter is judged by the same
@@ -77,14 +77,14 @@ def now(
     if not (yes or dry_run):
         session.agreed(_question(session.aws, chosen, source))
     report = invoke(session.aws, chosen, source=source, dry_run=dry_run)
-    run = Run(
+    run = RedriveRun(
         session.aws.account, session.aws.region, session.app_name,
         chosen.name, source, dry_run, report,
     )  # fmt: skip
     return Reply(run, show, Exit.ATTENTION if report.get("failed") else Exit.DONE)
 
 
-def _check_source(pipeline: Pipeline, source: str) -> None:
+def _check_source(pipeline: DeployedPipeline, source: str) -> None:
     allowed = [MAIN_DLQ, *pipeline.dedicated]
     if source not in allowed:
         raise Problem(
@@ -93,7 +93,7 @@ def _check_source(pipeline: Pipeline, source: str) -> None:
         )
 
 
-def _question(aws: Aws, pipeline: Pipeline, source: str) -> str:
+def _question(aws: Aws, pipeline: DeployedPipeline, source: str) -> str:
     url = pipeline.dlq_url if source == MAIN_DLQ else pipeline.dedicated[source]
     queue = "the DLQ" if source == MAIN_DLQ else f"dedicated DLQ {source}"
     letters = count(depth(aws.sqs, url).visible, "letter")
@@ -102,7 +102,9 @@ def _question(aws: Aws, pipeline: Pipeline, source: str) -> str:
     return f"Start a run of {pipeline.name} that may move {letters} out of {queue}."
 
 
-def invoke(aws: Aws, pipeline: Pipeline, *, source: str, dry_run: bool) -> Mapping[str, Any]:
+def invoke(
+    aws: Aws, pipeline: DeployedPipeline, *, source: str, dry_run: bool
+) -> Mapping[str, Any]:
     """Runs the pipeline's redrive function and returns its report.
 
     Raises Problem if the function fails, is busy, does not answer or answers nonsense.
@@ -161,7 +163,7 @@ _SAID_ABOVE = {"pipeline", "source", "dry_run", "stopped"}
 _FIRST = ("decisions", "received", "moved", "failed", "left", "possible_duplicates")
 
 
-def show(run: Run) -> Iterator[Block]:
+def show(run: RedriveRun) -> Iterator[Block]:
     """The report as a person reads it."""
     report = run.report
     what = "Dry run" if run.dry_run else "Run"
@@ -175,12 +177,12 @@ def show(run: Run) -> Iterator[Block]:
     known = [name for name in _FIRST if name in report]
     names = [*known, *(name for name in report if name not in {*known, *_SAID_ABOVE})]
     figures = [name for name in names if not isinstance(report[name], dict)]
-    yield Table((), [(_title(name), _value(name, report[name])) for name in figures])
+    yield TextTable((), [(_title(name), _value(name, report[name])) for name in figures])
     for name in names:
         if isinstance(report[name], dict) and report[name]:
             yield Line()
             rows = [(str(key), _said(one)) for key, one in report[name].items()]
-            yield Table((_title(name).upper(), ">"), rows)
+            yield TextTable((_title(name).upper(), ">"), rows)
     if run.dry_run:
         yield Line()
         yield line("Nothing was moved.")

@@ -12,14 +12,14 @@ import typer
 
 from console.cli import asking, rule_text, rule_trial
 from console.cli.command import Session
-from console.cli.output import Answer, Block, Reply, Styled, clock, count, duration, line
+from console.cli.output import Block, CommandResult, Reply, Styled, clock, count, duration, line
 from console.cli.rule_words import Pattern, Tenant, Where, words
 from console.operations import deployed, letters, rule_table
-from console.operations.app import App, Pipeline
+from console.operations.app import App, DeployedPipeline
 from console.operations.aws import side_by_side
 from console.operations.duration import seconds
 from console.operations.problem import Exit, Problem
-from console.operations.rule_table import Changed, Stored
+from console.operations.rule_table import RuleTableChange, Stored
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode
 from deadletter.settings.pipeline import Pipeline as Terms
@@ -79,7 +79,7 @@ Yes = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Edited(Answer):
+class Edited(CommandResult):
     """What `dlq rules add` and `dlq rules disable` answer."""
 
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
@@ -157,7 +157,7 @@ def add(
         )
     try:
         table.put(columns, before)
-    except Changed as error:
+    except RuleTableChange as error:
         raise _raced(rule_id) from error
     return Reply(_edited(session, key, rule_id, columns, before), _show_added)
 
@@ -186,7 +186,7 @@ def disable(
         session.agreed(f"Disable rule {rule_id} of {_everywhere(key)}.")
     try:
         table.disable(before, why)
-    except Changed as error:
+    except RuleTableChange as error:
         raise _raced(rule_id) from error
     after = {**before.columns, "enabled": False, "reason": why}
     return Reply(_edited(session, key, rule_id, after, before), _show_disabled)
@@ -253,13 +253,13 @@ def _differences(before: Stored, columns: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _foretold(
-    session: Session, app: App, pipelines: Sequence[Pipeline], columns: Mapping[str, Any]
+    session: Session, app: App, pipelines: Sequence[DeployedPipeline], columns: Mapping[str, Any]
 ) -> Sequence[str]:
     """What the rule would match now, a line a pipeline. What can't be sampled stops nothing."""
     aws = session.aws
     _ = aws.sqs, aws.dynamodb, aws.lambda_  # made before there are threads
 
-    def sample(one: Pipeline) -> str:
+    def sample(one: DeployedPipeline) -> str:
         found = letters.sampled(aws.sqs, one, MAIN_DLQ, rule_trial.SAMPLE, session.clock)
         if not found.letters:
             return f"No letter in the DLQ of {one.name} to try it on."

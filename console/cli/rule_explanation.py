@@ -12,8 +12,8 @@ import typer
 
 from console.cli.command import OnePipeline, Session
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Line,
     Reply,
     Styled,
@@ -24,7 +24,7 @@ from console.cli.output import (
     moment,
 )
 from console.operations import letters
-from console.operations.app import Pipeline
+from console.operations.app import DeployedPipeline
 from console.operations.aws import Aws, failure
 from console.operations.letters import Attributes, Body, Sample, Source
 from console.operations.peek import HIDDEN, not_given_back
@@ -36,7 +36,7 @@ from deadletter.routing.decision import Decision, Divert, Hold, NotADecision, Pa
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedField:
     """One field of a rule's pattern that the letter does not meet."""
 
     path: Annotated[str, "where it stands in the pattern"]
@@ -50,11 +50,11 @@ class Tried:
 
     rule_id: Annotated[str, "id of the rule"]
     outcome: Annotated[str, "in words: matches and speaks, does not match, disabled, …"]
-    missed: Annotated[Sequence[Missed], "what the letter lacks"]
+    missed: Annotated[Sequence[MissedField], "what the letter lacks"]
 
 
 @dataclass(frozen=True, slots=True)
-class Explained(Answer):
+class Explained(CommandResult):
     """What `dlq rules explain` answers."""
 
     at: Annotated[datetime, "when it was asked"]
@@ -135,7 +135,9 @@ def explain(
     return Reply(explained, show)
 
 
-def _looked_for(session: Session, pipeline: Pipeline, source: str, message_id: str) -> Sample:
+def _looked_for(
+    session: Session, pipeline: DeployedPipeline, source: str, message_id: str
+) -> Sample:
     found = letters.sampled(
         session.aws.sqs,
         pipeline,
@@ -185,7 +187,7 @@ class _Said:
     forged: bool
 
 
-def _asked(aws: Aws, pipeline: Pipeline, letter: Letter, home: str) -> _Said:
+def _asked(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str) -> _Said:
     """What the pipeline's router says; Problem if it fails, or says what nobody understands."""
     from deadletter.routing.router import Question, question_to_json
 
@@ -222,7 +224,8 @@ def _asked(aws: Aws, pipeline: Pipeline, letter: Letter, home: str) -> _Said:
 
 def _tried(data: Mapping[str, Any]) -> Tried:
     missed = (
-        Missed(str(one["path"]), str(one["expected"]), str(one["found"])) for one in data["missed"]
+        MissedField(str(one["path"]), str(one["expected"]), str(one["found"]))
+        for one in data["missed"]
     )
     return Tried(str(data["rule"]), str(data["outcome"]), tuple(missed))
 

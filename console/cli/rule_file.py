@@ -14,13 +14,13 @@ import typer
 
 from console.cli import rule_text
 from console.cli.command import Session
-from console.cli.output import Answer, Block, Line, Reply, Styled, count, line
+from console.cli.output import Block, CommandResult, Line, Reply, Styled, count, line
 from console.cli.rule_edit import Yes
 from console.operations import deployed, rule_table
 from console.operations.app import App
 from console.operations.letters import read_text
 from console.operations.problem import Exit, Problem
-from console.operations.rule_table import Changed, RuleTable, Stored, told
+from console.operations.rule_table import RuleTable, RuleTableChange, Stored, told
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rulebook import EVERY_PIPELINE, VERDICT
 
@@ -38,14 +38,14 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported(Answer):
+class Exported(CommandResult):
     """What `dlq rules export` answers."""
 
     rules: Annotated[Sequence[Any], "the rules, by pipeline and id, as lint and import take them"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One rule that a file changes."""
 
     rule: Annotated[str, "`pipeline/rule_id`"]
@@ -53,11 +53,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported(Answer):
+class Imported(CommandResult):
     """What `dlq rules import` answers."""
 
     added: Annotated[Sequence[str], "rules that were not there, as `pipeline/rule_id`"]
-    changed: Annotated[Sequence[Change], "rules that said something else"]
+    changed: Annotated[Sequence[FileChange], "rules that said something else"]
     removed: Annotated[Sequence[str], "rules that the file does not have, with --prune"]
     kept: Annotated[Sequence[str], "the same without --prune: they stay"]
     unchanged: Annotated[int, "rules that say the same in the table and in the file"]
@@ -118,7 +118,7 @@ def import_(
         session.agreed("Import would:", *_steps(plan))
     raced = tuple(_carry_out(table, plan))
     added = [_name(one) for one in plan.added]
-    changed = [Change(_name(new), tuple(_changes(old, new))) for old, new in plan.changed]
+    changed = [FileChange(_name(new), tuple(_changes(old, new))) for old, new in plan.changed]
     removed = [_name(one.columns) for one in plan.removed]
     found = Imported(
         session.aws.account,
@@ -243,12 +243,12 @@ def _carry_out(table: RuleTable, plan: _Plan) -> Iterator[str]:
     for over, columns in [*((None, one) for one in plan.added), *plan.changed]:
         try:
             table.put(_typed(columns), over)
-        except Changed:
+        except RuleTableChange:
             yield _name(columns)
     for one in plan.removed:
         try:
             table.remove(one)
-        except Changed:
+        except RuleTableChange:
             yield _name(one.columns)
 
 

@@ -17,7 +17,7 @@ from console.operations.problem import Exit, Problem
 from console.operations.rule_table import book
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rulebook import COLUMNS, EVERY_PIPELINE
-from deadletter.settings.pipeline import Pipeline, Policy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 # Seconds: no setting allows a longer delay.
 _LONGEST_DELAY = 30 * 86_400
@@ -96,7 +96,7 @@ def _supposed(rules: Sequence[Mapping[str, Any]]) -> list[Pipeline]:
             name,
             context=dict.fromkeys(_contexts(rules), ""),
             dedicated=_texts("queue", rules),
-            policies=dict.fromkeys(_texts("policy", rules), Policy()),
+            policies=dict.fromkeys(_texts("policy", rules), RetryPolicy()),
             max_delay=_LONGEST_DELAY,
         )
         for name in sorted(names)
@@ -130,7 +130,7 @@ def _of_the_app(path: str) -> list[Pipeline]:
                 str(one["name"]),
                 context=dict(one.get("context", {})),
                 dedicated=tuple(one.get("dedicated", {})),
-                policies=dict.fromkeys(one.get("policies", {}), Policy()),
+                policies=dict.fromkeys(one.get("policies", {}), RetryPolicy()),
                 max_delay=seconds(str(one.get("max_delay", _DEFAULT_MAX_DELAY))),
             )
             for one in data["context"]["pipelines"]

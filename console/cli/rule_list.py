@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from console.cli import rule_text
 from console.cli.command import Session, SomePipelines
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Line,
     Part,
     Reply,
@@ -23,7 +23,7 @@ from console.cli.output import (
     moment,
 )
 from console.operations import deployed, item, rule_table
-from console.operations.app import App, Pipeline
+from console.operations.app import App, DeployedPipeline
 from console.operations.rule_table import Stored
 from deadletter.rules.rulebook import EVERY_PIPELINE, Rule, RuleBook, RuleMode
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRule:
     """One rule as it stands in the table, and what comes of it."""
 
     rule_id: Annotated[str, "id of the rule"]
@@ -63,12 +63,12 @@ class PipelineRules:
 
     name: Annotated[str, "name of the pipeline"]
     rules: Annotated[
-        Sequence[Listed], "its rules and those of `*`: the refused, then in the order of trial"
+        Sequence[ListedRule], "its rules and those of `*`: the refused, then in the order of trial"
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules(Answer):
+class RuleList(CommandResult):
     """What `dlq rules list` answers."""
 
     at: Annotated[datetime, "when it was read"]
@@ -78,7 +78,7 @@ class Rules(Answer):
     ]
 
 
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Rules]:
+def list_(session: Session, pipeline: SomePipelines = None) -> Reply[RuleList]:
     """The rules in the order they are tried, and what each does.
 
     Each rule is judged as the pipeline's router judges it. INVALID means that it matches
@@ -87,7 +87,7 @@ def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Rules]:
     app = session.app()
     chosen = app.some(pipeline or ())
     stored = rule_table.table(session.aws, app.rules_table).read()
-    found = Rules(
+    found = RuleList(
         session.aws.account,
         session.aws.region,
         session.app_name,
@@ -99,8 +99,8 @@ def list_(session: Session, pipeline: SomePipelines = None) -> Reply[Rules]:
 
 
 def _of(
-    session: Session, app: App, pipeline: Pipeline, stored: Sequence[Stored]
-) -> Sequence[Listed]:
+    session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[Stored]
+) -> Sequence[ListedRule]:
     book = rule_table.book([one.columns for one in stored], deployed.terms(pipeline))
     matches = _matches(session.aws.dynamodb, app.letters_table, pipeline.name)
     return listed(stored, pipeline.name, book, matches, session.clock())
@@ -118,13 +118,13 @@ def listed(
     book: RuleBook,
     matches: Mapping[str, int],
     now: float,
-) -> list[Listed]:
+) -> list[ListedRule]:
     """The rules of one pipeline and of `*`: first those it refuses, then in order of trial."""
     whys: dict[str, list[str]] = {}
     for each in book.refused:
         whys.setdefault(each.rule_id, []).append(each.why)
-    tried: list[tuple[tuple[int, bool, str], Listed]] = []
-    refused: list[Listed] = []
+    tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
+    refused: list[ListedRule] = []
     for one in stored:
         if one.pipeline not in (pipeline, EVERY_PIPELINE):
             continue
@@ -137,9 +137,9 @@ def listed(
     return refused + [one for _, one in sorted(tried, key=lambda pair: pair[0])]
 
 
-def _valid(stored: Stored, rule: Rule, matches: int, now: float) -> Listed:
+def _valid(stored: Stored, rule: Rule, matches: int, now: float) -> ListedRule:
     effect, why = _effect(rule, matches, now)
-    return Listed(
+    return ListedRule(
         rule_id=rule.rule_id,
         pipeline=rule.pipeline,
         status="VALID" if why is None else "INVALID",
@@ -170,8 +170,8 @@ def _effect(rule: Rule, matches: int, now: float) -> tuple[str, str | None]:
     return ("shadow" if rule.mode is RuleMode.SHADOW else "enforced"), None
 
 
-def _refused(stored: Stored, why: str, matches: int) -> Listed:
-    return Listed(
+def _refused(stored: Stored, why: str, matches: int) -> ListedRule:
+    return ListedRule(
         rule_id=stored.rule_id,
         pipeline=stored.pipeline,
         status="INVALID",
@@ -211,7 +211,7 @@ def _matches(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str
 _STYLES = {"enforced": "good", "refused": "alarm", "expired": "faint", "disabled": "faint"}
 
 
-def show(found: Rules) -> Iterator[Block]:
+def show(found: RuleList) -> Iterator[Block]:
     """The rules as a person reads them: what is broken first."""
     yield line(
         Styled(f"Rules of {found.app}", "strong"), f" in account {found.account}, {found.region}"
@@ -250,15 +250,15 @@ def _pipeline(found: PipelineRules, now: datetime) -> Iterator[Block]:
         yield from _why(one)
 
 
-def _where(one: Listed) -> str:
+def _where(one: ListedRule) -> str:
     return " (all pipelines)" if one.pipeline == EVERY_PIPELINE else ""
 
 
-def _deed(one: Listed) -> str:
+def _deed(one: ListedRule) -> str:
     return rule_text.deed(one.action, one.queue, one.delay_seconds, one.policy)
 
 
-def _state(one: Listed, now: datetime) -> Iterator[Part]:
+def _state(one: ListedRule, now: datetime) -> Iterator[Part]:
     invalid = one.status == "INVALID"
     yield Styled(f"INVALID: {one.status_reason}" if invalid else one.effect,
                  _STYLES.get(one.effect, "alarm" if one.effect == "used up" else ""))  # fmt: skip
@@ -270,7 +270,7 @@ def _state(one: Listed, now: datetime) -> Iterator[Part]:
         yield f", expires {clock(one.expires_at, now)}, in {left}"
 
 
-def _why(one: Listed) -> Iterator[Block]:
+def _why(one: ListedRule) -> Iterator[Block]:
     said = [
         one.reason or "no reason given",
         one.ticket or "",

@@ -12,10 +12,10 @@ import typer
 
 from console.cli import rule_text
 from console.cli.command import OnePipeline, Session
-from console.cli.output import Answer, Block, Line, Reply, Styled, Table, count, line
+from console.cli.output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
 from console.cli.rule_words import Pattern, Tenant, Where, words
 from console.operations import deployed, letters, rule_table
-from console.operations.app import App, Pipeline
+from console.operations.app import App, DeployedPipeline
 from console.operations.aws import Aws
 from console.operations.letters import Attributes, Body, Sample, Source
 from console.operations.peek import HIDDEN, MOST, not_given_back
@@ -25,7 +25,7 @@ from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode, Ru
 
 if TYPE_CHECKING:
     from deadletter.circuit.state import Circuit
-    from deadletter.failure.ledger import Ledger, Row
+    from deadletter.failure.ledger import Ledger, LedgerRow
     from deadletter.settings.pipeline import Pipeline as Terms
 
 # What is looked at if nobody says how many.
@@ -42,7 +42,7 @@ _UNNAMED = "this rule"
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedLetter:
     """One field of the pattern that letters did not meet."""
 
     path: Annotated[str, "where it stands in the pattern"]
@@ -52,7 +52,7 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested(Answer):
+class Tested(CommandResult):
     """What `dlq rules test` answers."""
 
     at: Annotated[datetime, "when it was tried"]
@@ -63,7 +63,7 @@ class Tested(Answer):
     looked_at: Annotated[int, "letters it was tried on"]
     matched: Annotated[int, "of them, those it would match"]
     matching: Annotated[Sequence[str], "MessageIds of those"]
-    missed: Annotated[Sequence[Missed], "what the others lack, the most frequent first"]
+    missed: Annotated[Sequence[MissedLetter], "what the others lack, the most frequent first"]
     not_given_back: Annotated[int, f"letters still hidden, for {HIDDEN} seconds at most"]
 
 
@@ -131,7 +131,7 @@ def try_(
     return Reply(found, show)
 
 
-def _stored(aws: Aws, app: App, chosen: Pipeline, rule_id: str) -> Mapping[str, Any]:
+def _stored(aws: Aws, app: App, chosen: DeployedPipeline, rule_id: str) -> Mapping[str, Any]:
     stored = rule_table.table(aws, app.rules_table).read()
     for key in (chosen.name, EVERY_PIPELINE):
         for one in stored:
@@ -142,7 +142,7 @@ def _stored(aws: Aws, app: App, chosen: Pipeline, rule_id: str) -> Mapping[str, 
     )
 
 
-def _read(columns: Mapping[str, Any], chosen: Pipeline, terms: Terms) -> Rule:
+def _read(columns: Mapping[str, Any], chosen: DeployedPipeline, terms: Terms) -> Rule:
     try:
         return read_rule(columns, terms)
     except RuleRefused as error:
@@ -154,11 +154,11 @@ class Outcome:
     """What became of a rule on a sample."""
 
     matching: Sequence[str]
-    missed: Sequence[Missed]
+    missed: Sequence[MissedLetter]
 
 
 def tried(
-    session: Session, app: App, chosen: Pipeline, columns: Mapping[str, Any], sample: Sample
+    session: Session, app: App, chosen: DeployedPipeline, columns: Mapping[str, Any], sample: Sample
 ) -> Outcome:
     """A valid rule tried on each letter, by a router that knows no other."""
     from random import SystemRandom
@@ -197,7 +197,7 @@ def tried(
     except RouterUnavailable as error:
         raise _root(error) from None
     return Outcome(
-        tuple(matching), tuple(Missed(*one, number) for one, number in missed.most_common())
+        tuple(matching), tuple(MissedLetter(*one, number) for one, number in missed.most_common())
     )
 
 
@@ -217,10 +217,10 @@ class _Remembered:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, LedgerRow] = {}
         self._asked: set[str] = set()
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
+    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         new = [one for one in origins if one not in self._asked]
         if new:
             self._rows.update(self._ledger.rows(new))
@@ -256,7 +256,7 @@ def show(found: Tested) -> Iterator[Block]:
         yield line(not_given_back(found.not_given_back))
     if found.missed:
         yield Line()
-        yield Table(
+        yield TextTable(
             (">LETTERS", "FIELD OF THE PATTERN", "EXPECTED", "FOUND"),
             [
                 (f"{one.letters:,}", one.path, one.expected, one.found)

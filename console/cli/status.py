@@ -16,24 +16,24 @@ import typer
 
 from console.cli.command import Session, SomePipelines, command, plain_typer
 from console.cli.output import (
-    Answer,
     Block,
+    CommandResult,
     Line,
     Part,
     Reply,
     Styled,
-    Table,
+    TextTable,
     clock,
     count,
     duration,
     line,
     moment,
 )
-from console.operations.app import App, Pipeline
+from console.operations.app import App, DeployedPipeline
 from console.operations.aws import Aws, Read, Start, side_by_side
 from console.operations.item import plain
 from console.operations.problem import Exit, Problem
-from console.operations.queue import Depth, depth
+from console.operations.queue import QueueDepth, depth
 from deadletter.circuit.state import State
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.redrive.waiting_room import SHARDS
@@ -57,7 +57,7 @@ UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class LaneStatus:
     """One queue in the waiting room."""
 
     lane: Annotated[str, "`due`, `circuit:<key>`, `rule:<id>` or `run:<id>`"]
@@ -65,7 +65,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Circuit:
+class CircuitStatus:
     """What stands between the letters and the downstream."""
 
     state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (letters are held)"]
@@ -73,7 +73,7 @@ class Circuit:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class AlarmState:
     """A CloudWatch alarm in state ALARM."""
 
     name: Annotated[str, "name of the alarm"]
@@ -87,22 +87,24 @@ class PipelineStatus:
     name: Annotated[str, "name of the pipeline"]
     mode: Annotated[str, "`enforce`, or `observe` (decides and reports, moves nothing)"]
     fifo: Annotated[bool, "whether its queues are FIFO queues"]
-    main: Annotated[Depth | None, "the main queue; null if it could not be read"]
-    dlq: Annotated[Depth | None, "the DLQ"]
-    parking: Annotated[Mapping[str, Depth | None], "parking queues by id"]
-    dedicated: Annotated[Mapping[str, Depth | None], "dedicated DLQs by id"]
+    main: Annotated[QueueDepth | None, "the main queue; null if it could not be read"]
+    dlq: Annotated[QueueDepth | None, "the DLQ"]
+    parking: Annotated[Mapping[str, QueueDepth | None], "parking queues by id"]
+    dedicated: Annotated[Mapping[str, QueueDepth | None], "dedicated DLQs by id"]
     oldest_letter_seconds: Annotated[
         int | None, "age of the DLQ's oldest letter by CloudWatch; null if it says nothing"
     ]
-    waiting: Annotated[Sequence[Lane], "the waiting room, lane by lane"]
+    waiting: Annotated[Sequence[LaneStatus], "the waiting room, lane by lane"]
     lanes_not_counted: Annotated[int, f"lanes beyond the first {_MAX_LANES}"]
-    circuit: Annotated[Circuit | None, "the pipeline's own circuit; null if it could not be read"]
+    circuit: Annotated[
+        CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
+    ]
     last_run: Annotated[
         Mapping[str, Any] | None,
         "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
         "report, as in `dlq redrive now`; null if none is on record",
     ]
-    alarms: Annotated[Sequence[Alarm], "its alarms that are in ALARM"]
+    alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Status(Answer):
+class AppStatus(CommandResult):
     """What `dlq status` answers."""
 
     at: Annotated[datetime, "when it was read"]
@@ -137,7 +139,9 @@ Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if something n
         "dlq status --check --json --query attention",
     ],
 )
-def status(session: Session, pipeline: SomePipelines = None, check: Check = False) -> Reply[Status]:
+def status(
+    session: Session, pipeline: SomePipelines = None, check: Check = False
+) -> Reply[AppStatus]:
     """What needs attention, and how full each queue is.
 
     Reads only. Depths are SQS's own estimates, written visible/in flight/delayed. With
@@ -153,7 +157,7 @@ def status(session: Session, pipeline: SomePipelines = None, check: Check = Fals
     return Reply(found, show, Exit.ATTENTION if needed else Exit.DONE)
 
 
-def read(aws: Aws, app: App, chosen: Sequence[Pipeline], now: datetime) -> Status:
+def read(aws: Aws, app: App, chosen: Sequence[DeployedPipeline], now: datetime) -> AppStatus:
     """The status of these pipelines, read side by side. What can't be read is named, not fatal."""
     account = aws.account
     with side_by_side() as start:
@@ -165,7 +169,7 @@ def read(aws: Aws, app: App, chosen: Sequence[Pipeline], now: datetime) -> Statu
         pipelines = tuple(one.finished(ages, alarms) for one in begun)
     unread = [lost for one in begun for lost in one.unread]
     urgent = sorted([*attention(pipelines, now), *unread], key=lambda one: _URGENCY.index(one.kind))
-    return Status(account, aws.region, app.name, now, tuple(urgent), pipelines)
+    return AppStatus(account, aws.region, app.name, now, tuple(urgent), pipelines)
 
 
 _URGENCY = ("ALARM", "CIRCUIT", "LAST_RUN", "UNREAD", "PARKED")
@@ -174,7 +178,7 @@ _URGENCY = ("ALARM", "CIRCUIT", "LAST_RUN", "UNREAD", "PARKED")
 class _Begun:
     """The reads under way for one pipeline."""
 
-    def __init__(self, start: Start, aws: Aws, app: App, pipeline: Pipeline) -> None:
+    def __init__(self, start: Start, aws: Aws, app: App, pipeline: DeployedPipeline) -> None:
         self.pipeline = pipeline
         self.unread: list[Attention] = []
         self._count = partial(_letters_in, aws.dynamodb, app.letters_table, pipeline.name)
@@ -198,13 +202,13 @@ class _Begun:
         }
 
     def finished(
-        self, ages: Read[Mapping[str, int]], alarms: Read[Mapping[str, Sequence[Alarm]]]
+        self, ages: Read[Mapping[str, int]], alarms: Read[Mapping[str, Sequence[AlarmState]]]
     ) -> PipelineStatus:
         name, lost = self.pipeline.name, self._lost
         oldest = ages.result(partial(lost, "the DLQ's age")) or {}
         ringing = alarms.result(partial(lost, "the alarms")) or {}
         waiting = (
-            Lane(lane, letters.result(partial(lost, f"lane {lane}")))
+            LaneStatus(lane, letters.result(partial(lost, f"lane {lane}")))
             for lane, letters in self._letters.items()
         )
         return PipelineStatus(
@@ -259,18 +263,18 @@ def _letters_in(dynamodb: DynamoDBClient, table: str, pipeline: str, lane: str) 
     return total
 
 
-def _circuit(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Circuit:
+def _circuit(dynamodb: DynamoDBClient, table: str, pipeline: str) -> CircuitStatus:
     item = dynamodb.get_item(
         TableName=table,
         Key={"pipeline": {"S": pipeline}, "circuit_key": {"S": pipeline}},
         ConsistentRead=True,
     ).get("Item")
     if item is None:
-        return Circuit(State.CLOSED.value, None)
+        return CircuitStatus(State.CLOSED.value, None)
     known = plain(item)
     state = str(known.get("state"))
     understood = state in State.__members__
-    return Circuit(state if understood else UNREADABLE, moment(known.get("open_until")))
+    return CircuitStatus(state if understood else UNREADABLE, moment(known.get("open_until")))
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:
@@ -284,7 +288,7 @@ def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[st
 
 
 def _ages(
-    cloudwatch: CloudWatchClient, pipelines: Sequence[Pipeline], now: datetime
+    cloudwatch: CloudWatchClient, pipelines: Sequence[DeployedPipeline], now: datetime
 ) -> Mapping[str, int]:
     """The age in seconds of each DLQ's oldest letter, where CloudWatch has a figure."""
     if not pipelines:
@@ -319,20 +323,20 @@ def _ages(
     return {name: int(max(known)[1]) for name, known in points.items() if known}
 
 
-def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[Alarm]]:
+def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
     """The alarms that are in ALARM, by pipeline."""
     pages = cloudwatch.get_paginator("describe_alarms").paginate(
         AlarmNamePrefix=f"{app.name}-",
         AlarmTypes=["MetricAlarm", "CompositeAlarm"],
         StateValue="ALARM",
     )
-    found: dict[str, list[Alarm]] = defaultdict(list)
+    found: dict[str, list[AlarmState]] = defaultdict(list)
     for page in pages:
         for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]:
             since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
             owner = _owner(alarm["AlarmName"], app)
             if owner is not None and alarm["StateValue"] == "ALARM":
-                found[owner].append(Alarm(alarm["AlarmName"], since))
+                found[owner].append(AlarmState(alarm["AlarmName"], since))
     return found
 
 
@@ -359,7 +363,7 @@ def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[At
             yield Attention(one.name, "PARKED", says)
 
 
-def _circuit_says(circuit: Circuit, now: datetime) -> str:
+def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
     match circuit.state:
         case State.OPEN:
             if circuit.open_until is None:
@@ -378,11 +382,11 @@ def _counter(run: Mapping[str, Any] | None, name: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _visible(depths: Iterable[Depth | None]) -> int:
+def _visible(depths: Iterable[QueueDepth | None]) -> int:
     return sum(one.visible for one in depths if one is not None)
 
 
-def show(found: Status) -> Iterator[Block]:
+def show(found: AppStatus) -> Iterator[Block]:
     """The status as a person reads it: what needs attention first."""
     yield line(
         Styled(found.app, "strong"),
@@ -391,7 +395,7 @@ def show(found: Status) -> Iterator[Block]:
     yield Line()
     if found.attention:
         yield line(Styled("Needs attention", "alarm"))
-        yield Table((), [(f"  {names}", says) for names, says in _merged(found.attention)])
+        yield TextTable((), [(f"  {names}", says) for names, says in _merged(found.attention)])
     else:
         yield line(Styled("Nothing needs attention.", "good"))
     yield Line()
@@ -414,12 +418,12 @@ def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str]]:
         yield ", ".join(names), says
 
 
-def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> Table:
+def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
     dedicated = any(one.dedicated for one in pipelines)
     headings = ["PIPELINE", "CIRCUIT", ">MAIN", ">DLQ", ">OLDEST", ">WAITING", ">PARKED"]
     if dedicated:
         headings.append(">DEDICATED")
-    return Table(
+    return TextTable(
         [*headings, "LAST BUSY"],
         [
             [
@@ -452,7 +456,7 @@ def _one(one: PipelineStatus, now: datetime) -> Iterator[Block]:
         *((f"parking queue {key}", held) for key, held in one.parking.items()),
         *((f"dedicated DLQ {key}", held) for key, held in one.dedicated.items()),
     ]
-    yield Table(
+    yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED"),
         [
             (name, *(f"{n:,}" for n in (held.visible, held.in_flight, held.delayed)))
@@ -465,7 +469,7 @@ def _one(one: PipelineStatus, now: datetime) -> Iterator[Block]:
     if not one.waiting:
         yield line("The waiting room is empty.")
         return
-    yield Table(
+    yield TextTable(
         ("LANE OF THE WAITING ROOM", ">LETTERS"),
         [(lane.lane, "?" if lane.letters is None else f"{lane.letters:,}") for lane in one.waiting],
     )
@@ -473,13 +477,13 @@ def _one(one: PipelineStatus, now: datetime) -> Iterator[Block]:
         yield line(f"and {count(one.lanes_not_counted, 'more lane')}, not counted")
 
 
-def _circuit_cell(circuit: Circuit | None) -> Part:
+def _circuit_cell(circuit: CircuitStatus | None) -> Part:
     if circuit is None:
         return "?"
     return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")
 
 
-def _depth_cell(depths: Iterable[Depth | None]) -> Part:
+def _depth_cell(depths: Iterable[QueueDepth | None]) -> Part:
     sums = [0, 0, 0]
     for one in depths:
         if one is None:
@@ -491,7 +495,7 @@ def _depth_cell(depths: Iterable[Depth | None]) -> Part:
 
 def _oldest(one: PipelineStatus) -> Part:
     # The figure lags by minutes: for an empty queue it would be about the past.
-    if one.dlq == Depth(0, 0, 0):
+    if one.dlq == QueueDepth(0, 0, 0):
         return Styled("none", "faint")
     if one.oldest_letter_seconds is None:
         return Styled("unknown", "faint")

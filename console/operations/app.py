@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class DeployedPipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
@@ -51,9 +51,9 @@ class App:
     endpoints_table: str = ""
     letters_bucket: str = ""
     alarm_topic: str = ""
-    pipelines: tuple[Pipeline, ...] = ()
+    pipelines: tuple[DeployedPipeline, ...] = ()
 
-    def some(self, names: Sequence[str]) -> tuple[Pipeline, ...]:
+    def some(self, names: Sequence[str]) -> tuple[DeployedPipeline, ...]:
         """The pipelines with these names, each once; all of them if none is named."""
         known = {one.name: one for one in self.pipelines}
         for name in names:
@@ -63,7 +63,7 @@ class App:
                 )
         return tuple(known[name] for name in dict.fromkeys(names)) or self.pipelines
 
-    def one(self, name: str | None) -> Pipeline:
+    def one(self, name: str | None) -> DeployedPipeline:
         """The pipeline with this name; without a name, the only one there is."""
         found = self.some([name] if name is not None else [])
         if not found:
@@ -102,7 +102,7 @@ def find(aws: Aws, name: str) -> App:
         )
     folder = f"{root}/pipelines/"
     pipelines = tuple(
-        _described(Pipeline, path, value, name=path.removeprefix(folder))
+        _described(DeployedPipeline, path, value, name=path.removeprefix(folder))
         for path, value in sorted(found.items())
         if path.startswith(folder)
     )

@@ -15,11 +15,11 @@ from deadletter.settings.pipeline import (
     BadSettings,
     Pipeline,
     pipeline_from_json,
-    wiring_from_environment,
+    resources_from_environment,
 )
 
 
-def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.Pipeline, ...]]:
+def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.DeployedPipeline, ...]]:
     """The key that a rule is stored under, and the pipelines in which it is judged."""
     if name == EVERY_PIPELINE:
         return EVERY_PIPELINE, app.pipelines
@@ -27,7 +27,7 @@ def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.Pipeline, ..
     return one.name, (one,)
 
 
-def terms(pipeline: apps.Pipeline) -> Pipeline:
+def terms(pipeline: apps.DeployedPipeline) -> Pipeline:
     """What the pipeline allows in a rule, by which the rule checker judges too."""
     try:
         return pipeline_from_terms(pipeline.name, pipeline.terms)
@@ -35,7 +35,7 @@ def terms(pipeline: apps.Pipeline) -> Pipeline:
         _refuse(pipeline, error)
 
 
-def settings(pipeline: apps.Pipeline) -> Pipeline:
+def settings(pipeline: apps.DeployedPipeline) -> Pipeline:
     """The pipeline's settings as its own functions read them."""
     try:
         return pipeline_from_json(json.dumps({"name": pipeline.name, **pipeline.pipeline}))
@@ -51,7 +51,7 @@ class Judge:
     trusted_senders: frozenset[str]
 
 
-def judge(aws: Aws, pipeline: apps.Pipeline) -> Judge:
+def judge(aws: Aws, pipeline: apps.DeployedPipeline) -> Judge:
     """What the router's function was told by its environment; Problem if that can't be seen."""
     from botocore.exceptions import ClientError
 
@@ -67,13 +67,13 @@ def judge(aws: Aws, pipeline: apps.Pipeline) -> Judge:
         raise _hidden(pipeline, "kms:Decrypt, for the function's key")
     try:
         settings = pipeline_from_json(environment["PIPELINE"])
-        trusted = wiring_from_environment(environment).trusted_senders
+        trusted = resources_from_environment(environment).trusted_senders
     except BadSettings as error:
         _refuse(pipeline, error)
     return Judge(settings, frozenset(trusted))
 
 
-def _hidden(pipeline: apps.Pipeline, permission: str) -> Problem:
+def _hidden(pipeline: apps.DeployedPipeline, permission: str) -> Problem:
     return Problem(
         f"How {pipeline.name} reads a letter stands in the environment of "
         f"{pipeline.router_function}, and AWS does not show it: pass a --profile that has "
@@ -82,7 +82,7 @@ def _hidden(pipeline: apps.Pipeline, permission: str) -> Problem:
     )
 
 
-def _refuse(pipeline: apps.Pipeline, error: BadSettings) -> NoReturn:
+def _refuse(pipeline: apps.DeployedPipeline, error: BadSettings) -> NoReturn:
     raise Problem(
         f"The settings of {pipeline.name} are not what this dlq expects ({error}): "
         "use the dlq of the version that is deployed, or deploy again.",

@@ -12,7 +12,7 @@ from console.operations import item
 from console.operations.aws import Aws, error_code
 from console.operations.problem import Exit, Problem
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
-from deadletter.webhook.url_guard import Refused, read_url
+from deadletter.webhook.url_guard import UrlRefused, read_url
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -60,13 +60,13 @@ def shown(url: str) -> str:
     """As much of a URL as may be shown: path and query can be a secret."""
     try:
         to = read_url(url, allow_loopback=True, ports=range(65_536))
-    except Refused:
+    except UrlRefused:
         return "?"
     return f"http://{to.authority}" if to.loopback else f"https://{to.authority}"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EndpointRow:
     """One row: its columns as JSON-ready data, and the endpoint or why there is none in it."""
 
     columns: Mapping[str, Any]
@@ -89,13 +89,13 @@ class EndpointTable:
         self._dynamodb: Any = dynamodb
         self._name = name
 
-    def read(self) -> Sequence[Row]:
+    def read(self) -> Sequence[EndpointRow]:
         """All endpoints there are, by tenant and name."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name)
         found = (_row(raw) for page in pages for raw in page["Items"])
         return sorted(found, key=lambda one: (one.tenant, one.name))
 
-    def find(self, endpoint_id: str) -> Row:
+    def find(self, endpoint_id: str) -> EndpointRow:
         """One endpoint; Problem if there is none."""
         answer = self._dynamodb.get_item(
             TableName=self._name, Key=_key(endpoint_id), ConsistentRead=True
@@ -146,12 +146,12 @@ def table(aws: Aws, name: str) -> EndpointTable:
     return EndpointTable(aws.dynamodb, name)
 
 
-def _row(raw: Mapping[str, Any]) -> Row:
+def _row(raw: Mapping[str, Any]) -> EndpointRow:
     columns = item.plain(raw)
     try:
-        return Row(columns, read_row(columns))
+        return EndpointRow(columns, read_row(columns))
     except BadEndpoint as error:
-        return Row(columns, None, str(error))
+        return EndpointRow(columns, None, str(error))
 
 
 def _key(endpoint_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.operations.app import Pipeline
+from console.operations.app import DeployedPipeline
 from console.operations.peek import peek
 from console.operations.problem import Exit, Problem
 from deadletter.message.letter import Attribute, Letter, NotALetter, from_api, from_event
@@ -63,7 +63,7 @@ class Sample:
 
 def sampled(
     sqs: SQSClient,
-    pipeline: Pipeline,
+    pipeline: DeployedPipeline,
     source: str,
     limit: int,
     now: Callable[[], float],
@@ -93,7 +93,7 @@ def sampled(
     return Sample(source, found, looked_at, not_given_back, home)
 
 
-def queues(pipeline: Pipeline, source: str) -> Sequence[str]:
+def queues(pipeline: DeployedPipeline, source: str) -> Sequence[str]:
     """The URLs of a source's queues; Problem if the pipeline has no such source."""
     if source == MAIN_DLQ:
         return (pipeline.dlq_url,)

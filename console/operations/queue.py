@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class QueueDepth:
     """The messages in a queue, as SQS estimates them."""
 
     visible: Annotated[int, "waiting to be received"]
@@ -18,7 +18,7 @@ class Depth:
     delayed: Annotated[int, "sent with a delay that is not over"]
 
 
-def depth(sqs: SQSClient, url: str) -> Depth:
+def depth(sqs: SQSClient, url: str) -> QueueDepth:
     """The depth of the queue at this URL."""
     found = sqs.get_queue_attributes(
         QueueUrl=url,
@@ -28,7 +28,7 @@ def depth(sqs: SQSClient, url: str) -> Depth:
             "ApproximateNumberOfMessagesDelayed",
         ],
     )["Attributes"]
-    return Depth(
+    return QueueDepth(
         int(found["ApproximateNumberOfMessages"]),
         int(found["ApproximateNumberOfMessagesNotVisible"]),
         int(found["ApproximateNumberOfMessagesDelayed"]),

@@ -16,7 +16,7 @@ from deadletter.rules.rulebook import (
     COLUMNS,
     EVERY_PIPELINE,
     VERDICT,
-    Refused,
+    RefusedRule,
     Rule,
     RuleBook,
     read_rules,
@@ -30,7 +30,7 @@ NOTES = ("reason", "ticket", "created_by")
 """Columns for people: why there is a rule, and who wants it."""
 
 
-class Changed(Exception):
+class RuleTableChange(Exception):
     """Somebody else has changed the rule since it was read."""
 
 
@@ -93,7 +93,7 @@ class RuleTable:
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            raise Changed from error
+            raise RuleTableChange from error
 
 
 def table(aws: Aws, name: str) -> RuleTable:
@@ -112,7 +112,7 @@ def book(rules: Sequence[Mapping[str, Any]], settings: Pipeline) -> RuleBook:
 
 def spoilt(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Pipeline
-) -> Iterator[Refused]:
+) -> Iterator[RefusedRule]:
     """What a pipeline would refuse with all of `after`, and does not with the `before` alone."""
     yield from (Counter(book(after, settings).refused) - Counter(book(before, settings).refused))
 

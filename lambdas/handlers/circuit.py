@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import outage_clients
 from deadletter.aws.compose import recovery_for
-from deadletter.outage.execution_step import course_from_json
+from deadletter.outage.execution_step import execution_from_json
 from handlers.runtime import settings, tell, world
 
 logger = Logger(service="circuit")
@@ -18,6 +18,6 @@ recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), te
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Take one step of the outage, and say where its execution goes next."""
-    step = recovery().take(event["step"], course_from_json(event["outage"])).to_json()
+    step = recovery().take(event["step"], execution_from_json(event["outage"])).to_json()
     logger.info(event["step"], extra={"outage": event["outage"]["generation"], "step": step})
     return step

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients, outage_clients
 from deadletter.aws.compose import prober_for
-from deadletter.outage.execution_step import course_from_json
+from deadletter.outage.execution_step import execution_from_json
 from handlers.runtime import settings, tell, world
 
 logger = Logger(service="probe")
@@ -18,6 +18,6 @@ prober = cache(lambda: prober_for(*settings(), clients(), outage_clients(), worl
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Send one canary if the permit is to be had, and say where the execution goes next."""
-    step = prober().probe(course_from_json(event["outage"])).to_json()
+    step = prober().probe(execution_from_json(event["outage"])).to_json()
     logger.info("probe", extra={"outage": event["outage"]["generation"], "step": step})
     return step

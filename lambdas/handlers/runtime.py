@@ -13,9 +13,9 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from deadletter.aws.compose import World
 from deadletter.settings.pipeline import (
     Pipeline,
-    Wiring,
+    Resources,
     pipeline_from_json,
-    wiring_from_environment,
+    resources_from_environment,
 )
 
 
@@ -28,13 +28,13 @@ def world() -> World:
 
 
 @cache
-def wiring() -> Wiring:
+def wiring() -> Resources:
     """What this function's environment says it talks to, read at its first event."""
-    return wiring_from_environment(os.environ)
+    return resources_from_environment(os.environ)
 
 
 @cache
-def settings() -> tuple[Pipeline, Wiring]:
+def settings() -> tuple[Pipeline, Resources]:
     """What this function's environment says, read at its first event."""
     return pipeline_from_json(os.environ["PIPELINE"]), wiring()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.circuit.state import Circuit
-from sandbox.demo.pipeline import Pipeline, Seated
+from sandbox.demo.pipeline import DemoPipeline, Seated
 from sandbox.demo.receiver import Visit
 
 # A circuit that nobody has touched.
@@ -49,7 +49,7 @@ class Look:
         return Counter(one.status for one in self.visits if one.tenant == tenant)
 
 
-def look(pipeline: Pipeline, visits: Sequence[Visit], at: float) -> Look:
+def look(pipeline: DemoPipeline, visits: Sequence[Visit], at: float) -> Look:
     """Take a look, *at* being the time by the watch."""
     # The main queue comes last: a letter that goes back to it meanwhile is then seen
     # twice rather than never.

@@ -13,7 +13,7 @@ from deadletter.message import stamp
 from deadletter.message.letter import Letter, from_api, utf8
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
 from sandbox.demo.events import Event, batches, digest
-from sandbox.demo.reconcile import Parked
+from sandbox.demo.reconcile import ParkedEvent
 from sandbox.server import Sandbox
 
 APP = "deadletter"
@@ -40,7 +40,7 @@ class Seated:
     in_bucket: bool
 
 
-class Pipeline:
+class DemoPipeline:
     """One pipeline of the app in *sandbox*, found by its parameters as `dlq` finds it."""
 
     def __init__(self, sandbox: Sandbox, name: str) -> None:
@@ -139,7 +139,7 @@ class Pipeline:
         )
         return [item["pk"]["S"].removeprefix(prefix) for page in pages for item in page["Items"]]
 
-    def parked(self) -> list[Parked]:
+    def parked(self) -> list[ParkedEvent]:
         """Read the whole parking lot and delete nothing of it."""
         url = self._own["parking_url"]
         letters: list[Letter] = []
@@ -179,7 +179,7 @@ class Pipeline:
         visible, in_flight, delayed = (int(answer["Attributes"][name]) for name in names)
         return visible, in_flight, delayed
 
-    def _with_reasons(self, letters: Sequence[Letter]) -> list[Parked]:
+    def _with_reasons(self, letters: Sequence[Letter]) -> list[ParkedEvent]:
         """Read why each letter was parked: off the letter, else out of the ledger."""
         # It is only read, so nothing is kept.
         ledger = DynamoDBLedger(
@@ -193,7 +193,7 @@ class Pipeline:
             row = rows.get(letter.message_id)
             mark = stamp.parse(own.value) if own else row and row.stamp
             reason = (mark and mark.reason) or "unknown"
-            parked.append(Parked(digest(utf8(letter.body)), reason, attributes))
+            parked.append(ParkedEvent(digest(utf8(letter.body)), reason, attributes))
         return parked
 
 

@@ -13,7 +13,7 @@ WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveredEvent:
     """One delivery that an endpoint accepted; *digest* names the body, here and below."""
 
     digest: str
@@ -21,7 +21,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedEvent:
     """One letter of the parking lot; *attributes* are its producer's, without our own."""
 
     digest: str
@@ -30,7 +30,7 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLetters:
     """What lay at every end.
 
     *waiting* has one digest for each letter still in the waiting room, the main queue
@@ -38,8 +38,8 @@ class Found:
     those of letters that the ledger says were processed after all.
     """
 
-    delivered: Sequence[Delivery] = ()
-    parked: Sequence[Parked] = ()
+    delivered: Sequence[DeliveredEvent] = ()
+    parked: Sequence[ParkedEvent] = ()
     waiting: Sequence[str] = ()
     held: Sequence[str] = ()
     recovered: Sequence[str] = ()
@@ -98,7 +98,7 @@ class Reconciliation:
         return not any(self.must_be_zero.values())
 
 
-def reconcile(sent: Sequence[Event], found: Found) -> Reconciliation:
+def reconcile(sent: Sequence[Event], found: FoundLetters) -> Reconciliation:
     """Account for every event of *sent*, whose bodies all differ."""
     by_digest = {event.digest: event for event in sent}
     delivered = [one.digest for one in found.delivered]

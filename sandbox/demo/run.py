@@ -12,9 +12,9 @@ from rich.console import Console
 from sandbox.demo.events import Event, plan
 from sandbox.demo.live import Screen, account, screen
 from sandbox.demo.look import Look, look
-from sandbox.demo.pipeline import Pipeline
+from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver, Visit
-from sandbox.demo.reconcile import Delivery, Found, Reconciliation, reconcile
+from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, Reconciliation, reconcile
 from sandbox.demo.script import prepare, steps
 from sandbox.demo.watch import watch
 from sandbox.deploy import deploy
@@ -98,16 +98,16 @@ def _demo(folder: Path, report: Path) -> int:
         return 0 if outcome.passed else 1
 
 
-def _deployed(sandbox: Sandbox, display: Screen) -> Pipeline:
+def _deployed(sandbox: Sandbox, display: Screen) -> DemoPipeline:
     display.tell(f"an AWS of your own is up at {sandbox.endpoint}")
     deploy(sandbox, context={"pipelines": json.dumps([PIPELINE])}, show=display.note)
     display.tell("the CDK CLI has deployed the app into it")
-    return Pipeline(sandbox, str(PIPELINE["name"]))
+    return DemoPipeline(sandbox, str(PIPELINE["name"]))
 
 
 def _play(
-    pipeline: Pipeline, receiver: Receiver, events: Sequence[Event], display: Screen
-) -> tuple[Found, Look]:
+    pipeline: DemoPipeline, receiver: Receiver, events: Sequence[Event], display: Screen
+) -> tuple[FoundLetters, Look]:
     """Send the events, watch until they have settled, then look at every end."""
     for scene in prepare(pipeline, receiver):
         display.tell(scene)
@@ -129,7 +129,7 @@ def _play(
         held |= {one.origin for one in seen.seated}
         time.sleep(LOOK_EVERY_SECONDS)
     display.note("reading the parking lot")
-    found = Found(
+    found = FoundLetters(
         delivered=deliveries(receiver.visits, origins),
         parked=pipeline.parked(),
         waiting=[
@@ -144,14 +144,14 @@ def _play(
     return found, last
 
 
-def deliveries(visits: Sequence[Visit], origins: Mapping[str, Event]) -> list[Delivery]:
+def deliveries(visits: Sequence[Visit], origins: Mapping[str, Event]) -> list[DeliveredEvent]:
     """List what endpoints accepted; *origins* are the events by the MessageIds they were given.
 
     A letter that has no room for the Redrive attribute comes back under another
     webhook-id, in what looks like a first life.
     """
     return [
-        Delivery(one.digest, redriven=one.attempt > 1 or one.webhook_id not in origins)
+        DeliveredEvent(one.digest, redriven=one.attempt > 1 or one.webhook_id not in origins)
         for one in visits
         if one.accepted
     ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, SNAPSHOT_TYPE, TENANTS
 from sandbox.demo.look import Look
-from sandbox.demo.pipeline import Pipeline
+from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver
 
 # Long enough for letters to come back into the outage and fail again.
@@ -16,7 +16,7 @@ QUARANTINE_RULE = f"quarantine-{REFUSING}"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """Something that is done once, as soon as *when* is true, and told in the words of *says*."""
 
     when: Callable[[Look], bool]
@@ -24,7 +24,7 @@ class Step:
     says: str
 
 
-def prepare(pipeline: Pipeline, receiver: Receiver) -> Iterator[str]:
+def prepare(pipeline: DemoPipeline, receiver: Receiver) -> Iterator[str]:
     """Set the scene before the first event is sent, and tell of it."""
     for tenant in TENANTS:
         pipeline.register(tenant, receiver.url(tenant))
@@ -38,10 +38,10 @@ def prepare(pipeline: Pipeline, receiver: Receiver) -> Iterator[str]:
     yield f"rule {HOLD_RULE} typed: a snapshot that fails has to wait"
 
 
-def steps(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
+def steps(pipeline: DemoPipeline, receiver: Receiver) -> list[ScriptStep]:
     """List what happens while the mail is on its way; each waits for its moment."""
     return [
-        Step(
+        ScriptStep(
             refused_again,
             lambda: pipeline.add_rule(
                 QUARANTINE_RULE,
@@ -51,12 +51,14 @@ def steps(pipeline: Pipeline, receiver: Receiver) -> list[Step]:
             ),
             f"{REFUSING} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed",
         ),
-        Step(circuit_opened, _nothing, f"{RECOVERING} takes nothing: the circuit opens"),
-        Step(consumer_paused, _nothing, "the consumer is paused: what has not failed yet stays"),
-        Step(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
-        Step(circuit_closed, _nothing, "canaries came through: the circuit closes"),
-        Step(consumer_back, _nothing, "the consumer is back, step by step"),
-        Step(
+        ScriptStep(circuit_opened, _nothing, f"{RECOVERING} takes nothing: the circuit opens"),
+        ScriptStep(
+            consumer_paused, _nothing, "the consumer is paused: what has not failed yet stays"
+        ),
+        ScriptStep(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
+        ScriptStep(circuit_closed, _nothing, "canaries came through: the circuit closes"),
+        ScriptStep(consumer_back, _nothing, "the consumer is back, step by step"),
+        ScriptStep(
             recovered,
             lambda: pipeline.remove_rule(HOLD_RULE),
             f"{RECOVERING} takes events: rule {HOLD_RULE} deleted",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from sandbox.demo.look import Look
-from sandbox.demo.script import Step
+from sandbox.demo.script import ScriptStep
 
 # The schedule starts a run a minute; an impatient engineer starts the next one soon
 # after the last has ended, or should have (its timeout is 55 seconds).
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 300.0
 
 def watch(
     look: Callable[[], Look],
-    steps: Sequence[Step],
+    steps: Sequence[ScriptStep],
     *,
     start_run: Callable[[], None],
     tell: Callable[[str], None],

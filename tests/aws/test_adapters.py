@@ -11,14 +11,14 @@ from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
 from deadletter.redrive.report import Report
-from deadletter.redrive.token_bucket import Bucket
+from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import SHARDS, Admission
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
@@ -102,8 +102,8 @@ class TestQueue:
         queue.send([outgoing("a")])
         [taken] = queue.take(10, 60, 1)
         with pytest.raises(ValueError, match="another letter's"):
-            queue.delete([(taken, Proof("somebody-else", "test"))])
-        assert queue.delete([(taken, Proof(taken.letter.message_id, "test"))]) == []
+            queue.delete([(taken, Confirmation("somebody-else", "test"))])
+        assert queue.delete([(taken, Confirmation(taken.letter.message_id, "test"))]) == []
         assert queue.depth().total == 0
 
     def test_a_queue_that_is_not_there_refuses_every_letter(self, aws: Aws) -> None:
@@ -166,10 +166,12 @@ class TestJournal:
 
 class TestWaitingRoom:
     def admission(self, copy: str, body: str = "{}", due: float = 100.0) -> Admission:
-        taken = Taken(Letter(copy, body, {"b": Attribute("Binary", b"\x00\xff")}, {}), "h", 0)
+        taken = ReceivedLetter(
+            Letter(copy, body, {"b": Attribute("Binary", b"\x00\xff")}, {}), "h", 0
+        )
         return Admission(taken, Stamp(copy, 0, 5), Hold("due", due, "waits"))
 
-    def due(self, room: DynamoDBWaitingRoom, until: float) -> list[Taken]:
+    def due(self, room: DynamoDBWaitingRoom, until: float) -> list[ReceivedLetter]:
         return [
             taken
             for shard in range(SHARDS)
@@ -184,7 +186,9 @@ class TestWaitingRoom:
         found = {taken.letter.message_id: taken for taken in self.due(room, 100)}
         assert found["a"].letter == one.taken.letter
         assert [lane.name for lane in room.lanes()] == ["due"]
-        proofs = [(taken, Proof(taken.letter.message_id, "test")) for taken in found.values()]
+        proofs = [
+            (taken, Confirmation(taken.letter.message_id, "test")) for taken in found.values()
+        ]
         assert room.delete(proofs) == []
         assert self.due(room, 100) == []
 
@@ -236,11 +240,11 @@ def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
 
 def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
     lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
-    assert lease.acquire("one", 100, 200) == Bucket(10.0, 50.0, 50.0, 100)
+    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
     assert lease.acquire("two", 150, 250) is None
-    assert lease.acquire("one", 100, 200) == Bucket(10.0, 50.0, 50.0, 100)
-    lease.give_back("one", Bucket(10.0, 50.0, 7.5, 160), Report("orders", "dlq", "done"), 160)
-    assert lease.acquire("two", 161, 250) == Bucket(10.0, 50.0, 7.5, 160)
-    lease.give_back("one", Bucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
+    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
+    lease.give_back("one", TokenBucket(10.0, 50.0, 7.5, 160), Report("orders", "dlq", "done"), 160)
+    assert lease.acquire("two", 161, 250) == TokenBucket(10.0, 50.0, 7.5, 160)
+    lease.give_back("one", TokenBucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
     assert lease.acquire("three", 171, 250) is None
-    assert lease.acquire("three", 251, 300) == Bucket(10.0, 50.0, 7.5, 160)
+    assert lease.acquire("three", 251, 300) == TokenBucket(10.0, 50.0, 7.5, 160)

@@ -16,7 +16,7 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
-from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import (
     DROPPED,
     MOST_STALE,
@@ -38,19 +38,19 @@ from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryLost,
     CanarySent,
+    CanaryVerdict,
     Event,
     ExecutionLost,
     Forced,
     MappingPaused,
     MappingPutBack,
+    OverrideEnded,
     PermitTaken,
     Refusal,
-    Released,
     Reported,
     Tripped,
-    Verdict,
 )
-from deadletter.outage.executions import OutagesUnavailable, execution_name
+from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import REGION, Aws, Clock
 from tests.simulation.stage import CIRCUITS, create_circuits_table
@@ -221,7 +221,7 @@ class TestReading:
         table.type_in(state={"S": "?"}, generation={"S": "x"}, bad_today={"N": "1"})
         table.apply(hold(State.CLOSED))
         assert table.read().lets_through
-        assert table.apply(Released()).forced is None
+        assert table.apply(OverrideEnded()).forced is None
 
     def test_a_circuit_that_was_deleted_meanwhile_is_one_that_was_never_seen(
         self, table: Table
@@ -253,19 +253,19 @@ class TestChanging:
             MappingPaused("m", 20),
             lambda one: ExecutionLost(one.generation, one.restart),
             PermitTaken("a"),
-            lambda one: CanaryAnswered(one.generation, "a", Verdict.NEUTRAL),
+            lambda one: CanaryAnswered(one.generation, "a", CanaryVerdict.NEUTRAL),
             PermitTaken("b"),
-            lambda one: CanaryAnswered(one.generation, "b", Verdict.FAILURE),
+            lambda one: CanaryAnswered(one.generation, "b", CanaryVerdict.FAILURE),
             PermitTaken("c"),
             lambda one: CanaryLost(one.generation),
             PermitTaken("d"),
-            lambda one: CanaryAnswered(one.generation, "d", Verdict.SUCCESS),
+            lambda one: CanaryAnswered(one.generation, "d", CanaryVerdict.SUCCESS),
             PermitTaken("e"),
             lambda one: CanarySent(one.generation, "e", "first", 3),
-            lambda one: CanaryAnswered(one.generation, "e", Verdict.SUCCESS),
+            lambda one: CanaryAnswered(one.generation, "e", CanaryVerdict.SUCCESS),
             MappingPutBack("m"),
             hold(State.OPEN, NOW + 90_000),
-            Released(),
+            OverrideEnded(),
             hold(State.CLOSED, NOW + 90_000),
         ]
         for step in story:
@@ -285,7 +285,7 @@ class TestChanging:
 
     def test_an_outage_with_five_probes_costs_few_writes(self, table: Table) -> None:
         table.apply(Tripped())
-        for verdict in (*[Verdict.FAILURE] * 3, Verdict.SUCCESS, Verdict.SUCCESS):
+        for verdict in (*[CanaryVerdict.FAILURE] * 3, CanaryVerdict.SUCCESS, CanaryVerdict.SUCCESS):
             table.clock.now += POLICY.cooldown_cap
             permit = table.apply(PermitTaken("me"))
             table.apply(CanaryAnswered(permit.generation, "me", verdict))
@@ -307,7 +307,7 @@ class TestChanging:
         permit = table.apply(PermitTaken("me"))
         assert table.read().permit == permit.permit
         table.client.spoilt["update_item"] = [tried_twice]
-        table.apply(CanaryAnswered(permit.generation, "me", Verdict.SUCCESS))
+        table.apply(CanaryAnswered(permit.generation, "me", CanaryVerdict.SUCCESS))
         assert table.read().successes == 1
 
     def test_who_hears_nothing_has_no_permit_and_jams_nothing(self, table: Table) -> None:
@@ -341,7 +341,7 @@ class TestChanging:
         table.clock.now += POLICY.cooldown
         permit = table.apply(PermitTaken("me"))
         table.apply(hold(State.OPEN))
-        late = CanaryAnswered(permit.generation, "me", Verdict.SUCCESS)
+        late = CanaryAnswered(permit.generation, "me", CanaryVerdict.SUCCESS)
         assert table.breaker.apply_to(permit, late).refused is Refusal.STALE
         assert table.read().forced is not None
 
@@ -396,10 +396,10 @@ class TestTroubled:
         table.apply(Tripped(), "paused")
         table.apply(MappingPaused("m", None), "paused")
         table.apply(hold(State.CLOSED), "paused")
-        table.apply(Released(), "paused")
+        table.apply(OverrideEnded(), "paused")
         table.apply(Tripped(), "over")
         table.apply(hold(State.CLOSED), "over")
-        table.apply(Released(), "over")
+        table.apply(OverrideEnded(), "over")
         listed = {one.key for one in table.breaker.troubled()}
         assert listed == {"down", "held", "paused"}
         assert table.new_breaker("invoices").troubled() == []
@@ -413,7 +413,7 @@ class TestTroubled:
             seen = table.apply(PermitTaken(owner))
             if owner == "b":
                 table.apply(MappingPaused("m", None))
-            answer = CanaryAnswered(seen.generation, owner, Verdict.SUCCESS)
+            answer = CanaryAnswered(seen.generation, owner, CanaryVerdict.SUCCESS)
             assert table.breaker.apply_to(seen, answer).refused is None
         [found] = table.breaker.troubled()
         assert found.lets_through
@@ -513,7 +513,7 @@ class TestOutcomes:
     ) -> None:
         class Down:
             def start(self, *_: Any) -> None:
-                raise OutagesUnavailable("ThrottlingException")
+                raise ExecutionsUnavailable("ThrottlingException")
 
         table.new_outcomes(Down()).report("orders", 0, 10)
         assert table.told == {TRIPPED: 1, NOT_STARTED: 1}
@@ -536,7 +536,7 @@ class TestOutcomes:
         table.new_outcomes().report("orders", 0, 10)
         table.apply(hold(State.CLOSED))
         assert (table.read().buckets, table.read().streak) == ((), 0)
-        table.apply(Released())
+        table.apply(OverrideEnded())
         table.new_outcomes().report("orders", 0, 1)
         assert table.read().lets_through
 
@@ -575,7 +575,7 @@ def state_machine(states: Any, name: str) -> str:
 
 def test_an_outage_is_started_once_however_often_it_is_asked_for(states: Any) -> None:
     arn = state_machine(states, "started-once")
-    outages = StepFunctionsOutages(states, arn, "orders")
+    outages = StepFunctionsExecutions(states, arn, "orders")
     for _ in range(3):
         outages.start("https://a.example/?x", 5, 0)
     name = execution_name("orders", "https://a.example/?x", 5, 0)
@@ -594,7 +594,7 @@ def test_an_outage_whose_execution_has_ended_gets_another_by_its_restart_number(
     states: Any,
 ) -> None:
     arn = state_machine(states, "started-again")
-    outages = StepFunctionsOutages(states, arn, "orders")
+    outages = StepFunctionsExecutions(states, arn, "orders")
     outages.start("orders", 5, 0)
     [execution] = states.list_executions(stateMachineArn=arn)["executions"]
     states.stop_execution(executionArn=execution["executionArn"])
@@ -605,11 +605,11 @@ def test_an_outage_whose_execution_has_ended_gets_another_by_its_restart_number(
 
 
 def test_step_functions_that_gives_no_answer_is_said_so(states: Any) -> None:
-    outages = StepFunctionsOutages(states, state_machine(states, "silent"), "orders")
+    outages = StepFunctionsExecutions(states, state_machine(states, "silent"), "orders")
     for name, act in (
         ("start_execution", lambda: outages.start("orders", 1, 0)),
         ("list_executions", outages.running),
     ):
         states.spoilt[name] = [throttled]
-        with pytest.raises(OutagesUnavailable, match="ThrottlingException"):
+        with pytest.raises(ExecutionsUnavailable, match="ThrottlingException"):
             act()

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.aws.events import EventBridgeCircuits
+from deadletter.aws.events import EventBridgeCircuitEvents
 from deadletter.circuit.state import Circuit, Force, State
 from deadletter.outage.event_source import ConsumerMapping, MappingBusy, MappingUnavailable
 from deadletter.testing.fakes import client_error
@@ -129,7 +129,7 @@ class Bus:
 def test_an_outage_goes_on_unannounced(answer: Any) -> None:
     told: Counter[str] = Counter()
     bus: Any = Bus(answer)
-    announcer = EventBridgeCircuits(bus, "orders", lambda name, n: told.update({name: n}))
+    announcer = EventBridgeCircuitEvents(bus, "orders", lambda name, n: told.update({name: n}))
     announcer.announce(Circuit("orders", State.OPEN, 3), "")
     assert told == {"CircuitUnannounced": 1}
 
@@ -138,7 +138,7 @@ def test_an_announcement_says_who_forced_it_and_not_why() -> None:
     bus: Any = Bus({"FailedEntryCount": 0, "Entries": [{}]})
     word = Force(State.OPEN, "ada", "customer 4711 complains", 2e9)
     circuit = Circuit("orders", State.OPEN, 3, forced=word)
-    EventBridgeCircuits(bus, "orders", lambda *_: None).announce(circuit, "CLOSED")
+    EventBridgeCircuitEvents(bus, "orders", lambda *_: None).announce(circuit, "CLOSED")
     [entry] = bus.entries
     assert (entry["Source"], entry["DetailType"]) == ("deadletter", "CircuitStateChanged")
     assert '"forced_by": "ada"' in entry["Detail"]

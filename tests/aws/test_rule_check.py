@@ -12,18 +12,18 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from deadletter.aws.events import EventBridgeAnnouncer
-from deadletter.aws.registrations import FRESH, REMEMBERED, SsmTerms
+from deadletter.aws.events import EventBridgeRuleEvents
+from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.aws.table import plain, stored
 from deadletter.rules.checker import (
-    Change,
     Checked,
     CheckUnavailable,
-    Edit,
-    Refusal,
-    Status,
-    Verdict,
+    RuleChange,
+    RuleEdit,
+    RuleRefusal,
+    RuleStatus,
+    RuleVerdict,
 )
 from tests.aws.backends import REGION, Aws, Clock
 
@@ -63,8 +63,8 @@ def read(aws: Aws) -> dict[str, Any] | None:
 
 
 def write(aws: Aws, judged: dict[str, Any], reason: str | None = None) -> bool:
-    status = Status.VALID if reason is None else Status.INVALID
-    verdict = Verdict("orders", "r", judged, ("queue", "status2"), status, reason, "now")
+    status = RuleStatus.VALID if reason is None else RuleStatus.INVALID
+    verdict = RuleVerdict("orders", "r", judged, ("queue", "status2"), status, reason, "now")
     return DynamoDBVerdicts(aws.dynamodb, "rules").write(verdict)
 
 
@@ -110,19 +110,19 @@ def test_a_rule_that_was_deleted_stays_deleted(aws: Aws) -> None:
 def test_as_many_columns_as_are_compared_fit_into_one_condition(aws: Aws) -> None:
     item = put(aws, **{f"a{number:03}": "x" for number in range(58)})
     absent = tuple(f"b{number:03}" for number in range(60))
-    verdict = Verdict("orders", "r", item, absent, Status.VALID, None, "now")
+    verdict = RuleVerdict("orders", "r", item, absent, RuleStatus.VALID, None, "now")
     assert DynamoDBVerdicts(aws.dynamodb, "rules").write(verdict)
 
 
 def test_a_table_that_is_not_there_is_unavailable_and_not_overtaken(aws: Aws) -> None:
-    verdict = Verdict("orders", "r", RULE, (), Status.VALID, None, "now")
+    verdict = RuleVerdict("orders", "r", RULE, (), RuleStatus.VALID, None, "now")
     with pytest.raises(CheckUnavailable, match="the rules table: ResourceNotFoundException"):
         DynamoDBVerdicts(aws.dynamodb, "none").write(verdict)
     with pytest.raises(CheckUnavailable, match="the audit table: ResourceNotFoundException"):
         DynamoDBHistory(aws.dynamodb, "none", lambda: 0.0, 1.0).keep(CHANGE)
 
 
-CHANGE = Change("orders", "r", "2026-11-20T12:00:00+00:00", "7", "e1", RULE, None)
+CHANGE = RuleChange("orders", "r", "2026-11-20T12:00:00+00:00", "7", "e1", RULE, None)
 
 
 def test_a_change_kept_twice_is_kept_once_and_ends(aws: Aws) -> None:
@@ -177,7 +177,7 @@ def test_a_record_of_the_stream_is_an_edit_in_plain_data() -> None:
         "l": [b"\x00\xff", Decimal("1.5")],
         "m": {"x": b"\x00\xff", "y": None},
     }
-    assert edits([record]) == [Edit("7", "e1", 1_790_000_000.0, "orders", "r", None, new)]
+    assert edits([record]) == [RuleEdit("7", "e1", 1_790_000_000.0, "orders", "r", None, new)]
 
 
 def test_lambda_is_told_where_to_begin_again() -> None:
@@ -208,7 +208,7 @@ def registered(stub: Stubber, *names: str, value: Any = None, more: bool = False
 def test_terms_are_read_to_the_end_and_remembered(ssm: tuple[Any, Stubber]) -> None:
     client, stub = ssm
     clock = Clock()
-    terms = SsmTerms(client, "/app/pipelines", clock)
+    terms = SsmPipelines(client, "/app/pipelines", clock)
     registered(stub, "orders", more=True)
     registered(stub, "refunds")
     assert set(terms.pipelines()) == {"orders", "refunds"}
@@ -224,7 +224,7 @@ def test_fresh_terms_are_asked_for_again_but_not_for_every_bad_rule(
 ) -> None:
     client, stub = ssm
     clock = Clock()
-    terms = SsmTerms(client, "/app/pipelines", clock)
+    terms = SsmPipelines(client, "/app/pipelines", clock)
     registered(stub, "orders")
     terms.pipelines()
     clock.advance(FRESH)
@@ -241,14 +241,14 @@ def test_registrations_that_are_none_make_nobody_guess(
     client, stub = ssm
     registered(stub, "orders", value=value)
     with pytest.raises(CheckUnavailable, match="the registrations"):
-        SsmTerms(client, "/app/pipelines", Clock()).pipelines()
+        SsmPipelines(client, "/app/pipelines", Clock()).pipelines()
 
 
 def test_ssm_that_refuses_is_unavailable(ssm: tuple[Any, Stubber]) -> None:
     client, stub = ssm
     stub.add_client_error("get_parameters_by_path", "AccessDeniedException")
     with pytest.raises(CheckUnavailable, match="the registrations: AccessDeniedException"):
-        SsmTerms(client, "/app/pipelines", Clock()).pipelines()
+        SsmPipelines(client, "/app/pipelines", Clock()).pipelines()
 
 
 def test_a_refusal_is_announced_and_a_bus_that_drops_it_is_noticed() -> None:
@@ -258,8 +258,8 @@ def test_a_refusal_is_announced_and_a_bus_that_drops_it_is_noticed() -> None:
         "DetailType": "RuleRefused",
         "Detail": '{"pipeline": "orders", "rule_id": "r", "reason": "why"}',
     }
-    announcer = EventBridgeAnnouncer(client)
-    refusal = Refusal("orders", "r", "why", ("orders",))
+    announcer = EventBridgeRuleEvents(client)
+    refusal = RuleRefusal("orders", "r", "why", ("orders",))
     with Stubber(client) as stub:
         stub.add_response(
             "put_events", {"FailedEntryCount": 0, "Entries": [{}]}, {"Entries": [entry]}

@@ -7,9 +7,9 @@ import pytest
 from deadletter.circuit.state import (
     BUCKETS,
     RAMP_STEPS,
-    Bucket,
     Circuit,
     CircuitPolicy,
+    OutcomeBucket,
     Permit,
     State,
 )
@@ -60,7 +60,7 @@ def test_outcomes_are_added_up_bucket_by_bucket_and_leave_the_window() -> None:
 
 def test_what_was_counted_before_the_circuit_closed_does_not_count() -> None:
     bucket = POLICY.bucket_of(NOW)
-    before, after = Bucket(bucket - 1, 0, 50), Bucket(bucket, 3, 0)
+    before, after = OutcomeBucket(bucket - 1, 0, 50), OutcomeBucket(bucket, 3, 0)
     circuit = Circuit("orders", closed_at=NOW, buckets=(before, after))
     assert circuit.in_window(POLICY, NOW + 1) == (after,)
 

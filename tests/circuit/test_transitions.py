@@ -16,17 +16,17 @@ from deadletter.circuit.transitions import (
     SKEW,
     CanaryAnswered,
     CanaryLost,
+    CanaryVerdict,
     Event,
     ExecutionLost,
     Forced,
     MappingPaused,
     MappingPutBack,
+    OverrideEnded,
     PermitTaken,
     Refusal,
-    Released,
     Reported,
     Tripped,
-    Verdict,
     bounces,
     transition,
 )
@@ -55,7 +55,9 @@ HALF_OPEN = become(OPEN, PermitTaken("me"), OPEN.open_until)
 LATER = OPEN.open_until
 
 
-def answer(verdict: Verdict, circuit: Circuit = HALF_OPEN, owner: str = "me") -> CanaryAnswered:
+def answer(
+    verdict: CanaryVerdict, circuit: Circuit = HALF_OPEN, owner: str = "me"
+) -> CanaryAnswered:
     return CanaryAnswered(circuit.generation, owner, verdict)
 
 
@@ -153,19 +155,19 @@ class TestPermit:
 class TestCanary:
     def test_two_successes_close_it_and_one_does_not(self) -> None:
         """pybreaker #96: one success closing a flapping circuit."""
-        once = become(HALF_OPEN, answer(Verdict.SUCCESS), LATER + 1)
+        once = become(HALF_OPEN, answer(CanaryVerdict.SUCCESS), LATER + 1)
         assert (once.state, once.successes, once.permit) == (State.HALF_OPEN, 1, None)
         again = become(once, PermitTaken("you"), LATER + 2)
-        closed = become(again, answer(Verdict.SUCCESS, again, "you"), LATER + 3)
+        closed = become(again, answer(CanaryVerdict.SUCCESS, again, "you"), LATER + 3)
         assert closed.state is State.CLOSED
         assert closed.closed_at == LATER + 3
         assert closed.permit is None
         assert closed.buckets == ()
         assert closed.streak == closed.successes == 0
 
-    @pytest.mark.parametrize("verdict", [Verdict.FAILURE, Verdict.NO_ANSWER])
-    def test_any_failure_reopens_it_for_longer(self, verdict: Verdict) -> None:
-        once = become(HALF_OPEN, answer(Verdict.SUCCESS), LATER + 1)
+    @pytest.mark.parametrize("verdict", [CanaryVerdict.FAILURE, CanaryVerdict.NO_ANSWER])
+    def test_any_failure_reopens_it_for_longer(self, verdict: CanaryVerdict) -> None:
+        once = become(HALF_OPEN, answer(CanaryVerdict.SUCCESS), LATER + 1)
         again = become(once, PermitTaken("you"), LATER + 2)
         opened = become(again, answer(verdict, again, "you"), LATER + 3)
         assert (opened.state, opened.permit, opened.successes) == (State.OPEN, None, 0)
@@ -175,9 +177,9 @@ class TestCanary:
 
     def test_a_neutral_outcome_gives_the_permit_back_and_judges_nothing(self) -> None:
         """resilience4j #544: the permit never returned on an ignored outcome."""
-        once = become(HALF_OPEN, answer(Verdict.SUCCESS), LATER + 1)
+        once = become(HALF_OPEN, answer(CanaryVerdict.SUCCESS), LATER + 1)
         again = become(once, PermitTaken("you"), LATER + 2)
-        neutral = become(again, answer(Verdict.NEUTRAL, again, "you"), LATER + 3)
+        neutral = become(again, answer(CanaryVerdict.NEUTRAL, again, "you"), LATER + 3)
         assert (neutral.state, neutral.permit, neutral.successes) == (State.HALF_OPEN, None, 1)
         assert become(neutral, PermitTaken("him"), LATER + 3).permit is not None
 
@@ -196,8 +198,8 @@ class TestCanary:
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
         assert after(opened, CanaryLost(HALF_OPEN.generation), end) is Refusal.STALE
 
-    @pytest.mark.parametrize("verdict", list(Verdict))
-    def test_a_result_of_an_older_generation_changes_nothing(self, verdict: Verdict) -> None:
+    @pytest.mark.parametrize("verdict", list(CanaryVerdict))
+    def test_a_result_of_an_older_generation_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert HALF_OPEN.permit is not None
         end = HALF_OPEN.permit.until + SKEW + 1
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
@@ -205,8 +207,8 @@ class TestCanary:
         for circuit in (CLOSED, OPEN, opened, again):
             assert after(circuit, answer(verdict), opened.open_until) is Refusal.STALE
 
-    @pytest.mark.parametrize("verdict", list(Verdict))
-    def test_a_result_of_another_owner_changes_nothing(self, verdict: Verdict) -> None:
+    @pytest.mark.parametrize("verdict", list(CanaryVerdict))
+    def test_a_result_of_another_owner_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert after(HALF_OPEN, answer(verdict, owner="you"), LATER) is Refusal.NOT_OWNER
 
     def test_cooldowns_grow_and_never_pass_the_cap(self) -> None:
@@ -214,7 +216,7 @@ class TestCanary:
         for number in range(12):
             now = circuit.open_until
             circuit = become(circuit, PermitTaken(f"{number}"), now)
-            verdict = answer(Verdict.FAILURE, circuit, f"{number}")
+            verdict = answer(CanaryVerdict.FAILURE, circuit, f"{number}")
             found = transition(circuit, verdict, POLICY, now, Random(number))
             assert isinstance(found, Circuit)
             circuit = found
@@ -265,24 +267,24 @@ class TestForce:
         for state in (State.OPEN, State.CLOSED):
             held = become(HALF_OPEN, hold(state), LATER + 1)
             assert held.permit is None
-            assert after(held, answer(Verdict.SUCCESS), LATER + 2) is Refusal.STALE
-            assert after(held, answer(Verdict.FAILURE), LATER + 2) is Refusal.STALE
+            assert after(held, answer(CanaryVerdict.SUCCESS), LATER + 2) is Refusal.STALE
+            assert after(held, answer(CanaryVerdict.FAILURE), LATER + 2) is Refusal.STALE
 
     def test_an_expiry_that_has_passed_is_none(self) -> None:
         assert after(CLOSED, hold(State.OPEN, NOW)) is Refusal.EXPIRED
 
     def test_a_circuit_left_to_itself_is_tried_at_once(self) -> None:
-        released = become(become(CLOSED, hold(State.OPEN)), Released(), NOW + 60)
+        released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
         assert (released.state, released.open_until) == (State.OPEN, NOW + 60)
         assert become(released, PermitTaken("me"), NOW + 60).state is State.HALF_OPEN
-        assert become(become(OPEN, hold(State.CLOSED)), Released()).lets_through
-        assert after(OPEN, Released()) is Refusal.NOT_FORCED
+        assert become(become(OPEN, hold(State.CLOSED)), OverrideEnded()).lets_through
+        assert after(OPEN, OverrideEnded()) is Refusal.NOT_FORCED
 
     def test_a_persons_word_takes_the_outage_from_an_execution_that_may_sleep(
         self,
     ) -> None:
         held = become(CLOSED, hold(State.OPEN))
-        for event in (Released(), hold(State.CLOSED), hold(State.OPEN)):
+        for event in (OverrideEnded(), hold(State.CLOSED), hold(State.OPEN)):
             spoken = become(held, event, NOW + 60)
             assert spoken.restart == held.restart + 1
             assert spoken.started == 0.0
@@ -302,7 +304,7 @@ class TestUnreadable:
         "event",
         [
             *(Reported(0, 99), Tripped(), PermitTaken("me"), CanaryLost(0), ExecutionLost(0, 0)),
-            *(answer(Verdict.SUCCESS), MappingPaused("m", None), MappingPutBack("m")),
+            *(answer(CanaryVerdict.SUCCESS), MappingPaused("m", None), MappingPutBack("m")),
         ],
         ids=lambda one: type(one).__name__,
     )
@@ -314,7 +316,7 @@ class TestUnreadable:
         assert closed.lets_through
         assert not closed.unreadable
         assert closed.generation > 1_000_000_000
-        released = become(self.GARBAGE, Released())
+        released = become(self.GARBAGE, OverrideEnded())
         assert (released.state, released.open_until) == (State.OPEN, NOW)
 
 
@@ -345,19 +347,23 @@ class TestMapping:
 def events() -> st.SearchStrategy[Callable[[Circuit], Event]]:
     """Events as they come, some of them fitting the circuit that they meet."""
 
-    def fitting(verdict: Verdict) -> Callable[[Circuit], Event]:
+    def fitting(verdict: CanaryVerdict) -> Callable[[Circuit], Event]:
         return lambda one: CanaryAnswered(
             one.generation, one.permit.owner if one.permit else "", verdict
         )
 
     always: list[Event] = [
-        *(Reported(1, 0), Reported(0, 6), Tripped(), PermitTaken("me"), Released()),
-        *(CanaryAnswered(3, "me", Verdict.SUCCESS), MappingPaused("m", None), MappingPutBack("m")),
+        *(Reported(1, 0), Reported(0, 6), Tripped(), PermitTaken("me"), OverrideEnded()),
+        *(
+            CanaryAnswered(3, "me", CanaryVerdict.SUCCESS),
+            MappingPaused("m", None),
+            MappingPutBack("m"),
+        ),
         *(hold(State.OPEN), hold(State.CLOSED)),
     ]
     return st.one_of(
         st.sampled_from([lambda one, event=event: event for event in always]),
-        st.sampled_from([fitting(verdict) for verdict in Verdict]),
+        st.sampled_from([fitting(verdict) for verdict in CanaryVerdict]),
         st.just(lambda one: CanaryLost(one.generation)),
         st.just(lambda one: ExecutionLost(one.generation, one.restart)),
     )
@@ -386,8 +392,8 @@ def test_whatever_happens_a_circuit_keeps_its_promises(
             assert circuit.successes == POLICY.successes - 1
         circuit = found
     # However it has come to stand, it closes once the dependency answers.
-    if not isinstance(transition(circuit, Released(), POLICY, now, random), Refusal):
-        circuit = become(circuit, Released(), now)
+    if not isinstance(transition(circuit, OverrideEnded(), POLICY, now, random), Refusal):
+        circuit = become(circuit, OverrideEnded(), now)
     now = max(now, circuit.open_until)
     if circuit.permit is not None:
         now = circuit.permit.until + SKEW + 1
@@ -396,5 +402,5 @@ def test_whatever_happens_a_circuit_keeps_its_promises(
     for number in range(POLICY.successes):
         if not circuit.lets_through:
             circuit = become(circuit, PermitTaken(f"{number}"), now)
-            circuit = become(circuit, answer(Verdict.SUCCESS, circuit, f"{number}"), now)
+            circuit = become(circuit, answer(CanaryVerdict.SUCCESS, circuit, f"{number}"), now)
     assert circuit.lets_through

@@ -26,13 +26,13 @@ from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
-from deadletter.message.queue import MAIN_DLQ, Taken
+from deadletter.message.queue import MAIN_DLQ, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report
 from deadletter.redrive.waiting_room import Admission
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import answer_event
-from deadletter.settings.pipeline import pipeline_from_json, wiring_from_environment
+from deadletter.settings.pipeline import pipeline_from_json, resources_from_environment
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
@@ -139,7 +139,7 @@ class Cloud:
             clock=lambda: 0.0,
         )
         taken = [
-            Taken(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
+            ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
             for number in range(letters)
         ]
         admitted = [Admission(one, Stamp("first-life"), Hold(lane, 1.0, "test")) for one in taken]
@@ -303,7 +303,7 @@ class FakeLambda:
         variables = self.environments[request["FunctionName"]]["Variables"]
         router = router_for(
             pipeline_from_json(variables["PIPELINE"]),
-            wiring_from_environment(variables),
+            resources_from_environment(variables),
             Clients(None, boto3.client("dynamodb", REGION), None, None),  # type: ignore[arg-type]
             World(time.time, lambda _: None, str, Random(1)),
         )

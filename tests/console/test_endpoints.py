@@ -17,7 +17,7 @@ import standardwebhooks
 from console.cli import endpoint_check
 from console.operations import item
 from console.operations.problem import Exit
-from deadletter.webhook.http import Poster
+from deadletter.webhook.http import HttpsClient
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 
 NAME = "hooks.acme.example"
@@ -180,7 +180,7 @@ def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
     def serve(answer: str, addresses: list[str] | None = None, **valid: Any) -> Endpoint:
         pem = certificate(tmp_path, NAME, **valid)
         one = Endpoint(answers(answer), pem)
-        poster = Poster(
+        poster = HttpsClient(
             PATIENCE,
             time.monotonic,
             lookup=lambda *_: addresses or [PUBLIC, "8.8.8.8"],

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.cli import output
-from console.cli.output import Styled, Table, line
+from console.cli.output import Styled, TextTable, line
 
 NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ def test_ordinary_text_is_printed_as_it_is(text: str) -> None:
 )
 def test_a_hostile_body_is_shown_not_obeyed(hostile: str, printed: str) -> None:
     page = io.StringIO()
-    output.show([line(hostile), Table(("BODY",), [(hostile,)])], page)
+    output.show([line(hostile), TextTable(("BODY",), [(hostile,)])], page)
     assert page.getvalue().count(printed) == 2
 
 
@@ -54,7 +54,7 @@ def test_json_is_plain_ascii_whatever_a_body_holds(capsys: pytest.CaptureFixture
 
 def test_what_is_not_a_terminal_gets_whole_lines_and_no_styles() -> None:
     page = io.StringIO()
-    output.show([line(Styled("x" * 500, "alarm")), Table(("A",), [("y" * 500,)])], page)
+    output.show([line(Styled("x" * 500, "alarm")), TextTable(("A",), [("y" * 500,)])], page)
     assert "x" * 500 in page.getvalue()
     assert "y" * 500 in page.getvalue()
     assert "\x1b" not in page.getvalue()
@@ -73,7 +73,7 @@ def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     page = io.StringIO()
-    output.show([line(Styled("OPEN", "alarm")), Table(("A",), [(Styled("b", "good"),)])], page)
+    output.show([line(Styled("OPEN", "alarm")), TextTable(("A",), [(Styled("b", "good"),)])], page)
     assert "\x1b" not in page.getvalue()
 
 

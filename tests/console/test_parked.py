@@ -199,7 +199,7 @@ def message(name: str, receipt: str = "") -> Any:
     return {"MessageId": name, "ReceiptHandle": receipt or f"receipt-{name}", "Body": ""}
 
 
-def peek(queue: Queue, wanted: Wanted, clock: Any = lambda: 0.0) -> parked.Peeked:
+def peek(queue: Queue, wanted: Wanted, clock: Any = lambda: 0.0) -> parked.ParkedLook:
     return parked.peek(queue, "default", "url", wanted, clock)  # type: ignore[arg-type]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from console.cli import status
-from console.cli.output import Table
+from console.cli.output import TextTable
 from console.operations.problem import Exit
-from console.operations.queue import Depth
+from console.operations.queue import QueueDepth
 from deadletter.redrive.report import Count
 
 NOW = datetime.now(UTC)
@@ -255,7 +255,7 @@ def test_an_observing_pipeline_says_that_it_moves_nothing(cloud: Any, dlq: Any) 
 def test_a_bug_in_a_thread_is_not_taken_for_aws(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> Depth:
+    def broken(*_: Any) -> QueueDepth:
         raise KeyError("x")
 
     monkeypatch.setattr(status, "depth", broken)
@@ -265,7 +265,7 @@ def test_a_bug_in_a_thread_is_not_taken_for_aws(
 
 def test_thirty_pipelines_fit_a_screen() -> None:
     now = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
-    depth = Depth(128_400, 1_000, 12)
+    depth = QueueDepth(128_400, 1_000, 12)
     pipelines = tuple(
         status.PipelineStatus(
             name=f"pipeline-{number:02}",
@@ -273,19 +273,19 @@ def test_thirty_pipelines_fit_a_screen() -> None:
             fifo=False,
             main=depth,
             dlq=depth,
-            parking={"default": Depth(12, 0, 0)},
+            parking={"default": QueueDepth(12, 0, 0)},
             dedicated={},
             oldest_letter_seconds=7_500,
             waiting=(),
             lanes_not_counted=0,
-            circuit=status.Circuit("HALF_OPEN", None),
+            circuit=status.CircuitStatus("HALF_OPEN", None),
             last_run={"at": now.timestamp() - 40, "moved": 3},
             alarms=(),
         )
         for number in range(30)
     )
-    found = status.Status("123456789012", "eu-west-1", "deadletter", now, (), pipelines)
-    (table,) = (one for one in status.show(found) if isinstance(one, Table))
+    found = status.AppStatus("123456789012", "eu-west-1", "deadletter", now, (), pipelines)
+    (table,) = (one for one in status.show(found) if isinstance(one, TextTable))
     widest = [
         max(len(cell_text(cell)) for cell in column) for column in zip(*table.rows, strict=True)
     ]

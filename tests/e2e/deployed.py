@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from deadletter.aws.table import plain
-from deadletter.failure.ledger import Row, row_from_item
+from deadletter.failure.ledger import LedgerRow, row_from_item
 from sandbox.server import ROOT, Sandbox
 from tests.e2e import canaries
 
@@ -118,7 +118,7 @@ class Deployed:
         found: dict[str, Any] = answer.get("Item", {})
         return found
 
-    def row(self, origin: str) -> Row:
+    def row(self, origin: str) -> LedgerRow:
         """What the ledger says of a letter."""
         return row_from_item(plain(self.item(origin)))
 

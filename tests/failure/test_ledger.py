@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.failure.failure import Failure
-from deadletter.failure.ledger import LIVES, NO_ROW, RECEIVES, UNREADABLE, Row, row_from_item, slot
+from deadletter.failure.ledger import (
+    LIVES,
+    NO_ROW,
+    RECEIVES,
+    UNREADABLE,
+    LedgerRow,
+    row_from_item,
+    slot,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from tests.samples import NOW, failed
@@ -30,7 +38,7 @@ def test_a_row_is_read_whole() -> None:
         "recovered_attempt": Decimal(2),
         "ttl": Decimal(1),
     }
-    assert row_from_item(item) == Row(
+    assert row_from_item(item) == LedgerRow(
         (one, two), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
     )
 
@@ -112,14 +120,14 @@ def lives(*fingerprints: str, **common: Any) -> tuple[Failure, ...]:
 def test_lives_are_counted_by_what_the_dependency_does_not_explain(
     failures: tuple[Failure, ...], expected: dict[str, int]
 ) -> None:
-    assert Row(failures).lives_by_fingerprint() == expected
+    assert LedgerRow(failures).lives_by_fingerprint() == expected
 
 
 def test_what_was_before_a_release_is_forgiven() -> None:
     before, at, after = (failed(at=moment, attempt=n) for n, moment in enumerate((1.0, 2.0, 3.0)))
-    row = Row((before, at, after), released_at=2.0)
+    row = LedgerRow((before, at, after), released_at=2.0)
     assert row.since_release == (at, after)
     assert row.last == after
     assert row.lives_by_fingerprint() == {"f1": 2}
-    assert Row((before,), released_at=2.0).last is None
+    assert LedgerRow((before,), released_at=2.0).last is None
     assert NO_ROW.last is None

@@ -15,17 +15,17 @@ from deadletter.settings.pipeline import (
     Body,
     Mode,
     Pipeline,
-    Policy,
+    Resources,
+    RetryPolicy,
     Webhook,
-    Wiring,
     pipeline_from_json,
+    resources_from_environment,
     webhook_from_json,
-    wiring_from_environment,
 )
 from infra import environment
 from infra.context import read
 from infra.refusal import Refused
-from infra.settings import Nobody, PipelineSettings
+from infra.settings import NoConsumer, PipelineSettings
 from tests.infra.templates import Synthesis, parameter
 
 EVERYTHING: dict[str, Any] = {
@@ -70,7 +70,7 @@ MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-
 
 
 def test_a_pipeline_that_says_nothing_is_told_nothing_but_its_name() -> None:
-    text = environment.pipeline(PipelineSettings(name="orders", consumer=Nobody()))
+    text = environment.pipeline(PipelineSettings(name="orders", consumer=NoConsumer()))
     assert text == '{"name":"orders"}'
     assert pipeline_from_json(text) == Pipeline(name="orders")
 
@@ -83,8 +83,8 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         fifo=True,
         body=Body.OPAQUE,
         context={"tenantId": "body.tenant"},
-        policy=Policy(Backoff(1, 3.0, 3600, 0), 3),
-        policies={"slow": Policy(Backoff(cap=172_800))},
+        policy=RetryPolicy(Backoff(1, 3.0, 3600, 0), 3),
+        policies={"slow": RetryPolicy(Backoff(cap=172_800))},
         message_ttl=864_000,
         max_delay=691_200,
         poison_lives=2,
@@ -147,8 +147,8 @@ def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
 def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-redrive")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
-    wiring = wiring_from_environment(told)
-    assert wiring == Wiring(
+    wiring = resources_from_environment(told)
+    assert wiring == Resources(
         main_url=f"{queues}main",
         main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
         dlq_url=f"{queues}dlq",
@@ -176,7 +176,7 @@ def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
     assert set(told) == {
         *("PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
     }
-    wiring = wiring_from_environment(told)
+    wiring = resources_from_environment(told)
     assert "StorageLetters" in wiring.letters_table
     assert "StorageRules" in wiring.rules_table
     assert "StorageCircuits" in wiring.circuits_table
@@ -188,8 +188,8 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
 ) -> None:
     told = app.environment("deadletter-orders-consumer")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
-    wiring = wiring_from_environment(told)
-    assert wiring == Wiring(
+    wiring = resources_from_environment(told)
+    assert wiring == Resources(
         main_url=f"{queues}main",
         parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
         letters_table=wiring.letters_table,
@@ -208,8 +208,8 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
 def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-circuit")
     assert set(told) == {"PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
-    wiring = wiring_from_environment(told)
-    redriver = wiring_from_environment(app.environment("deadletter-orders-redrive"))
+    wiring = resources_from_environment(told)
+    redriver = resources_from_environment(app.environment("deadletter-orders-redrive"))
     assert wiring.consumer_mapping == redriver.consumer_mapping
     assert "StorageCircuits" in wiring.circuits_table
 
@@ -218,8 +218,8 @@ def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synt
     told = app.environment("deadletter-orders-probe")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     arns = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-"
-    wiring = wiring_from_environment(told)
-    assert wiring == Wiring(
+    wiring = resources_from_environment(told)
+    assert wiring == Resources(
         main_url=f"{queues}main",
         main_arn=f"{arns}main",
         dlq_url=f"{queues}dlq",
@@ -237,9 +237,9 @@ def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synt
 def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) -> None:
     mapping = "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
     for function in ("circuit", "redrive"):
-        told = wiring_from_environment(app.environment(f"deadletter-theirs-{function}"))
+        told = resources_from_environment(app.environment(f"deadletter-theirs-{function}"))
         assert told.consumer_mapping == mapping, function
-    probe = wiring_from_environment(app.environment("deadletter-theirs-probe"))
+    probe = resources_from_environment(app.environment("deadletter-theirs-probe"))
     theirs = "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer"
     assert (probe.consumer_function, probe.consumer_timeout) == (theirs, 30)
     assert probe.health_url == "https://api.example/health"
@@ -247,21 +247,21 @@ def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) ->
 
 def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Synthesis) -> None:
     for function in ("circuit", "redrive", "probe"):
-        told = wiring_from_environment(app.environment(f"deadletter-watched-{function}"))
+        told = resources_from_environment(app.environment(f"deadletter-watched-{function}"))
         assert (told.consumer_mapping, told.consumer_function) == ("", ""), function
     assert set(app.environment("deadletter-watched-probe")) == {"PIPELINE", "CIRCUITS_TABLE"}
 
 
 def test_a_probe_that_sends_canaries_itself_is_told_how_and_believed(sandboxed: Synthesis) -> None:
     told = sandboxed.environment("mail-hasty-probe")
-    wiring = wiring_from_environment(told)
+    wiring = resources_from_environment(told)
     assert (wiring.consumer_function, wiring.consumer_timeout) == ("", 30)
     assert wiring.main_url.endswith("/mail-hasty-main")
     assert wiring.dlq_url.endswith("/mail-hasty-dlq")
     assert wiring.router_function == "mail-hasty-route"
     role = sandboxed.function("mail-hasty-probe")["Role"]["Fn::GetAtt"][0]
     for function in ("redrive", "route"):
-        believed = wiring_from_environment(sandboxed.environment(f"mail-hasty-{function}"))
+        believed = resources_from_environment(sandboxed.environment(f"mail-hasty-{function}"))
         assert f"<{role}.RoleId>" in believed.trusted_senders, function
     registered = parameter(sandboxed, "/mail/pipelines/hasty")
     assert f"<{role}.RoleId>" in registered["trusted_senders"]
@@ -282,7 +282,7 @@ def test_redriver_and_router_believe_who_sends_letters_and_the_settings(app: Syn
     redriver, consumer = (f"<{role}.RoleId>" for role in roles)
     for function in ("redrive", "route"):
         told = app.environment(f"deadletter-orders-{function}")
-        believed = wiring_from_environment(told).trusted_senders
+        believed = resources_from_environment(told).trusted_senders
         assert believed == (redriver, consumer, "AROAOTHER"), function
 
 
@@ -290,7 +290,7 @@ def test_a_consumer_believes_the_redriver_alone(app: Synthesis) -> None:
     """What it sent itself is a new message, and would be skipped as a duplicate of the old."""
     redriver = app.function("deadletter-orders-redrive")["Role"]["Fn::GetAtt"][0]
     told = app.environment("deadletter-orders-consumer")
-    assert wiring_from_environment(told).trusted_senders == (f"<{redriver}.RoleId>",)
+    assert resources_from_environment(told).trusted_senders == (f"<{redriver}.RoleId>",)
     registered = parameter(app, "/deadletter/pipelines/orders")
     assert registered["trusted_senders"] == [f"<{redriver}.RoleId>"]
 
@@ -300,7 +300,7 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     registered = parameter(app, f"/deadletter/pipelines/{pipeline}")
     told = app.environment(f"deadletter-{pipeline}-redrive")
     assert registered["pipeline"] == json.loads(told["PIPELINE"])
-    ours = wiring_from_environment(told)
+    ours = resources_from_environment(told)
     assert registered["main_url"] == ours.main_url
     assert registered["parking"] == ours.parking
     assert registered["trusted_senders"] == list(ours.trusted_senders[:1])
@@ -314,7 +314,7 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
 
 
 def test_a_pipeline_of_existing_queues_is_told_their_addresses(app: Synthesis) -> None:
-    wiring = wiring_from_environment(app.environment("deadletter-theirs-redrive"))
+    wiring = resources_from_environment(app.environment("deadletter-theirs-redrive"))
     assert wiring.main_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-main"
     assert wiring.main_arn == "arn:aws:sqs:eu-west-1:111122223333:their-main"
     assert wiring.dlq_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-dlq"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.settings.pipeline import wiring_from_environment
+from deadletter.settings.pipeline import resources_from_environment
 from tests.infra.templates import Stack, Synthesis, filled
 from tests.infra.test_permissions import KEY_TO_WRITE, listed, statements
 
@@ -57,7 +57,7 @@ def test_the_history_ends_after_its_days(shared: Stack, app: Synthesis) -> None:
 def test_the_checker_is_told_where_rules_history_and_terms_are(app: Synthesis) -> None:
     told = app.environment("deadletter-check-rules")
     assert set(told) == {"RULES_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS"}
-    wiring = wiring_from_environment(told)
+    wiring = resources_from_environment(told)
     assert "StorageRules" in wiring.rules_table
     assert "StorageAudit" in wiring.audit_table
     assert (wiring.audit_days, wiring.registrations) == (400, "/deadletter/pipelines")

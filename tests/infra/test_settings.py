@@ -13,7 +13,7 @@ from deadletter.aws.compose import KEEP_SECONDS
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.routing.decision import Reason
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Body, Mode, Pipeline, Policy
+from deadletter.settings.pipeline import Body, Mode, Pipeline, RetryPolicy
 from infra import settings as said
 from infra.context import read
 from infra.refusal import Refused
@@ -416,13 +416,13 @@ def test_pipelines_may_come_as_text_and_keys_of_the_cdk_are_left_alone() -> None
 def test_visibility_heartbeat_and_lease_follow_what_they_depend_on() -> None:
     pipeline = said.PipelineSettings(
         name="orders",
-        consumer=said.Webhook(timeout=90),
-        redrive=said.Schedule(every=120, timeout=55),
+        consumer=said.WebhookConsumer(timeout=90),
+        redrive=said.ScheduleSettings(every=120, timeout=55),
     )
     assert pipeline.visibility == 540
     assert pipeline.heartbeat == 600
     assert pipeline.circuit_open == 1800
-    hourly = said.PipelineSettings(name="orders", redrive=said.Schedule(every=3600))
+    hourly = said.PipelineSettings(name="orders", redrive=said.ScheduleSettings(every=3600))
     assert hourly.circuit_open == 3600
     assert pipeline.lease == 180
 
@@ -434,7 +434,7 @@ def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
     assert set(get_args(fields["body"].annotation)) == set(Body)
     ours, theirs = said.PipelineSettings(name="orders"), Pipeline(name="orders")
     assert ours.mode == theirs.mode
-    assert ours.policy.max_attempts == Policy().max_attempts
+    assert ours.policy.max_attempts == RetryPolicy().max_attempts
     for key in ("base", "factor", "cap", "floor"):
         assert getattr(ours.policy.backoff, key) == getattr(Backoff(), key)
         assert getattr(ours.retry, key) == getattr(theirs.retry, key)
@@ -449,7 +449,7 @@ def test_the_repeated_words_and_defaults_are_those_of_the_library() -> None:
         if one.name != "lease":
             assert getattr(ours.circuit, one.name) == one.default, one.name
     # The probe alone knows whom to ask.
-    known = set(said.Circuit.model_fields) - {"health_url"}
+    known = set(said.CircuitSettings.model_fields) - {"health_url"}
     assert {one.name for one in dataclasses.fields(CircuitPolicy)} == known
     assert ours.lease == said.SHORTEST_LEASE == theirs.circuit.lease
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable
-from deadletter.circuit.transitions import Event, Moved, Refusal, transition
+from deadletter.circuit.transitions import Event, Refusal, TransitionResult, transition
 
 NOW = 1_800_000_000.0
 KEY = "orders"
@@ -35,15 +35,15 @@ class Circuits:
         self._answers()
         return {key: self.held.get(key, Circuit(key)) for key in keys}
 
-    def apply(self, key: str, event: Event) -> Moved:
+    def apply(self, key: str, event: Event) -> TransitionResult:
         self._answers()
         self.events.append(event)
         circuit = self.held.get(key, Circuit(key))
         found = transition(circuit, event, self.policy, self.now, Random(1))
         if isinstance(found, Refusal):
-            return Moved(circuit, found)
+            return TransitionResult(circuit, found)
         self.held[key] = found
-        return Moved(found)
+        return TransitionResult(found)
 
     def troubled(self) -> Sequence[Circuit]:
         self._answers()

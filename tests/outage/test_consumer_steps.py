@@ -9,18 +9,24 @@ import pytest
 from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, CircuitsUnavailable, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
+    CanaryVerdict,
     MappingPaused,
     PermitTaken,
     Tripped,
-    Verdict,
 )
-from deadletter.outage.consumer_steps import Recovery
-from deadletter.outage.event_source import ConsumerMapping, Valve
-from deadletter.outage.execution_step import BadCourse, Course, Herald, Next, course_from_json
+from deadletter.outage.consumer_steps import ConsumerSteps
+from deadletter.outage.event_source import ConsumerMapping, ConsumerPause
+from deadletter.outage.execution_step import (
+    BadExecution,
+    CircuitAnnouncer,
+    Execution,
+    Next,
+    execution_from_json,
+)
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 from tests.outage.test_event_source import OneMapping
 
-COURSE = Course(KEY, 1, 0)
+COURSE = Execution(KEY, 1, 0)
 
 
 class Scene:
@@ -31,13 +37,17 @@ class Scene:
         self.circuits = Circuits(CircuitPolicy(**settings))  # type: ignore[arg-type]
         self.mappings = OneMapping()
         self.announced = Announcements()
-        valve = Valve(breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell)
-        self.recovery = Recovery(
+        valve = ConsumerPause(
+            breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell
+        )
+        self.recovery = ConsumerSteps(
             pipeline=KEY,
             policy=self.circuits.policy,
             circuits=self.circuits,
             valve=valve,
-            herald=Herald(pipeline=KEY, announcer=self.announced, tell=self.circuits.tell),
+            herald=CircuitAnnouncer(
+                pipeline=KEY, announcer=self.announced, tell=self.circuits.tell
+            ),
             clock=self.circuits.clock,
         )
 
@@ -48,7 +58,7 @@ class Scene:
     def close(self) -> None:
         self.circuits.now = self.circuits.held[KEY].open_until
         taken = self.circuits.apply(KEY, PermitTaken("me")).circuit
-        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", Verdict.SUCCESS))
+        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
 
 
 def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
@@ -77,7 +87,7 @@ def test_where_the_pipeline_does_not_say_so_nobody_is_paused() -> None:
 
 def test_the_outage_of_a_single_key_pauses_nobody_and_is_not_announced() -> None:
     scene = Scene().trip("endpoint-7")
-    course = Course("endpoint-7", 1, 0)
+    course = Execution("endpoint-7", 1, 0)
     assert scene.recovery.take("announce", course).next is Next.PROBE
     scene.recovery.take("pause", course)
     assert scene.announced.said == []
@@ -146,15 +156,15 @@ def test_a_store_that_gives_no_answer_is_the_state_machines_to_retry() -> None:
 
 
 def test_a_step_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(BadCourse, match="unknown step 'fly'; known are announce, pause, resume"):
+    with pytest.raises(BadExecution, match="unknown step 'fly'; known are announce, pause, resume"):
         Scene().recovery.take("fly", COURSE)
 
 
 def test_a_course_is_what_the_execution_carries() -> None:
     data = {"pipeline": KEY, "key": KEY, "generation": 3, "restart": 1}
-    assert course_from_json(data) == Course(KEY, 3, 1)
+    assert execution_from_json(data) == Execution(KEY, 3, 1)
     standing = {"probes": 4, "empty": 1, "said": "OPEN", "next": "probe", "pause_failed": {}}
-    assert course_from_json({**data, "circuit": standing}) == Course(
+    assert execution_from_json({**data, "circuit": standing}) == Execution(
         KEY, 3, 1, probes=4, empty=1, said="OPEN", pause_failed=True
     )
 
@@ -171,5 +181,5 @@ def test_a_course_is_what_the_execution_carries() -> None:
     ],
 )
 def test_a_course_that_is_none_is_refused(change: dict[str, object], why: str) -> None:
-    with pytest.raises(BadCourse, match=why):
-        course_from_json({"key": KEY, "generation": 1, "restart": 0, **change})
+    with pytest.raises(BadExecution, match=why):
+        execution_from_json({"key": KEY, "generation": 1, "restart": 0, **change})

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, Force, Pause, State
-from deadletter.circuit.transitions import CanaryAnswered, Forced, PermitTaken, Tripped, Verdict
+from deadletter.circuit.transitions import (
+    CanaryAnswered,
+    CanaryVerdict,
+    Forced,
+    PermitTaken,
+    Tripped,
+)
 from deadletter.outage.event_source import (
     LEAST_CONCURRENCY,
     ConsumerMapping,
+    ConsumerPause,
     MappingBusy,
-    Valve,
     low_concurrency,
 )
 from tests.outage.breakers import KEY, Circuits
@@ -61,18 +67,18 @@ def lambda_() -> OneMapping:
 
 
 @pytest.fixture
-def valve(circuits: Circuits, lambda_: OneMapping) -> Valve:
-    return Valve(breaker=circuits, mappings=lambda_, tell=circuits.tell)
+def valve(circuits: Circuits, lambda_: OneMapping) -> ConsumerPause:
+    return ConsumerPause(breaker=circuits, mappings=lambda_, tell=circuits.tell)
 
 
 def close(circuits: Circuits) -> None:
     circuits.now = circuits.held[KEY].open_until
     taken = circuits.apply(KEY, PermitTaken("me")).circuit
-    circuits.apply(KEY, CanaryAnswered(taken.generation, "me", Verdict.SUCCESS))
+    circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
 
 
 def test_what_it_was_is_written_down_before_it_is_changed(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     valve.shut(circuits.held[KEY])
     assert circuits.held[KEY].paused == Pause("m", 50, circuits.now)
@@ -80,7 +86,7 @@ def test_what_it_was_is_written_down_before_it_is_changed(
 
 
 def test_a_circuit_that_cannot_be_written_leaves_the_mapping_alone(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     circuits.down = 1
     with pytest.raises(Exception, match="down"):
@@ -89,7 +95,7 @@ def test_a_circuit_that_cannot_be_written_leaves_the_mapping_alone(
 
 
 def test_it_asks_until_lambda_has_disabled_it(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     lambda_.settles_after = 3
     for _ in range(3):
@@ -100,7 +106,7 @@ def test_it_asks_until_lambda_has_disabled_it(
 
 
 def test_a_mapping_that_somebody_has_disabled_is_not_ours(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     lambda_.mapping = ConsumerMapping("m", False, concurrency=50)
     assert valve.shut(circuits.held[KEY]).paused is None
@@ -110,7 +116,7 @@ def test_a_mapping_that_somebody_has_disabled_is_not_ours(
 
 
 def test_a_consumer_without_a_mapping_has_nothing_to_pause(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     lambda_.mapping = None
     assert valve.shut(circuits.held[KEY]).paused is None
@@ -118,7 +124,7 @@ def test_a_consumer_without_a_mapping_has_nothing_to_pause(
 
 
 def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     before = circuits.held[KEY]
     close(circuits)
@@ -127,7 +133,7 @@ def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(
 
 
 def test_it_comes_back_step_by_step_and_twice_is_once(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     valve.shut(circuits.held[KEY])
     close(circuits)
@@ -145,7 +151,7 @@ def test_it_comes_back_step_by_step_and_twice_is_once(
 
 
 def test_a_mapping_that_an_operator_disables_on_the_way_stays_disabled(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     valve.shut(circuits.held[KEY])
     close(circuits)
@@ -158,7 +164,7 @@ def test_a_mapping_that_an_operator_disables_on_the_way_stays_disabled(
 
 
 def test_one_that_was_enabled_by_a_deployment_is_only_given_its_limits(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     valve.shut(circuits.held[KEY])
     lambda_.mapping = ConsumerMapping("m", True, concurrency=50)
@@ -170,7 +176,7 @@ def test_one_that_was_enabled_by_a_deployment_is_only_given_its_limits(
 
 @pytest.mark.parametrize("there", [None, ConsumerMapping("another", True)])
 def test_a_mapping_that_is_gone_or_another_is_nobodys_to_put_back(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve, there: ConsumerMapping | None
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause, there: ConsumerMapping | None
 ) -> None:
     valve.shut(circuits.held[KEY])
     lambda_.mapping = there
@@ -182,7 +188,7 @@ def test_a_mapping_that_is_gone_or_another_is_nobodys_to_put_back(
 
 
 def test_a_second_outage_on_the_way_back_remembers_what_was_before_the_first(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     valve.shut(circuits.held[KEY])
     close(circuits)
@@ -197,7 +203,9 @@ def test_a_second_outage_on_the_way_back_remembers_what_was_before_the_first(
     assert lambda_.mapping == ConsumerMapping("m", True, concurrency=50)
 
 
-def test_a_circuit_that_is_open_keeps_its_mapping_shut(circuits: Circuits, valve: Valve) -> None:
+def test_a_circuit_that_is_open_keeps_its_mapping_shut(
+    circuits: Circuits, valve: ConsumerPause
+) -> None:
     valve.shut(circuits.held[KEY])
     word = Force(State.OPEN, "ada", "looks odd", circuits.now + 60)
     circuits.apply(KEY, Forced(word))
@@ -214,7 +222,7 @@ def test_no_step_is_lower_than_the_one_before_or_than_lambda_allows(own: int | N
 
 
 def test_a_mapping_that_is_changing_already_is_asked_about_first(
-    circuits: Circuits, lambda_: OneMapping, valve: Valve
+    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
 ) -> None:
     lambda_.slow = 1
     with pytest.raises(MappingBusy):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deadletter.circuit.state import Circuit, Pause, State
-from deadletter.outage.executions import START_SECONDS, Sweep, execution_name, is_run_by, sweep
+from deadletter.outage.executions import (
+    START_SECONDS,
+    Repairs,
+    execution_name,
+    is_run_by,
+    repairs_for,
+)
 
 NOW = 1_800_000_000.0
 OPEN = Circuit("orders", State.OPEN, 7, outage=5, restart=2, started=NOW - START_SECONDS)
@@ -41,27 +47,27 @@ def test_an_execution_knows_whether_it_still_runs_the_outage() -> None:
 def test_an_outage_that_nobody_runs_is_started_again() -> None:
     for state in (State.OPEN, State.HALF_OPEN):
         lost = replace(OPEN, state=state)
-        assert sweep("orders", [lost], set(), NOW) == Sweep(start=(lost,))
-        assert sweep("orders", [lost], {NAME}, NOW) == Sweep()
+        assert repairs_for("orders", [lost], set(), NOW) == Repairs(start=(lost,))
+        assert repairs_for("orders", [lost], {NAME}, NOW) == Repairs()
         earlier = execution_name("orders", "orders", 5, 1)
-        assert sweep("orders", [lost], {earlier}, NOW) == Sweep(start=(lost,))
+        assert repairs_for("orders", [lost], {earlier}, NOW) == Repairs(start=(lost,))
 
 
 def test_an_execution_that_is_just_being_started_is_given_time() -> None:
     fresh = replace(OPEN, started=NOW - START_SECONDS + 1)
-    assert sweep("orders", [fresh], set(), NOW) == Sweep()
+    assert repairs_for("orders", [fresh], set(), NOW) == Repairs()
 
 
 def test_a_mapping_that_was_left_paused_is_put_back_when_nobody_runs_the_outage() -> None:
     left = replace(OPEN, state=State.CLOSED, paused=Pause("m", None, NOW))
-    assert sweep("orders", [left], set(), NOW) == Sweep(put_back=(left,))
-    assert sweep("orders", [left], {NAME}, NOW) == Sweep()
+    assert repairs_for("orders", [left], set(), NOW) == Repairs(put_back=(left,))
+    assert repairs_for("orders", [left], {NAME}, NOW) == Repairs()
 
 
 def test_a_mapping_that_we_did_not_pause_is_left_alone() -> None:
-    assert sweep("orders", [replace(OPEN, state=State.CLOSED)], set(), NOW) == Sweep()
+    assert repairs_for("orders", [replace(OPEN, state=State.CLOSED)], set(), NOW) == Repairs()
 
 
 def test_what_nobody_understands_is_left_to_a_person() -> None:
     unreadable = Circuit("orders", State.OPEN, unreadable=True)
-    assert sweep("orders", [unreadable], set(), NOW) == Sweep()
+    assert repairs_for("orders", [unreadable], set(), NOW) == Repairs()

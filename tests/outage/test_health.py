@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from deadletter.outage.health import HttpHealth
-from deadletter.webhook.http import Answer, AnswerTimeout, NoAnswer
+from deadletter.webhook.http import AnswerTimeout, HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination
 
 URL = "https://status.example/up?deep=1"
@@ -21,9 +21,9 @@ def test_only_2xx_is_well(status: int, well: bool) -> None:
 
     def exchange(
         method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> HttpResponse:
         asked.append((method, destination.host, destination.target, body, dict(headers)))
-        return Answer(status)
+        return HttpResponse(status)
 
     assert HttpHealth(URL, exchange).is_well() is well
     assert asked == [("GET", "status.example", "/up?deep=1", b"", {})]
@@ -31,7 +31,7 @@ def test_only_2xx_is_well(status: int, well: bool) -> None:
 
 @pytest.mark.parametrize("error", [NoAnswer("no"), AnswerTimeout("late")])
 def test_no_answer_is_not_well(error: Exception) -> None:
-    def exchange(*_: object) -> Answer:
+    def exchange(*_: object) -> HttpResponse:
         raise error
 
     assert not HttpHealth(URL, exchange).is_well()
@@ -39,7 +39,7 @@ def test_no_answer_is_not_well(error: Exception) -> None:
 
 @pytest.mark.parametrize("url", ["http://status.example/", "https://10.0.0.1/", "file:///etc"])
 def test_a_url_that_nothing_is_sent_to_is_not_asked(url: str) -> None:
-    def exchange(*_: object) -> Answer:
+    def exchange(*_: object) -> HttpResponse:
         raise AssertionError("asked")
 
     assert not HttpHealth(url, exchange).is_well()

@@ -8,32 +8,32 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
-from deadletter.circuit.transitions import Forced, PermitTaken, Tripped, Verdict
-from deadletter.message.confirmation import Proof
+from deadletter.circuit.transitions import CanaryVerdict, Forced, PermitTaken, Tripped
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
-from deadletter.message.queue import QueueUnavailable, Taken
+from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.execution_step import (
     BREATH,
     LONGEST_WAIT,
     MOST_PROBES,
-    Course,
-    Herald,
+    CircuitAnnouncer,
+    Execution,
+    ExecutionStep,
     Next,
-    Step,
 )
 from deadletter.outage.prober import (
     ENOUGH_EMPTY,
-    Consumer,
+    CanaryConsumer,
+    CanaryResult,
     ConsumerUnavailable,
-    Given,
     Health,
     Prober,
 )
 from tests.outage.breakers import KEY, Announcements, Circuits
 
 ANSWER = 20.0
-WELL = Given(Verdict.SUCCESS, Proof("a", "test"))
-ILL = Given(Verdict.FAILURE)
+WELL = CanaryResult(CanaryVerdict.SUCCESS, Confirmation("a", "test"))
+ILL = CanaryResult(CanaryVerdict.FAILURE)
 
 
 @dataclass
@@ -42,19 +42,19 @@ class Letters:
 
     arn: str = "arn:queue"
     letters: list[str] = field(default_factory=list)
-    away: list[tuple[str, Given]] = field(default_factory=list)
+    away: list[tuple[str, CanaryResult]] = field(default_factory=list)
     fails_to_take: bool = False
     fails_to_put_away: bool = False
 
-    def take(self, key: str, lock_seconds: float) -> Taken | None:
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         if self.fails_to_take:
             raise QueueUnavailable("throttled")
         assert lock_seconds > ANSWER
         if not self.letters:
             return None
-        return Taken(Letter(self.letters[0], "{}"), "handle", lock_seconds)
+        return ReceivedLetter(Letter(self.letters[0], "{}"), "handle", lock_seconds)
 
-    def put_away(self, taken: Taken, given: Given) -> bool:
+    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         if self.fails_to_put_away:
             raise QueueUnavailable("throttled")
         self.away.append((taken.letter.message_id, given))
@@ -62,14 +62,14 @@ class Letters:
 
 
 @dataclass
-class Answers(Consumer):
+class Answers(CanaryConsumer):
     """A consumer that answers as it is told, one after the other, and the last for ever."""
 
-    answers: list[Given | Exception]
+    answers: list[CanaryResult | Exception]
     meanwhile: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
 
-    def give(self, taken: Taken, source_arn: str, permit: str) -> Given:
+    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
         self.asked.append(permit)
         self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -97,9 +97,9 @@ class Scene:
     consumer: Answers
     health: Health | None = None
     announced: Announcements = field(default_factory=Announcements)
-    course: Course = field(default_factory=lambda: Course(KEY, 1, 0, said="OPEN"))
+    course: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
 
-    def probe(self) -> Step:
+    def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
         prober = Prober(
             breaker=self.circuits,
@@ -108,7 +108,9 @@ class Scene:
             consumer=self.consumer,
             answer_seconds=ANSWER,
             health=self.health,
-            herald=Herald(pipeline=KEY, announcer=self.announced, tell=self.circuits.tell),
+            herald=CircuitAnnouncer(
+                pipeline=KEY, announcer=self.announced, tell=self.circuits.tell
+            ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             tell=self.circuits.tell,
@@ -156,13 +158,13 @@ def test_one_that_failed_opens_it_for_longer_and_stays_where_it_was(scene: Scene
 
 
 def test_no_answer_is_a_failure_and_the_letter_is_not_given_back(scene: Scene) -> None:
-    scene.consumer.answers = [Given(Verdict.NO_ANSWER)]
+    scene.consumer.answers = [CanaryResult(CanaryVerdict.NO_ANSWER)]
     assert scene.probe().state == "OPEN"
-    assert scene.sources[0].away == [("a", Given(Verdict.NO_ANSWER))]
+    assert scene.sources[0].away == [("a", CanaryResult(CanaryVerdict.NO_ANSWER))]
 
 
 def test_one_that_says_nothing_gives_the_permit_back(scene: Scene) -> None:
-    scene.consumer.answers = [Given(Verdict.NEUTRAL), WELL]
+    scene.consumer.answers = [CanaryResult(CanaryVerdict.NEUTRAL), WELL]
     assert scene.probe().state == "HALF_OPEN"
     assert (scene.circuit.permit, scene.circuit.successes) == (None, 0)
     assert scene.probe().state == "HALF_OPEN"
@@ -197,7 +199,7 @@ def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
     dlq = scene.sources[0]
     original = dlq.take
 
-    def slowly(key: str, lock_seconds: float) -> Taken | None:
+    def slowly(key: str, lock_seconds: float) -> ReceivedLetter | None:
         scene.circuits.now += scene.circuits.policy.lease - ANSWER + 1
         return original(key, lock_seconds)
 

@@ -11,17 +11,23 @@ from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable
 from deadletter.circuit.transitions import (
     SKEW,
     CanarySent,
+    CanaryVerdict,
     Forced,
     PermitTaken,
     Refusal,
     Tripped,
-    Verdict,
 )
 from deadletter.failure.failure import Category, Failure
-from deadletter.failure.ledger import LedgerUnavailable, Row
+from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
-from deadletter.outage.execution_step import FIRST_LOOK, Course, Herald, Next, Step
-from deadletter.outage.prober import Parcel, Post, Prober
+from deadletter.outage.execution_step import (
+    FIRST_LOOK,
+    CircuitAnnouncer,
+    Execution,
+    ExecutionStep,
+    Next,
+)
+from deadletter.outage.prober import CanarySender, Prober, QueueCanary
 from deadletter.outage.queue_canary import heard
 from deadletter.processing.result import GIVEN_BACK
 from deadletter.redrive.journal import JournalUnavailable
@@ -34,7 +40,7 @@ LEASE = 60.0
 
 
 @dataclass
-class Letter(Parcel):
+class Letter(QueueCanary):
     """One letter in hand; `fate` is what became of it."""
 
     origin: str = "first"
@@ -52,24 +58,24 @@ class Letter(Parcel):
 
 
 @dataclass
-class Letters(Post):
+class Letters(CanarySender):
     """A post with one letter, and what its ledger says."""
 
     letter: Letter | None = field(default_factory=Letter)
     raises: Exception | None = None
     meanwhile: Callable[[], object] = lambda: None
-    word: Verdict | None = None
+    word: CanaryVerdict | None = None
     locks: list[float] = field(default_factory=list)
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+    def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
         self.locks.append(lock_seconds)
         self.meanwhile()
         if self.raises is not None:
             raise self.raises
         return self.letter
 
-    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
         self.asked.append((origin, attempt))
         return self.word
 
@@ -80,9 +86,9 @@ class Scene:
 
     circuits: Circuits
     post: Letters | None = field(default_factory=Letters)
-    course: Course = field(default_factory=lambda: Course(KEY, 1, 0, said="OPEN"))
+    course: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
 
-    def probe(self) -> Step:
+    def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
         nobody: object = None
         prober = Prober(
@@ -92,7 +98,9 @@ class Scene:
             consumer=nobody,  # type: ignore[arg-type]
             answer_seconds=ANSWER,
             health=None,
-            herald=Herald(pipeline=KEY, announcer=Announcements(), tell=self.circuits.tell),
+            herald=CircuitAnnouncer(
+                pipeline=KEY, announcer=Announcements(), tell=self.circuits.tell
+            ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             tell=self.circuits.tell,
@@ -138,13 +146,13 @@ def test_the_letter_is_named_before_it_is_sent(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("word", "state"),
     [
-        (Verdict.SUCCESS, "CLOSED"),
-        (Verdict.FAILURE, "OPEN"),
-        (Verdict.NEUTRAL, "HALF_OPEN"),
+        (CanaryVerdict.SUCCESS, "CLOSED"),
+        (CanaryVerdict.FAILURE, "OPEN"),
+        (CanaryVerdict.NEUTRAL, "HALF_OPEN"),
     ],
 )
 def test_what_the_ledger_says_is_the_canarys_answer(
-    scene: Scene, word: Verdict, state: str
+    scene: Scene, word: CanaryVerdict, state: str
 ) -> None:
     sent = scene.probe()
     assert (sent.next, sent.state, sent.wait_seconds) == (Next.PROBE, "HALF_OPEN", FIRST_LOOK)
@@ -160,8 +168,8 @@ def test_whoever_probes_next_asks_after_the_same_letter(scene: Scene) -> None:
     # The execution was lost, and another has been started.
     restarted = replace(scene.circuit, restart=1)
     scene.circuits.held[KEY] = restarted
-    scene.course = Course(KEY, 1, 1, said="OPEN")
-    scene.letters.word = Verdict.SUCCESS
+    scene.course = Execution(KEY, 1, 1, said="OPEN")
+    scene.letters.word = CanaryVerdict.SUCCESS
     assert scene.probe().state == "CLOSED"
     assert scene.fate == ["sent"]
 
@@ -258,10 +266,10 @@ def test_a_letter_that_was_surely_not_sent_gives_the_permit_back(scene: Scene) -
 
 def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
     scene.probe()
-    scene.letters.word = Verdict.SUCCESS
+    scene.letters.word = CanaryVerdict.SUCCESS
     original = scene.letters.verdict
 
-    def then_down(origin: str, attempt: int) -> Verdict | None:
+    def then_down(origin: str, attempt: int) -> CanaryVerdict | None:
         scene.circuits.down = 1
         return original(origin, attempt)
 
@@ -292,24 +300,30 @@ def failed(**said: object) -> Failure:
 @pytest.mark.parametrize(
     ("row", "verdict"),
     [
-        (Row(), None),
-        (Row(recovered_at=9.0), Verdict.SUCCESS),
-        (Row(recovered_at=9.0, recovered_unasked=True), Verdict.NEUTRAL),
-        (Row((failed(),)), Verdict.FAILURE),
-        (Row((failed(),), recovered_at=9.0), Verdict.SUCCESS),
-        (Row((failed(attempt=2),)), None),
-        (Row((failed(),), released_at=6.0), None),
-        (Row((failed(category=Category.BUSINESS),)), Verdict.NEUTRAL),
-        (Row((failed(category=Category.SCHEMA),)), Verdict.NEUTRAL),
-        (Row((failed(category=Category.INTEGRATION, http_status=404),)), Verdict.NEUTRAL),
-        (Row((failed(category=Category.INTEGRATION, http_status=401),)), Verdict.FAILURE),
-        (Row((failed(http_status=503),)), Verdict.FAILURE),
-        (Row((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
-        (Row((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK),)), None),
-        (Row(unreadable=True), None),
+        (LedgerRow(), None),
+        (LedgerRow(recovered_at=9.0), CanaryVerdict.SUCCESS),
+        (LedgerRow(recovered_at=9.0, recovered_unasked=True), CanaryVerdict.NEUTRAL),
+        (LedgerRow((failed(),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(),), recovered_at=9.0), CanaryVerdict.SUCCESS),
+        (LedgerRow((failed(attempt=2),)), None),
+        (LedgerRow((failed(),), released_at=6.0), None),
+        (LedgerRow((failed(category=Category.BUSINESS),)), CanaryVerdict.NEUTRAL),
+        (LedgerRow((failed(category=Category.SCHEMA),)), CanaryVerdict.NEUTRAL),
+        (
+            LedgerRow((failed(category=Category.INTEGRATION, http_status=404),)),
+            CanaryVerdict.NEUTRAL,
+        ),
+        (
+            LedgerRow((failed(category=Category.INTEGRATION, http_status=401),)),
+            CanaryVerdict.FAILURE,
+        ),
+        (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
+        (LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK),)), None),
+        (LedgerRow(unreadable=True), None),
     ],
 )
 def test_a_row_speaks_of_this_life_and_only_if_it_was_tried(
-    row: Row, verdict: Verdict | None
+    row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
     assert heard(row, 3) is verdict

@@ -9,15 +9,15 @@ import pytest
 from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
+    CanaryVerdict,
     Forced,
     MappingPaused,
     PermitTaken,
     Tripped,
-    Verdict,
 )
-from deadletter.outage.event_source import ConsumerMapping, MappingUnavailable, Valve
-from deadletter.outage.executions import START_SECONDS, OutagesUnavailable, execution_name
-from deadletter.outage.reconciler import Sweeper, Swept
+from deadletter.outage.event_source import ConsumerMapping, ConsumerPause, MappingUnavailable
+from deadletter.outage.executions import START_SECONDS, ExecutionsUnavailable, execution_name
+from deadletter.outage.reconciler import OpenCircuits, Reconciler
 from tests.outage.breakers import KEY, Circuits
 from tests.outage.test_event_source import OneMapping
 
@@ -35,7 +35,7 @@ class Executions:
 
     def running(self) -> set[str]:
         if self.down:
-            raise OutagesUnavailable("down")
+            raise ExecutionsUnavailable("down")
         return self.names
 
 
@@ -46,11 +46,13 @@ class Scene:
         self.circuits = Circuits(CircuitPolicy(successes=1))
         self.executions = Executions()
         self.mappings = OneMapping()
-        self.sweeper = Sweeper(
+        self.sweeper = Reconciler(
             pipeline=KEY,
             breaker=self.circuits,
             outages=self.executions,
-            valve=Valve(breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell),
+            valve=ConsumerPause(
+                breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell
+            ),
             clock=self.circuits.clock,
             tell=self.circuits.tell,
         )
@@ -65,7 +67,7 @@ class Scene:
         self.mappings.mapping = ConsumerMapping("m", False, concurrency=50)
         self.circuits.now = self.circuits.held[KEY].open_until + START_SECONDS
         taken = self.circuits.apply(KEY, PermitTaken("me")).circuit
-        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", Verdict.SUCCESS))
+        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
 
 
 @pytest.fixture
@@ -75,19 +77,19 @@ def scene() -> Scene:
 
 def test_in_good_times_nobody_is_asked_what_runs(scene: Scene) -> None:
     scene.executions.down = True
-    assert scene.sweeper.sweep() == Swept(0)
+    assert scene.sweeper.reconcile() == OpenCircuits(0)
     assert scene.circuits.told == {}
 
 
 def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scene) -> None:
     opened = scene.trip()
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.executions.started == []
     scene.circuits.now += START_SECONDS
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.executions.started == [(KEY, opened.outage, 1)]
     assert scene.circuits.told["OutageRestarted"] == 1
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert len(scene.executions.started) == 1
 
 
@@ -95,7 +97,7 @@ def test_an_outage_that_is_run_is_left_alone(scene: Scene) -> None:
     opened = scene.trip()
     scene.executions.names = {execution_name(KEY, KEY, opened.outage, 0)}
     scene.circuits.now += START_SECONDS
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.executions.started == []
 
 
@@ -105,13 +107,13 @@ def test_an_outage_that_shows_a_sign_of_life_is_not_started_again(scene: Scene) 
     stale = scene.circuits.troubled()
     scene.circuits.apply(KEY, PermitTaken("me"))
     scene.circuits.troubled = lambda: stale  # type: ignore[method-assign]
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.executions.started == []
 
 
 def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
     scene.leave_paused()
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
     assert scene.circuits.held[KEY].paused is None
 
@@ -119,10 +121,10 @@ def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
 def test_a_mapping_that_lambda_is_still_changing_is_the_next_runs(scene: Scene) -> None:
     scene.leave_paused()
     scene.mappings.slow = 1
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].paused is not None
     assert scene.circuits.told["SweepFailed"] == 1
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].paused is None
 
 
@@ -135,7 +137,7 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
     scene.mappings.find = unavailable  # type: ignore[method-assign]
     scene.trip("endpoint-7")
     scene.circuits.now += START_SECONDS
-    assert scene.sweeper.sweep() == Swept(1)
+    assert scene.sweeper.reconcile() == OpenCircuits(1)
     assert [key for key, _, _ in scene.executions.started] == ["endpoint-7"]
     assert scene.circuits.told["SweepFailed"] == 1
 
@@ -143,16 +145,16 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
 def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
     word = Force(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
     scene.circuits.apply(KEY, Forced(word))
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].forced == word
     scene.circuits.now += 61
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].forced is None
 
 
 def test_what_cannot_be_read_is_not_called_closed(scene: Scene) -> None:
     scene.circuits.down = 1
-    assert scene.sweeper.sweep() is None
+    assert scene.sweeper.reconcile() is None
     assert scene.circuits.told["SweepFailed"] == 1
 
 
@@ -160,7 +162,7 @@ def test_what_runs_cannot_be_listed_and_so_nothing_is_started_twice(scene: Scene
     scene.trip()
     scene.circuits.now += START_SECONDS
     scene.executions.down = True
-    scene.sweeper.sweep()
+    scene.sweeper.reconcile()
     assert scene.executions.started == []
     assert scene.circuits.told["SweepFailed"] == 1
 
@@ -172,4 +174,4 @@ def test_only_circuits_of_single_keys_are_counted(scene: Scene) -> None:
     scene.circuits.held["endpoint-8"] = replace(
         scene.circuits.held["endpoint-8"], state=State.HALF_OPEN
     )
-    assert scene.sweeper.sweep() == Swept(2)
+    assert scene.sweeper.reconcile() == OpenCircuits(2)

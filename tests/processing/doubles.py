@@ -11,16 +11,16 @@ from typing import Any
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import Attribute, Letter, to_event
-from deadletter.message.queue import QueueUnavailable, Sending
+from deadletter.message.queue import QueueUnavailable, SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.message.stamp import attribute as stamp_attribute
 from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
-from deadletter.processing.result import Handled
+from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
 from tests.samples import NOW, REDRIVER
 
@@ -179,16 +179,16 @@ class Lot:
             raise self.raises
         return QueueTraits(max_bytes=self.max_bytes)
 
-    def send(self, batch: Sequence[Envelope]) -> Sending:
+    def send(self, batch: Sequence[Envelope]) -> SendResult:
         [one] = batch
         self.sent.append(one)
         match self.answer:
             case "confirmed":
-                return Sending(confirmed={one.copy: Proof(one.copy, "parking", "new")})
+                return SendResult(confirmed={one.copy: Confirmation(one.copy, "parking", "new")})
             case "refused":
-                return Sending(refused={one.copy: "AccessDenied"})
+                return SendResult(refused={one.copy: "AccessDenied"})
             case _:
-                return Sending(unknown=frozenset({one.copy}))
+                return SendResult(unknown=frozenset({one.copy}))
 
     def take(self, *_: object) -> Any:
         raise AssertionError("a consumer takes nothing from the parking lot")
@@ -238,7 +238,7 @@ class Site:
 
     def process(
         self, *records: Any, permit: str | None = None, handle: Handle | None = None
-    ) -> Handled:
+    ) -> BatchResult:
         return self.consumer(handle).process(records, deadline=DEADLINE, permit=permit)
 
 

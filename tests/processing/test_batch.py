@@ -15,8 +15,8 @@ from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
-from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, plainly, unhandled
-from deadletter.processing.result import Fate, Handled
+from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, process_unguarded, unhandled
+from deadletter.processing.result import BatchResult, Fate
 from deadletter.settings.pipeline import BadSettings, Pipeline
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
@@ -25,7 +25,7 @@ FIFO = Pipeline("orders", fifo=True)
 BROKEN = {"messageId": "m2", "body": 7, "receiptHandle": "handle of m2", "attributes": {}}
 
 
-def fates(handled: Handled) -> list[str]:
+def fates(handled: BatchResult) -> list[str]:
     return [one.fate.name for one in handled.handlings]
 
 
@@ -766,7 +766,7 @@ def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) 
     assert site.claims.states() == {"origin:m1": "release"}
     [(_, failure)] = site.log.failures
     assert failure.error_type == "TypeError"
-    assert plainly([record(letter())], handle, NOW).failed == ("m1",)
+    assert process_unguarded([record(letter())], handle, NOW).failed == ("m1",)
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError()])
@@ -782,7 +782,7 @@ def test_a_handler_that_gives_itself_up_disturbs_no_neighbour(error: BaseExcepti
         if one["messageId"] == "m2":
             raise error
 
-    assert plainly(three(), each, NOW).failed == ("m2",)
+    assert process_unguarded(three(), each, NOW).failed == ("m2",)
 
 
 def test_somebody_who_stops_the_process_stops_it() -> None:
@@ -831,7 +831,7 @@ def test_switched_off_the_handler_is_called_and_failures_are_still_partial() -> 
         if one["messageId"] == "m3":
             raise Skip
 
-    handled = plainly(three(), each, NOW)
+    handled = process_unguarded(three(), each, NOW)
     assert seen == ["m1", "m2", "m3"]
     assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
     assert site.claims.calls == []
@@ -845,7 +845,7 @@ def test_switched_off_a_handler_that_rewrites_its_record_betrays_no_word_of_it()
 
     batch = [grouped("m1"), grouped("m2")]
     batch[0]["body"] = '"rumpelstiltskin"'
-    handled = plainly(batch, each, NOW)
+    handled = process_unguarded(batch, each, NOW)
     assert "rumpelstiltskin" not in str(handled.log_lines())
     assert fates(handled) == ["FAILED", "HELD_BACK"]
 
@@ -856,22 +856,22 @@ def test_switched_off_the_order_of_a_group_is_kept_all_the_same() -> None:
             raise ValueError
 
     batch = [grouped("m1"), grouped("m2"), grouped("x", "h")]
-    assert plainly(batch, each, NOW).failed == ("m1", "m2")
+    assert process_unguarded(batch, each, NOW).failed == ("m1", "m2")
     fair = [record(letter(message_id=name, MessageGroupId="g")) for name in ("m1", "m2")]
-    assert plainly(fair, each, NOW).failed == ("m1",)
+    assert process_unguarded(fair, each, NOW).failed == ("m1",)
 
 
 def test_every_fate_is_either_acknowledged_or_named_in_the_response() -> None:
-    assert {one for one in Fate if Handled((_of(one),)).failed} == {
+    assert {one for one in Fate if BatchResult((_of(one),)).failed} == {
         *(Fate.FAILED, Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK),
         *(Fate.LATE, Fate.BROKEN),
     }
 
 
 def _of(fate: Fate) -> Any:
-    from deadletter.processing.result import Handling
+    from deadletter.processing.result import MessageResult
 
-    return Handling("m1", fate)
+    return MessageResult("m1", fate)
 
 
 def test_a_consumer_without_a_handler_gives_everything_back() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
@@ -27,7 +27,7 @@ def _system(group: str | None) -> dict[str, Any]:
     return {} if group is None else {"MessageGroupId": group}
 
 
-def line(*groups: str | None) -> list[Taken]:
+def line(*groups: str | None) -> list[ReceivedLetter]:
     """Letters in the queue's order, each of the group named."""
     return [
         taken(letter(message_id=str(number), **_system(group)))

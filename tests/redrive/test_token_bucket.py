@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.redrive.token_bucket import Bucket, Pace
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 
 class Clock:
@@ -19,9 +19,11 @@ class Clock:
 
 def pace(
     rate: float, burst: float, tokens: float | None = None, at: float = 0.0
-) -> tuple[Pace, Clock]:
+) -> tuple[RateLimiter, Clock]:
     clock = Clock(at)
-    return Pace(Bucket(rate, burst, burst if tokens is None else tokens, at), clock), clock
+    return RateLimiter(
+        TokenBucket(rate, burst, burst if tokens is None else tokens, at), clock
+    ), clock
 
 
 @given(
@@ -82,7 +84,7 @@ def test_a_run_goes_on_where_the_last_one_left_the_bucket() -> None:
     first, clock = pace(rate=1, burst=10)
     clock.now = 100
     first.take(10)
-    second = Pace(first.bucket, clock)
+    second = RateLimiter(first.bucket, clock)
     assert second.take(10) == 0
     clock.now = 103
     assert second.take(10) == 3

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.failure.failure import Category
-from deadletter.failure.ledger import Row
+from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing import judgement
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
 from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
 from deadletter.rules.rulebook import Action, Match, Rule
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Body, Pipeline, Policy
+from deadletter.settings.pipeline import Body, Pipeline, RetryPolicy
 from tests.samples import NOW, failed
 
 TTL = 10_000.0
@@ -31,12 +31,12 @@ DAY = 86_400.0
 PIPELINE = Pipeline(
     "orders",
     message_ttl=TTL,
-    policy=Policy(Backoff(base=100, factor=1, cap=100, floor=100), max_attempts=3),
-    policies={"patient": Policy(Backoff(base=500, factor=1, cap=500, floor=500), 9)},
+    policy=RetryPolicy(Backoff(base=100, factor=1, cap=100, floor=100), max_attempts=3),
+    policies={"patient": RetryPolicy(Backoff(base=500, factor=1, cap=500, floor=500), 9)},
     poison_lives=3,
     dedicated=("slow",),
 )
-CALM = Case(PIPELINE, Stamp("o", 1, int(SENT * 1_000)), NOW, Random(1), row=Row((failed(),)))
+CALM = Case(PIPELINE, Stamp("o", 1, int(SENT * 1_000)), NOW, Random(1), row=LedgerRow((failed(),)))
 
 
 def ruled(case: Case, action: Action, **more: Any) -> Case:
@@ -61,16 +61,16 @@ def old(case: Case) -> Case:
 
 def hopeless(case: Case) -> Case:
     last = failed(category=Category.SCHEMA, fingerprint="other")
-    return replace(case, row=Row((*case.row.failures, last)))
+    return replace(case, row=LedgerRow((*case.row.failures, last)))
 
 
 def poisonous(case: Case) -> Case:
     lives = tuple(failed(attempt=number) for number in range(3))
-    return replace(case, row=Row((*lives, *case.row.failures)))
+    return replace(case, row=LedgerRow((*lives, *case.row.failures)))
 
 
 def unheard(case: Case) -> Case:
-    return pipelined(replace(case, row=Row()), consumer_library=True)
+    return pipelined(replace(case, row=LedgerRow()), consumer_library=True)
 
 
 def used_up(case: Case) -> Case:
@@ -228,12 +228,12 @@ def test_a_letter_whose_first_send_nobody_knows_does_not_expire() -> None:
 
 @pytest.mark.parametrize("category", list(Category))
 def test_time_cures_neither_schema_nor_business(category: Category) -> None:
-    decision = judge(replace(CALM, row=Row((failed(category=category),))))
+    decision = judge(replace(CALM, row=LedgerRow((failed(category=category),))))
     assert isinstance(decision, Park) is (category in (Category.SCHEMA, Category.BUSINESS))
 
 
 def test_only_the_last_failure_can_be_permanent() -> None:
-    row = Row((failed(category=Category.SCHEMA, at=NOW - 90), failed(at=NOW - 60)))
+    row = LedgerRow((failed(category=Category.SCHEMA, at=NOW - 90), failed(at=NOW - 60)))
     assert isinstance(judge(replace(CALM, row=row)), Redrive)
 
 
@@ -249,13 +249,13 @@ def test_what_a_person_released_is_judged_afresh() -> None:
 def test_the_second_return_without_a_word_is_silent(
     library: bool, attempt: int, silent: bool
 ) -> None:
-    case = pipelined(replace(CALM, row=Row()), consumer_library=library)
+    case = pipelined(replace(CALM, row=LedgerRow()), consumer_library=library)
     decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=attempt)))
     assert isinstance(decision, Park) is silent
 
 
 def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it() -> None:
-    row = Row((failed(at=NOW - 60),), released_at=NOW - 30)
+    row = LedgerRow((failed(at=NOW - 60),), released_at=NOW - 30)
     case = pipelined(replace(CALM, row=row), consumer_library=True)
     decision = judge(case)
     assert isinstance(decision, Park)
@@ -275,7 +275,7 @@ def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it(
 )
 def test_what_the_dependency_explains_is_never_poison(excuse: dict[str, Any]) -> None:
     lives = tuple(failed(attempt=number, **excuse) for number in range(3))
-    case = replace(CALM, row=Row(lives), stamp=replace(CALM.stamp, attempt=2))
+    case = replace(CALM, row=LedgerRow(lives), stamp=replace(CALM.stamp, attempt=2))
     assert isinstance(judge(case), Redrive)
     last = replace(case, stamp=replace(CALM.stamp, attempt=3))
     assert judge(last) == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
@@ -288,7 +288,7 @@ def test_attempts_end(attempt: int, parked: bool) -> None:
 
 
 def test_no_attempts_means_none() -> None:
-    case = pipelined(CALM, policy=Policy(max_attempts=0))
+    case = pipelined(CALM, policy=RetryPolicy(max_attempts=0))
     decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=0)))
     assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used")
 
@@ -346,7 +346,7 @@ def test_a_delay_that_was_served_does_not_start_over(fifo: bool) -> None:
 def test_a_letter_goes_back_within_what_sqs_takes_and_before_it_expires(
     base: float, attempt: int, seed: int, fifo: bool, served: bool, now: float
 ) -> None:
-    case = pipelined(CALM, policy=Policy(Backoff(base=base), 3), fifo=fifo)
+    case = pipelined(CALM, policy=RetryPolicy(Backoff(base=base), 3), fifo=fifo)
     stamp = replace(CALM.stamp, attempt=attempt)
     decision = judge(replace(case, stamp=stamp, random=Random(seed), served=served, now=now))
     if isinstance(decision, Redrive):

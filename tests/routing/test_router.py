@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.failure.failure import FailureKind
-from deadletter.failure.ledger import LedgerUnavailable, Row
+from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Divert, Hold, Park, Reason, Redrive
 from deadletter.routing.router import (
-    Answer,
     DirectRouter,
     Question,
+    RouterAnswer,
     RouterUnavailable,
     Verdict,
     answer_event,
@@ -32,9 +32,9 @@ from deadletter.routing.router import (
     question_from_json,
     question_to_json,
 )
-from deadletter.rules.rulebook import Refused, RulesUnavailable
+from deadletter.rules.rulebook import RefusedRule, RulesUnavailable
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Pipeline, Policy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters
 from tests.samples import stamps as any_stamps
 from tests.samples import verdict as say
@@ -43,7 +43,7 @@ PIPELINE = Pipeline(
     "orders",
     context={"tenantId": "body.tenantId"},
     circuit_key="body.endpoint",
-    policy=Policy(Backoff(base=0, floor=0), max_attempts=3),
+    policy=RetryPolicy(Backoff(base=0, floor=0), max_attempts=3),
     dedicated=("slow",),
 )
 FORGED = Attribute("String", '{"origin":"somebody else","attempt":0,"first_sent":1}')
@@ -54,7 +54,7 @@ class Books:
     """Rules, ledger and circuits in memory; `down` are those that give no answer."""
 
     items_: list[Mapping[str, Any]] = field(default_factory=list)
-    rows_: dict[str, Row] = field(default_factory=dict)
+    rows_: dict[str, LedgerRow] = field(default_factory=dict)
     matches_: dict[str, int] = field(default_factory=dict)
     open_: set[str] = field(default_factory=set)
     down: str = ""
@@ -65,7 +65,7 @@ class Books:
             raise RulesUnavailable
         return list(self.items_)
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
+    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         if self.down == "ledger":
             raise LedgerUnavailable
         self.asked.append(list(origins))
@@ -96,7 +96,7 @@ def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
     )
 
 
-def decide(books: Books, *asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> Answer:
+def decide(books: Books, *asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> RouterAnswer:
     questions = [one if isinstance(one, Question) else Question(one) for one in asked]
     return router(books, pipeline).decide(questions)
 
@@ -156,7 +156,7 @@ def test_only_a_re_drive_counts_as_an_attempt() -> None:
 def test_the_attempt_counts_on_from_whoever_knows_of_more(
     carried: int, recorded: int, attempt: int
 ) -> None:
-    books = Books(rows_={"origin": Row(attempt=recorded)})
+    books = Books(rows_={"origin": LedgerRow(attempt=recorded)})
     assert (
         verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
         == attempt
@@ -164,14 +164,14 @@ def test_the_attempt_counts_on_from_whoever_knows_of_more(
 
 
 def test_attempts_that_only_the_ledger_knows_of_exhaust_a_letter() -> None:
-    books = Books(rows_={"origin": Row(attempt=3)})
+    books = Books(rows_={"origin": LedgerRow(attempt=3)})
     found = verdict(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
     assert found.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_no_verdict_takes_an_attempt_back(carried: int, recorded: int) -> None:
-    books = Books(rows_={"origin": Row(attempt=recorded)})
+    books = Books(rows_={"origin": LedgerRow(attempt=recorded)})
     found = verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000)))
     assert found.stamp.attempt >= max(carried, recorded)
     assert found.stamp.origin == "origin"
@@ -182,7 +182,9 @@ def test_no_verdict_takes_an_attempt_back(carried: int, recorded: int) -> None:
 
 def test_a_letter_without_a_stamp_has_it_in_the_ledger_under_its_own_id() -> None:
     mark = Stamp("origin", 2, 1_789_000_000_000, "AIDA")
-    books = Books(rows_={"m9": Row(stamp=mark), "origin": Row((failed(category="schema"),))})
+    books = Books(
+        rows_={"m9": LedgerRow(stamp=mark), "origin": LedgerRow((failed(category="schema"),))}
+    )
     found = verdict(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
     assert found.stamp.origin == "origin"
     # Its history stands under the origin, which only the kept stamp names.
@@ -192,9 +194,9 @@ def test_a_letter_without_a_stamp_has_it_in_the_ledger_under_its_own_id() -> Non
 
 def test_a_kept_stamp_counts_on() -> None:
     mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m9": Row(stamp=mark)})
+    books = Books(rows_={"m9": LedgerRow(stamp=mark)})
     assert verdict(books, letter(message_id="m9")).stamp.attempt == 3
-    books.rows_["origin"] = Row(attempt=3)
+    books.rows_["origin"] = LedgerRow(attempt=3)
     assert isinstance(verdict(books, letter(message_id="m9")).decision, Park)
 
 
@@ -205,7 +207,7 @@ def test_a_letter_that_carries_its_stamp_is_looked_up_under_its_origin_only() ->
 
 
 def test_a_forged_stamp_is_not_believed_and_is_reported() -> None:
-    books = Books(rows_={"somebody else": Row(attempt=3)})
+    books = Books(rows_={"somebody else": LedgerRow(attempt=3)})
     one = letter(message_id="m1", attributes={stamps.NAME: FORGED})
     found = verdict(books, one)
     assert found.forged
@@ -215,7 +217,7 @@ def test_a_forged_stamp_is_not_believed_and_is_reported() -> None:
 
 def test_a_stamp_kept_for_a_letter_wins_over_the_one_that_was_forged_on_it() -> None:
     mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m1": Row(stamp=mark)})
+    books = Books(rows_={"m1": LedgerRow(stamp=mark)})
     found = verdict(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
     assert (found.forged, found.stamp.origin, found.stamp.attempt) == (True, "origin", 3)
 
@@ -229,7 +231,7 @@ def test_rules_see_the_letters_real_sender_and_its_counted_attempt() -> None:
         "action": "QUARANTINE",
         "pattern": {"system": {"SenderId": ["AIDA"]}, "redrive": {"attempt": [2]}},
     }
-    books = Books([patterned], rows_={"origin": Row(attempt=2)})
+    books = Books([patterned], rows_={"origin": LedgerRow(attempt=2)})
     found = verdict(books, stamped(Stamp("origin", 1, 1_789_999_000_000, "AIDA")))
     assert found.decision == Park(Reason.QUARANTINED, "rule r says QUARANTINE", "r")
 
@@ -291,14 +293,14 @@ def test_an_edited_rule_speaks_at_the_next_question() -> None:
 def test_an_answer_says_what_most_of_its_letters_last_failed_of() -> None:
     kinds = [(f"f{number}", 7 - number) for number in range(7)]
     rows = {
-        f"{fingerprint}-{number}": Row(
+        f"{fingerprint}-{number}": LedgerRow(
             (failed(fingerprint="old"), failed(fingerprint=fingerprint, error_type="KeyError"))
         )
         for fingerprint, letters in kinds
         for number in range(letters)
     }
-    rows |= {f"unknown-{number}": Row((failed(fingerprint=""),)) for number in range(9)}
-    rows |= {f"released-{number}": Row((failed(),), 0, NOW) for number in range(9)}
+    rows |= {f"unknown-{number}": LedgerRow((failed(fingerprint=""),)) for number in range(9)}
+    rows |= {f"released-{number}": LedgerRow((failed(),), 0, NOW) for number in range(9)}
     asked = [letter(message_id=one) for one in (*rows, "no row")]
     answer = decide(Books(rows_=rows), *asked)
     assert answer.failures == tuple(FailureKind(one, "KeyError", many) for one, many in kinds[:5])
@@ -349,7 +351,7 @@ def test_every_letter_gets_one_verdict_in_its_turn(asked: list[Letter]) -> None:
 def test_of_an_answer_only_what_is_said_once_of_a_letter_asked_about_is_heard() -> None:
     redrive, park = Redrive(0, "x"), Park(Reason.POISON, "x")
     twice = (say("twice", redrive), say("twice", redrive))
-    answer = Answer((say("once", redrive), *twice, say("unasked", park)))
+    answer = RouterAnswer((say("once", redrive), *twice, say("unasked", park)))
     assert one_each(answer, ["once", "twice", "missing"]) == {"once": say("once", redrive)}
 
 
@@ -364,9 +366,9 @@ def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> 
 
 verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans())
 answers = st.builds(
-    Answer,
+    RouterAnswer,
     st.lists(verdicts, max_size=4).map(tuple),
-    st.lists(st.builds(Refused, st.text(), st.text()), max_size=2).map(tuple),
+    st.lists(st.builds(RefusedRule, st.text(), st.text()), max_size=2).map(tuple),
     st.dictionaries(st.text(), st.integers(0), max_size=2),
     st.lists(st.text(), max_size=2).map(tuple),
     st.lists(st.builds(FailureKind, st.text(), st.text(), st.integers(0)), max_size=2).map(tuple),
@@ -374,7 +376,7 @@ answers = st.builds(
 
 
 @given(answers)
-def test_an_answer_comes_over_the_wire_as_it_was(answer: Answer) -> None:
+def test_an_answer_comes_over_the_wire_as_it_was(answer: RouterAnswer) -> None:
     assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
 
 
@@ -396,7 +398,7 @@ def test_what_is_no_answer_is_none(data: object) -> None:
         answer_from_json(data)
 
 
-GOOD = answer_to_json(Answer((say("m1", Redrive(0, "x")),)))["verdicts"][0]
+GOOD = answer_to_json(RouterAnswer((say("m1", Redrive(0, "x")),)))["verdicts"][0]
 
 
 @pytest.mark.parametrize(
@@ -421,7 +423,7 @@ def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
 
 @given(json_values)
 def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
-    whole = answer_to_json(Answer(()))
+    whole = answer_to_json(RouterAnswer(()))
     whole["verdicts"] = [GOOD]
     for candidate in (
         data,

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.rules.checker import (
-    Change,
     Checked,
     CheckUnavailable,
-    Edit,
-    Finding,
-    Refusal,
+    RuleChange,
     RuleChecker,
-    Status,
-    Verdict,
+    RuleEdit,
+    RuleFinding,
+    RuleRefusal,
+    RuleStatus,
+    RuleVerdict,
     check,
     pipeline_from_terms,
 )
@@ -45,20 +45,20 @@ def edit(
     old: Mapping[str, Any] | None = None,
     sequence: str = "1",
     pipeline: str = "orders",
-) -> Edit:
-    return Edit(sequence, f"event-{sequence}", NOW, pipeline, "r", old, new)
+) -> RuleEdit:
+    return RuleEdit(sequence, f"event-{sequence}", NOW, pipeline, "r", old, new)
 
 
-def judged(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Finding:
+def judged(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> RuleFinding:
     return check(edit(new, old, pipeline=new["pipeline"]), PIPELINES, NOW)
 
 
-def verdict(found: Finding) -> tuple[str, str | None]:
+def verdict(found: RuleFinding) -> tuple[str, str | None]:
     assert found.verdict is not None
     return found.verdict.status, found.verdict.reason
 
 
-def written(found: Finding, item: Mapping[str, Any]) -> dict[str, Any]:
+def written(found: RuleFinding, item: Mapping[str, Any]) -> dict[str, Any]:
     """The item as it stands when the verdict has been written onto it."""
     assert found.verdict is not None
     columns = {"status": str(found.verdict.status), "checked_at": found.verdict.at}
@@ -72,12 +72,12 @@ def written(found: Finding, item: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_a_new_rule_that_is_one_is_valid_and_nobody_is_told() -> None:
     found = judged(rule())
-    assert found.verdict == Verdict(
+    assert found.verdict == RuleVerdict(
         "orders",
         "r",
         rule(),
         tuple(sorted(COLUMNS - rule().keys())),
-        Status.VALID,
+        RuleStatus.VALID,
         None,
         "2026-09-21T14:13:20+00:00",
     )
@@ -87,7 +87,7 @@ def test_a_new_rule_that_is_one_is_valid_and_nobody_is_told() -> None:
 def test_a_rule_that_is_none_says_why_and_others_hear_of_it() -> None:
     found = judged(rule(action="PURGE"))
     assert verdict(found) == ("INVALID", f"action 'PURGE' {UNKNOWN_ACTION}")
-    assert found.refusal == Refusal("orders", "r", f"action {UNKNOWN_ACTION}", ("orders",))
+    assert found.refusal == RuleRefusal("orders", "r", f"action {UNKNOWN_ACTION}", ("orders",))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_rule_of_a_pipeline_that_does_not_exist_rings_under_a_star() -> None:
     found = judged(rule(pipeline="order"))
     why = "no pipeline is named 'order'; there are orders, refunds"
     assert verdict(found) == ("INVALID", why)
-    assert found.refusal == Refusal("order", "r", why, ("*",))
+    assert found.refusal == RuleRefusal("order", "r", why, ("*",))
     alone = check(edit(rule(), pipeline="orders"), {}, NOW)
     assert verdict(alone)[1] == "no pipeline is named 'orders'; there are none"
 
@@ -166,7 +166,7 @@ def test_a_verdict_is_short_enough_to_be_read_again() -> None:
 @pytest.mark.parametrize("item", [rule(), rule(action="PURGE"), rule(pipeline="order")])
 def test_the_record_of_our_own_write_asks_for_nothing(item: dict[str, Any]) -> None:
     first = judged(item)
-    assert judged(written(first, item), item) == Finding()
+    assert judged(written(first, item), item) == RuleFinding()
 
 
 def test_an_edit_that_leaves_the_verdict_as_it_is_writes_nothing() -> None:
@@ -243,7 +243,7 @@ def test_however_edits_and_verdicts_interleave_the_item_ends_with_the_right_one(
         same = all(item.get(name) == value for name, value in found.judged.items())
         if same and not any(name in item for name in found.absent):
             writes += 1
-            put(written(Finding(verdict=found), item))
+            put(written(RuleFinding(verdict=found), item))
 
     for columns, then_look in steps:
         changed = {**item, **columns}
@@ -264,15 +264,15 @@ def test_however_edits_and_verdicts_interleave_the_item_ends_with_the_right_one(
 def test_a_change_is_kept_with_what_was_and_what_is() -> None:
     old = rule(status="VALID", checked_at="then")
     found = judged(rule(action="PURGE", status="VALID"), old)
-    assert found.change == Change(
+    assert found.change == RuleChange(
         "orders", "r", "2026-09-21T14:13:20+00:00", "1", "event-1", rule(), rule(action="PURGE")
     )
 
 
 def test_a_rule_that_is_gone_is_kept_and_not_judged() -> None:
     moment = "2026-09-21T14:13:20+00:00"
-    gone = Change("orders", "r", moment, "1", "event-1", rule(), None)
-    assert check(edit(None, rule()), PIPELINES, NOW) == Finding(gone)
+    gone = RuleChange("orders", "r", moment, "1", "event-1", rule(), None)
+    assert check(edit(None, rule()), PIPELINES, NOW) == RuleFinding(gone)
 
 
 def test_an_item_too_long_for_the_history_leaves_its_length() -> None:
@@ -326,20 +326,20 @@ class World:
         self._ask("terms")
         return self.now if fresh or self.earlier is None else self.earlier
 
-    def keep(self, change: Change) -> None:
+    def keep(self, change: RuleChange) -> None:
         self._ask("history")
         self.done.append(change)
 
-    def write(self, verdict: Verdict) -> bool:
+    def write(self, verdict: RuleVerdict) -> bool:
         self._ask("table")
         self.done.append(verdict)
         return not self.overtaken
 
-    def announce(self, refusal: Refusal) -> None:
+    def announce(self, refusal: RuleRefusal) -> None:
         self._ask("bus")
         self.done.append(refusal)
 
-    def check(self, *edits: Edit) -> Checked:
+    def check(self, *edits: RuleEdit) -> Checked:
         checker = RuleChecker(
             terms=self, verdicts=self, history=self, announcer=self, clock=lambda: NOW
         )
@@ -353,20 +353,20 @@ class World:
 def test_a_refused_rule_is_kept_written_and_announced_in_this_order() -> None:
     world = World()
     checked = world.check(edit(rule(action="PURGE")))
-    assert [type(one) for one in world.done] == [Change, Verdict, Refusal]
+    assert [type(one) for one in world.done] == [RuleChange, RuleVerdict, RuleRefusal]
     assert checked == Checked((world.done[2],))
 
 
 def test_an_edit_that_was_overtaken_is_kept_and_nobody_hears_of_it() -> None:
     world = World(overtaken=True)
     assert world.check(edit(rule(action="PURGE"))) == Checked(())
-    assert [type(one) for one in world.done] == [Change, Verdict]
+    assert [type(one) for one in world.done] == [RuleChange, RuleVerdict]
 
 
 def test_a_rule_is_refused_only_by_terms_that_hold_now() -> None:
     world = World(earlier={"refunds": REFUNDS})
     assert world.check(edit(rule())) == Checked(())
-    assert [one.status for one in world.done if isinstance(one, Verdict)] == ["VALID"]
+    assert [one.status for one in world.done if isinstance(one, RuleVerdict)] == ["VALID"]
 
 
 @pytest.mark.parametrize("down", ["terms", "history", "table", "bus"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit
-from deadletter.failure.ledger import Row
+from deadletter.failure.ledger import LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
@@ -37,12 +37,12 @@ class Books:
 
     def __init__(self, recipe: Recipe, failure: Mapping[str, Any] | None) -> None:
         self._rules = [{"pipeline": "orders", **one} for one in recipe.rules]
-        self._row = Row((failed(**failure),)) if failure is not None else Row()
+        self._row = LedgerRow((failed(**failure),)) if failure is not None else LedgerRow()
 
     def items(self, pipeline: str) -> list[Mapping[str, Any]]:
         return list(self._rules)
 
-    def rows(self, origins: Any) -> Mapping[str, Row]:
+    def rows(self, origins: Any) -> Mapping[str, LedgerRow]:
         return dict.fromkeys(origins, self._row)
 
     def matches(self, rules: Any) -> Mapping[str, int]:

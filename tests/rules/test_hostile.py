@@ -19,7 +19,7 @@ from deadletter.message.letter import Letter, NotALetter, encoded, from_event, f
 from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import read_rules
 from deadletter.settings.pipeline import Pipeline
-from deadletter.webhook.url_guard import Destination, Refused, is_literal, is_public, read_url
+from deadletter.webhook.url_guard import Destination, UrlRefused, is_literal, is_public, read_url
 from tests.rules import hostile
 from tests.samples import NOW
 
@@ -95,7 +95,7 @@ def test_any_stored_rule_is_a_rule_or_is_refused_and_can_be_tried_on_any_letter(
 def test_any_url_leads_somewhere_or_is_refused(url: str, allow_loopback: bool) -> None:
     try:
         found = read_url(url, allow_loopback=allow_loopback)
-    except Refused:
+    except UrlRefused:
         return
     assert found.loopback <= allow_loopback
     assert not is_literal(found.host) or found.loopback or is_public(found.host)

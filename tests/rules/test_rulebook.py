@@ -16,7 +16,7 @@ from deadletter.rules.rulebook import (
     NO_MATCH,
     Action,
     Match,
-    Refused,
+    RefusedRule,
     Rule,
     RuleBook,
     RuleMode,
@@ -24,14 +24,14 @@ from deadletter.rules.rulebook import (
     read_rule,
     read_rules,
 )
-from deadletter.settings.pipeline import Pipeline, Policy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, json_values
 
 PIPELINE = Pipeline(
     "orders",
     context={"tenantId": "body.tenantId", "messageType": "body.type"},
     dedicated=("slow", "bulk"),
-    policies={"gold": Policy()},
+    policies={"gold": RetryPolicy()},
 )
 GONE: Any = object()
 
@@ -293,7 +293,7 @@ def test_a_rule_that_is_none_says_why_in_one_sentence(columns: dict[str, Any], w
     assert str(found.value) == why
     # It matches nothing, says so, and its neighbour goes on.
     rules = book(wrong, item("fine"))
-    assert rules.refused == (Refused(str(wrong.get("rule_id", "?")), why),)
+    assert rules.refused == (RefusedRule(str(wrong.get("rule_id", "?")), why),)
     assert spoken(rules.first(document(), NOW, {})) == "fine"
 
 
@@ -344,7 +344,7 @@ def test_of_two_rules_with_one_id_the_first_in_order_holds() -> None:
     ours, everybodys = item(), item(pipeline="*", tenantId="b")
     for items in permutations((ours, everybodys)):
         rules = book(*items)
-        assert rules.refused == (Refused("r", "another rule with the same id comes first"),)
+        assert rules.refused == (RefusedRule("r", "another rule with the same id comes first"),)
         assert spoken(rules.first(document("a"), NOW, {})) == "r"
         assert rules.first(document("b"), NOW, {}) is NO_MATCH
 

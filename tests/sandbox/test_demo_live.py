@@ -12,7 +12,7 @@ from sandbox.demo.live import LINE_EVERY, account, figures, screen
 from sandbox.demo.look import Look
 from sandbox.demo.pipeline import Seated
 from sandbox.demo.receiver import Visit
-from sandbox.demo.reconcile import Delivery, Found, reconcile
+from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, reconcile
 from sandbox.demo.run import deliveries
 from sandbox.demo.run import figures as report_figures
 
@@ -87,7 +87,7 @@ def test_more_sightings_than_events_do_not_overfill_the_bar():
 
 def test_the_account_shows_what_is_wrong():
     where = console(terminal=False)
-    where.print(account(reconcile(EVENTS, Found(waiting=[EVENTS[0].digest]))))
+    where.print(account(reconcile(EVENTS, FoundLetters(waiting=[EVENTS[0].digest]))))
     rows = [line.strip("│\n ") for line in printed(where).splitlines()]
     assert [" ".join(row.replace("│", " ").split()) for row in rows if "lost" in row] == [
         "lost 330"
@@ -96,7 +96,7 @@ def test_the_account_shows_what_is_wrong():
 
 
 def test_the_report_has_the_figures_that_were_promised():
-    outcome = reconcile(EVENTS, Found(delivered=[Delivery(EVENTS[0].digest)]))
+    outcome = reconcile(EVENTS, FoundLetters(delivered=[DeliveredEvent(EVENTS[0].digest)]))
     figures = report_figures(outcome, LOOK, seconds=80.04)
     promised = "sent delivered parked_by_reason waiting lost duplicates seconds"
     assert set(promised.split()) <= figures.keys()
@@ -111,7 +111,7 @@ def test_the_report_has_the_figures_that_were_promised():
 )
 def test_a_delivery_knows_whether_it_was_redriven(webhook_id, attempt, redriven):
     visits = [Visit(HEALTHY, "a", webhook_id, attempt, 200)]
-    assert deliveries(visits, {"known": EVENTS[0]}) == [Delivery("a", redriven=redriven)]
+    assert deliveries(visits, {"known": EVENTS[0]}) == [DeliveredEvent("a", redriven=redriven)]
 
 
 def test_what_an_endpoint_refused_is_no_delivery():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deadletter.webhook.http import Poster
+from deadletter.webhook.http import HttpsClient
 from deadletter.webhook.url_guard import read_url
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, digest
 from sandbox.demo.receiver import Receiver, Visit
@@ -21,7 +21,7 @@ def receiver() -> Iterator[Receiver]:
 
 def post(receiver: Receiver, tenant: str, body: bytes = b"{}") -> int:
     to = read_url(receiver.url(tenant), allow_loopback=True)
-    return Poster(5, time.monotonic)(to, body, HEADERS).status
+    return HttpsClient(5, time.monotonic)(to, body, HEADERS).status
 
 
 def test_each_endpoint_has_its_own_answer(receiver):

@@ -6,24 +6,26 @@ import pytest
 
 from deadletter.message.letter import Attribute
 from sandbox.demo.events import Event, plan
-from sandbox.demo.reconcile import Delivery, Found, Parked, reconcile
+from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, ParkedEvent, reconcile
 
 EVENTS = plan(seed=1)
 DELIVERED = next(event for event in EVENTS if event.parked_as is None)
 PARKED = next(event for event in EVENTS if event.parked_as and event.attributes)
 
 
-def found_as_planned(events: tuple[Event, ...] = EVENTS) -> Found:
+def found_as_planned(events: tuple[Event, ...] = EVENTS) -> FoundLetters:
     """Everything where it belongs."""
-    return Found(
-        delivered=[Delivery(one.digest) for one in events if one.parked_as is None],
+    return FoundLetters(
+        delivered=[DeliveredEvent(one.digest) for one in events if one.parked_as is None],
         parked=[
-            Parked(one.digest, one.parked_as, one.attributes) for one in events if one.parked_as
+            ParkedEvent(one.digest, one.parked_as, one.attributes)
+            for one in events
+            if one.parked_as
         ],
     )
 
 
-def without(event: Event) -> Found:
+def without(event: Event) -> FoundLetters:
     return found_as_planned(tuple(one for one in EVENTS if one != event))
 
 
@@ -52,7 +54,9 @@ def test_a_loss_is_not_made_good_by_a_duplicate_of_another_event():
 
 def test_a_body_that_was_changed_is_a_loss_and_a_stranger():
     found = without(DELIVERED)
-    outcome = reconcile(EVENTS, replace(found, delivered=[*found.delivered, Delivery("other")]))
+    outcome = reconcile(
+        EVENTS, replace(found, delivered=[*found.delivered, DeliveredEvent("other")])
+    )
     assert outcome.lost == (DELIVERED.event_id,)
     assert outcome.strangers == 1
     assert not outcome.passed
@@ -60,7 +64,7 @@ def test_a_body_that_was_changed_is_a_loss_and_a_stranger():
 
 def test_a_body_that_nobody_sent_is_no_event_of_ours():
     found = found_as_planned()
-    outcome = reconcile(EVENTS, replace(found, parked=[*found.parked, Parked("?", "EXPIRED")]))
+    outcome = reconcile(EVENTS, replace(found, parked=[*found.parked, ParkedEvent("?", "EXPIRED")]))
     assert outcome.strangers == 1
     assert "EXPIRED" not in outcome.parked_by_reason
     assert not outcome.passed
@@ -73,7 +77,7 @@ def test_a_body_that_nobody_sent_is_no_event_of_ours():
 )
 def test_a_letter_parked_with_other_attributes_is_altered(attributes):
     found = without(PARKED)
-    letter = Parked(PARKED.digest, PARKED.parked_as, attributes)
+    letter = ParkedEvent(PARKED.digest, PARKED.parked_as, attributes)
     outcome = reconcile(EVENTS, replace(found, parked=[*found.parked, letter]))
     assert outcome.altered == (PARKED.event_id,)
     assert not outcome.passed
@@ -89,14 +93,17 @@ def test_an_event_still_on_its_way_is_waiting_and_not_lost():
 
 def test_an_event_that_came_to_another_end_is_astray():
     for event, elsewhere in (
-        (DELIVERED, Found(parked=[Parked(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)])),
-        (PARKED, Found(delivered=[Delivery(PARKED.digest)])),
-        (PARKED, Found(parked=[Parked(PARKED.digest, "unknown", PARKED.attributes)])),
+        (
+            DELIVERED,
+            FoundLetters(parked=[ParkedEvent(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)]),
+        ),
+        (PARKED, FoundLetters(delivered=[DeliveredEvent(PARKED.digest)])),
+        (PARKED, FoundLetters(parked=[ParkedEvent(PARKED.digest, "unknown", PARKED.attributes)])),
     ):
         rest = without(event)
         outcome = reconcile(
             EVENTS,
-            Found(
+            FoundLetters(
                 delivered=[*rest.delivered, *elsewhere.delivered],
                 parked=[*rest.parked, *elsewhere.parked],
             ),
@@ -110,8 +117,8 @@ def test_an_event_that_came_to_another_end_is_astray():
 def test_an_event_seen_twice_counts_once_and_as_a_duplicate(end):
     found = found_as_planned()
     more = {
-        "delivered": [Delivery(DELIVERED.digest)],
-        "parked": [Parked(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)],
+        "delivered": [DeliveredEvent(DELIVERED.digest)],
+        "parked": [ParkedEvent(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)],
         "waiting": [DELIVERED.digest],
     }[end]
     outcome = reconcile(EVENTS, replace(found, **{end: [*getattr(found, end), *more]}))
@@ -122,7 +129,7 @@ def test_an_event_seen_twice_counts_once_and_as_a_duplicate(end):
 
 def test_what_was_redriven_before_it_was_delivered_is_healed_once():
     found = found_as_planned()
-    again = [Delivery(DELIVERED.digest, redriven=True)] * 2
+    again = [DeliveredEvent(DELIVERED.digest, redriven=True)] * 2
     outcome = reconcile(EVENTS, replace(found, delivered=[*found.delivered, *again]))
     assert outcome.healed == 1
 
@@ -133,7 +140,7 @@ def test_what_was_seen_in_the_waiting_room_is_held_wherever_it_ended():
 
 
 def test_a_letter_that_was_healed_without_the_ledger_saying_so_is_named():
-    healed = Delivery(DELIVERED.digest, redriven=True)
+    healed = DeliveredEvent(DELIVERED.digest, redriven=True)
     found = without(DELIVERED)
     found = replace(found, delivered=[*found.delivered, healed])
     assert reconcile(EVENTS, found).unrecorded == (DELIVERED.event_id,)

@@ -12,7 +12,7 @@ from sandbox.demo.pipeline import Seated
 from sandbox.demo.receiver import Visit
 from sandbox.demo.script import (
     OUTAGE_SECONDS,
-    Step,
+    ScriptStep,
     circuit_closed,
     circuit_opened,
     consumer_back,
@@ -36,7 +36,7 @@ REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
 class Watched:
     """Plays looks to a watch, the last of them for ever, and records what it does."""
 
-    def __init__(self, looks: Sequence[Look], steps: Sequence[Step] = ()) -> None:
+    def __init__(self, looks: Sequence[Look], steps: Sequence[ScriptStep] = ()) -> None:
         self.runs: list[float] = []
         self.told: list[str] = []
         self.seen: list[Look] = []
@@ -121,8 +121,8 @@ def test_no_run_is_started_when_nothing_is_left():
 def test_a_step_is_done_once_and_told_when_its_moment_has_come():
     done: list[str] = []
 
-    def step(name: str, when: Callable[[Look], bool]) -> Step:
-        return Step(when, lambda: done.append(name), name)
+    def step(name: str, when: Callable[[Look], bool]) -> ScriptStep:
+        return ScriptStep(when, lambda: done.append(name), name)
 
     watched = Watched(
         [busy(0), busy(1), busy(2), busy(PATIENCE_SECONDS)],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.queue_metrics import Depth, Gauge, QueueMetrics
+from sandbox.queue_metrics import Gauge, MeasuredDepth, QueueMetrics
 
 NOW = 1_000_000.0
 
@@ -30,7 +30,7 @@ def message(
 
 
 def test_an_empty_queue_publishes_zeros():
-    assert Gauge().read({"main": []}, now=NOW) == [Depth("main", 0, 0, 0.0)]
+    assert Gauge().read({"main": []}, now=NOW) == [MeasuredDepth("main", 0, 0, 0.0)]
 
 
 def test_visible_in_flight_and_delayed_messages_are_told_apart():
@@ -41,7 +41,7 @@ def test_visible_in_flight_and_delayed_messages_are_told_apart():
             message(3, receives=0, visible=False),
         ]
     }
-    assert Gauge().read(look, now=NOW) == [Depth("main", visible=1, not_visible=1, age=0.0)]
+    assert Gauge().read(look, now=NOW) == [MeasuredDepth("main", visible=1, not_visible=1, age=0.0)]
 
 
 def test_the_age_is_that_of_the_oldest_message():

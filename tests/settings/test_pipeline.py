@@ -14,12 +14,12 @@ from deadletter.settings.pipeline import (
     Body,
     Mode,
     Pipeline,
-    Policy,
+    Resources,
+    RetryPolicy,
     Webhook,
-    Wiring,
     pipeline_from_json,
+    resources_from_environment,
     webhook_from_json,
-    wiring_from_environment,
 )
 
 
@@ -56,8 +56,8 @@ def test_a_pipeline_says_everything() -> None:
         fifo=True,
         body=Body.OPAQUE,
         context={"tenantId": "body.tenantId"},
-        policy=Policy(Backoff(base=1, cap=2), 3),
-        policies={"gold": Policy(max_attempts=9), "plain": Policy()},
+        policy=RetryPolicy(Backoff(base=1, cap=2), 3),
+        policies={"gold": RetryPolicy(max_attempts=9), "plain": RetryPolicy()},
         dedicated=("slow",),
         circuit_key="body.endpoint",
         circuit=CircuitPolicy(window=60),
@@ -117,13 +117,13 @@ def test_the_wiring_is_one_variable_a_field() -> None:
         "AUDIT_DAYS": "400",
         "PATH": "/usr/bin",
     }
-    assert wiring_from_environment(environment) == Wiring(
+    assert resources_from_environment(environment) == Resources(
         main_url="https://sqs/orders",
         parking={"default": "https://sqs/parking"},
         trusted_senders=("AROA1", "AROA2"),
         audit_days=400,
     )
-    assert wiring_from_environment({}) == Wiring()
+    assert resources_from_environment({}) == Resources()
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_the_wiring_is_one_variable_a_field() -> None:
 )
 def test_a_wiring_that_is_none_says_what_is_wrong(variable: str, text: str, why: str) -> None:
     with pytest.raises(BadSettings, match=why):
-        wiring_from_environment({variable: text})
+        resources_from_environment({variable: text})

@@ -11,7 +11,7 @@ from deadletter.aws import circuits
 from deadletter.circuit import transitions
 from deadletter.circuit.state import Permit, State
 from deadletter.circuit.transitions import Refusal
-from deadletter.outage.executions import Sweep
+from deadletter.outage.executions import Repairs
 from tests.simulation import breaker_simulator
 from tests.simulation.planting import Bugs, replaced
 
@@ -145,7 +145,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def answered(circuit: Any, event: Any, *rest: Any) -> Any:
             found = original(circuit, event, *rest)
-            if isinstance(found, Refusal) or event.verdict is not transitions.Verdict.NEUTRAL:
+            if isinstance(found, Refusal) or event.verdict is not transitions.CanaryVerdict.NEUTRAL:
                 return found
             return replace(found, permit=Permit(event.owner, 1e12))
 
@@ -169,7 +169,7 @@ def _() -> Iterator[None]:
 
 @bug("a lost execution is not missed")
 def _() -> Iterator[None]:
-    with patch.object(breaker_simulator, "sweep", lambda *_: Sweep()):
+    with patch.object(breaker_simulator, "sweep", lambda *_: Repairs()):
         yield
 
 

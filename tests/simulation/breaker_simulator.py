@@ -15,25 +15,30 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
 from deadletter.circuit.transitions import (
     SKEW,
     CanaryAnswered,
     CanaryLost,
+    CanaryVerdict,
     Event,
     ExecutionLost,
     Forced,
     MappingPaused,
     MappingPutBack,
-    Moved,
+    OverrideEnded,
     PermitTaken,
     Refusal,
-    Released,
-    Verdict,
+    TransitionResult,
 )
-from deadletter.outage.executions import START_SECONDS, OutagesUnavailable, is_run_by, sweep
+from deadletter.outage.executions import (
+    START_SECONDS,
+    ExecutionsUnavailable,
+    is_run_by,
+    repairs_for,
+)
 from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from tests.simulation.breaker_witness import MOST_SKEW, BreakerWitness, Canary
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
@@ -94,7 +99,7 @@ class Worker:
     process: Process
     breaker: DynamoDBBreaker
     outcomes: DynamoDBOutcomes
-    outages: StepFunctionsOutages
+    outages: StepFunctionsExecutions
     clock: Callable[[], float]
 
 
@@ -225,7 +230,7 @@ class BreakerSimulation:
             random=self.random,
             new_id=lambda: next(self.ids),
         )
-        outages = StepFunctionsOutages(states, "arn", PIPELINE)
+        outages = StepFunctionsExecutions(states, "arn", PIPELINE)
         outcomes = DynamoDBOutcomes(
             client=dynamodb,
             table=CIRCUITS,
@@ -241,7 +246,9 @@ class BreakerSimulation:
     def _tell(self, name: str, number: int) -> None:
         self.told[name] = self.told.get(name, 0) + number
 
-    def _apply(self, worker: Worker, event: Event, known: Circuit | None = None) -> Moved | None:
+    def _apply(
+        self, worker: Worker, event: Event, known: Circuit | None = None
+    ) -> TransitionResult | None:
         """None if nobody can tell what became of it."""
         with self.witness.asked(worker.process, event):
             try:
@@ -317,15 +324,15 @@ class BreakerSimulation:
         calm = self.scheduler.now >= self.healed_at
         return not calm and self.random.random() < self.fault_rate
 
-    def _verdict(self, canary: Canary) -> Verdict:
+    def _verdict(self, canary: Canary) -> CanaryVerdict:
         if self.scheduler.now < self.healed_at and self.random.random() < 0.15:
             self.witness.answered(canary, None)
-            return Verdict.NEUTRAL
+            return CanaryVerdict.NEUTRAL
         well = self.is_well()
         self.witness.answered(canary, well)
         if well:
-            return Verdict.SUCCESS
-        return self.random.choice((Verdict.FAILURE, Verdict.NO_ANSWER))
+            return CanaryVerdict.SUCCESS
+        return self.random.choice((CanaryVerdict.FAILURE, CanaryVerdict.NO_ANSWER))
 
     def _operates(self, worker: Worker) -> Iterator[float]:
         """Hold the circuit for a while, or for very long and then take it back."""
@@ -343,7 +350,7 @@ class BreakerSimulation:
             yield self.random.random() * 60
         while self.held:
             # A person sees whether it worked.
-            self.held = self._apply(worker, Released()) is None
+            self.held = self._apply(worker, OverrideEnded()) is None
             self.calm_from = max(self.calm_from, self.scheduler.now)
             yield 1
 
@@ -403,7 +410,7 @@ class BreakerSimulation:
         yield self.random.random() * RUN
         while self._goes_on():
             try:
-                found = sweep(
+                found = repairs_for(
                     PIPELINE, worker.breaker.troubled(), worker.outages.running(), worker.clock()
                 )
                 for one in found.start:
@@ -413,7 +420,7 @@ class BreakerSimulation:
                         worker.outages.start(KEY, now.outage, now.restart)
                 for one in found.put_back:
                     self._puts_back(worker, one)
-            except (CircuitsUnavailable, OutagesUnavailable):
+            except (CircuitsUnavailable, ExecutionsUnavailable):
                 pass
             yield RUN
 

@@ -21,8 +21,8 @@ from deadletter.circuit.transitions import (
     Event,
     ExecutionLost,
     Forced,
-    Moved,
     PermitTaken,
+    TransitionResult,
 )
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.scheduler import Process, Scheduler
@@ -73,7 +73,7 @@ class BreakerWitness:
         finally:
             del self._events[process]
 
-    def told(self, process: Process, event: Event, moved: Moved) -> None:
+    def told(self, process: Process, event: Event, moved: TransitionResult) -> None:
         if not isinstance(event, PermitTaken):
             self.fenced += moved.refused is not None
             return

@@ -13,15 +13,15 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.message import envelope
 from deadletter.message import stamp as stamps
-from deadletter.message.confirmation import Proof
-from deadletter.message.queue import Sending
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import SendResult
 from deadletter.processing import batch, delivery, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.processing.result import Fate
 from deadletter.redrive import journal, mover, queue_worker
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover
-from deadletter.redrive.waiting_room_worker import RoomWorker
+from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing import judgement, router
 from deadletter.routing.decision import Hold
 from tests.simulation.planting import Bugs, replaced
@@ -34,7 +34,7 @@ bug = BUGS.plant
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
-            source.delete([(one.taken, Proof(one.copy, "hope")) for one in orders])
+            source.delete([(one.taken, Confirmation(one.copy, "hope")) for one in orders])
             return original(self, source, orders, slot)
 
         return move
@@ -128,10 +128,10 @@ def _() -> Iterator[None]:
 @bug("what SQS refused is deleted with the rest")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def send(self: Any, batch: Any) -> Sending:
+        def send(self: Any, batch: Any) -> SendResult:
             found = original(self, batch)
-            everything = {one.copy: Proof(one.copy, "hope") for one in batch}
-            return Sending(confirmed={**everything, **found.confirmed})
+            everything = {one.copy: Confirmation(one.copy, "hope") for one in batch}
+            return SendResult(confirmed={**everything, **found.confirmed})
 
         return send
 
@@ -142,9 +142,11 @@ def _() -> Iterator[None]:
 @bug("a send without an answer counts as refused")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def send(self: Any, batch: Any) -> Sending:
+        def send(self: Any, batch: Any) -> SendResult:
             found = original(self, batch)
-            return Sending(found.confirmed, {**found.refused, **dict.fromkeys(found.unknown, "?")})
+            return SendResult(
+                found.confirmed, {**found.refused, **dict.fromkeys(found.unknown, "?")}
+            )
 
         return send
 
@@ -197,7 +199,7 @@ def _() -> Iterator[None]:
         def admit(self: Any, letters: Any) -> Any:
             original(self, letters)
             copies = [one.taken.letter.message_id for one in letters]
-            return {copy: Proof(copy, "hope") for copy in copies}
+            return {copy: Confirmation(copy, "hope") for copy in copies}
 
         return admit
 
@@ -210,7 +212,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, orders: Any, slot: Any) -> Any:
             leaving = [one for one in orders if not isinstance(one.decision, Hold)]
-            self._room.delete([(one.taken, Proof(one.copy, "hope")) for one in leaving])
+            self._room.delete([(one.taken, Confirmation(one.copy, "hope")) for one in leaving])
             return original(self, orders, slot)
 
         return move
@@ -243,7 +245,7 @@ def _() -> Iterator[None]:
         return claim
 
     with (
-        replaced(RoomWorker, "_claim", make),
+        replaced(WaitingRoomWorker, "_claim", make),
         patch.object(OpenIntents, "is_busy", lambda self, copy: False),
     ):
         yield
@@ -261,7 +263,7 @@ def _() -> Iterator[None]:
         return claim
 
     with (
-        replaced(RoomWorker, "_claim", make),
+        replaced(WaitingRoomWorker, "_claim", make),
         patch.object(OpenIntents, "proof_of", lambda self, copy: None),
     ):
         yield

@@ -24,9 +24,9 @@ from deadletter.processing.delivery import Delivery
 from deadletter.redrive import redriver, waiting_room
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
-from deadletter.redrive.token_bucket import Bucket
+from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Pipeline, Policy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import (
     CIRCUITS,
@@ -136,11 +136,11 @@ class FreeLease:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
-    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         burst = float(self._pipeline.burst)
-        return Bucket(self._pipeline.rate, burst, burst, now)
+        return TokenBucket(self._pipeline.rate, burst, burst, now)
 
-    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         return
 
 
@@ -158,7 +158,7 @@ class Simulation:
         pipeline = Pipeline(
             "orders",
             fifo=shape.fifo,
-            policy=Policy(shape.backoff, ATTEMPTS),
+            policy=RetryPolicy(shape.backoff, ATTEMPTS),
             context={"tenantId": "body.tenantId"},
             workers=1,
             dedicated=("slow",),

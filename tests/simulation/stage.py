@@ -17,7 +17,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Pipeline, Policy, Wiring
+from deadletter.settings.pipeline import Pipeline, Resources, RetryPolicy
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 
 PRODUCER = "AIDAPRODUCER"
@@ -53,9 +53,9 @@ def in_turn(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     return [call() for call in calls]
 
 
-def prompt_policy(attempts: int = 3) -> Policy:
+def prompt_policy(attempts: int = 3) -> RetryPolicy:
     """Re-drives without any wait, so that a test need not let time pass."""
-    return Policy(Backoff(base=0, factor=1, cap=0, floor=0), max_attempts=attempts)
+    return RetryPolicy(Backoff(base=0, factor=1, cap=0, floor=0), max_attempts=attempts)
 
 
 @dataclass(eq=False)
@@ -114,7 +114,7 @@ class Stage:
             VisibilityTimeout="30",
             MessageRetentionPeriod=str(4 * 86_400),
         )
-        self.wiring = Wiring(
+        self.wiring = Resources(
             main_url=self.main,
             main_arn=self.arn(self.main),
             dlq_url=self.dlq,

@@ -12,7 +12,7 @@ from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api
-from deadletter.settings.pipeline import Pipeline, Policy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.simulation.stage import LETTERS, REDRIVER, START, Stage
 
 MINUTE = 60.0
@@ -77,7 +77,7 @@ class Consumer:
             )
 
 
-def scene(policy: Policy) -> Stage:
+def scene(policy: RetryPolicy) -> Stage:
     stage = Stage(Pipeline("orders", policy=policy, consumer_library=True, workers=1))
     redrive = {"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5}
     stage.sqs.set_queue_attributes(
@@ -109,12 +109,12 @@ def play(
 @pytest.mark.parametrize(
     ("policy", "circuit"),
     [
-        pytest.param(Policy(), (3 * MINUTE, OUTAGE + MINUTE), id="the circuit opens"),
-        pytest.param(Policy(max_attempts=10), NEVER, id="no circuit opens"),
+        pytest.param(RetryPolicy(), (3 * MINUTE, OUTAGE + MINUTE), id="the circuit opens"),
+        pytest.param(RetryPolicy(max_attempts=10), NEVER, id="no circuit opens"),
     ],
 )
 def test_no_letter_of_an_outage_is_poison_and_all_recover(
-    policy: Policy, circuit: tuple[float, float]
+    policy: RetryPolicy, circuit: tuple[float, float]
 ) -> None:
     stage = scene(policy)
     ids = {stage.put(f'{{"order": {number}}}') for number in range(MANY)}
@@ -130,7 +130,7 @@ def test_no_letter_of_an_outage_is_poison_and_all_recover(
 
 
 def test_what_a_bug_kills_in_three_lives_is_poison() -> None:
-    stage = scene(Policy())
+    stage = scene(RetryPolicy())
     for number in range(3):
         stage.put(f'{{"order": {number}}}')
     consumer = Consumer(stage, START + OUTAGE, NoSuchField)

@@ -18,7 +18,7 @@ from deadletter.circuit.transitions import SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
-from deadletter.outage.execution_step import FIRST_LOOK, Course, Step
+from deadletter.outage.execution_step import FIRST_LOOK, Execution, ExecutionStep
 from deadletter.outage.prober import ASIDE_COOLDOWNS
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Mode, Pipeline
@@ -92,7 +92,7 @@ class Site:
             consumer_timeout=CONSUMER_SECONDS,
         )
         self.sqs = self.stage.sqs.as_sender(f"{PROBE}:probe")
-        self.course: Course | None = None
+        self.course: Execution | None = None
 
     @property
     def breaker(self) -> DynamoDBBreaker:
@@ -117,9 +117,9 @@ class Site:
 
     def trip(self) -> None:
         opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.course = Course(self.key, opened.outage, opened.restart, said="OPEN")
+        self.course = Execution(self.key, opened.outage, opened.restart, said="OPEN")
 
-    def probe(self) -> Step:
+    def probe(self) -> ExecutionStep:
         """One call of the probe's function, the cooldown being over."""
         stage, world = self.stage, self.stage.world
         if self.course is None:
@@ -144,7 +144,7 @@ class Site:
         self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
         return step
 
-    def wait(self, step: Step) -> None:
+    def wait(self, step: ExecutionStep) -> None:
         self.stage.clock.pass_by(step.wait_seconds)
 
     def consume(self, rounds: int = 1) -> None:

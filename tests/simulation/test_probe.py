@@ -17,7 +17,7 @@ from deadletter.aws.compose import prober_for
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import Tripped
-from deadletter.outage.execution_step import Course, Step
+from deadletter.outage.execution_step import Execution, ExecutionStep
 from deadletter.outage.prober import ASIDE_COOLDOWNS, ConsumerUnavailable
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.settings.pipeline import BadSettings, Pipeline
@@ -58,7 +58,7 @@ class Probe:
     told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.course: Course | None = None
+        self.course: Execution | None = None
         numbers = itertools.count(1)
         self.functions = MemoryLambda(self.stage.clock, lambda: f"request{next(numbers)}")
         self.functions.register("consumer", self._consume)
@@ -89,9 +89,9 @@ class Probe:
 
     def trip(self) -> None:
         opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.course = Course(self.key, opened.outage, opened.restart, said="OPEN")
+        self.course = Execution(self.key, opened.outage, opened.restart, said="OPEN")
 
-    def __call__(self) -> Step:
+    def __call__(self) -> ExecutionStep:
         """One probe, the cooldown being over."""
         stage = self.stage
         if self.course is None:

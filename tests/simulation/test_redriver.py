@@ -12,9 +12,15 @@ import pytest
 from deadletter.message.letter import encoded
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Redrive
-from deadletter.routing.router import Answer, Question, RouterUnavailable, Verdict, question_to_json
+from deadletter.routing.router import (
+    Question,
+    RouterAnswer,
+    RouterUnavailable,
+    Verdict,
+    question_to_json,
+)
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Mode, Pipeline, Policy
+from deadletter.settings.pipeline import Mode, Pipeline, RetryPolicy
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, attribute, prompt_policy
 
@@ -29,8 +35,8 @@ def changed(stage: Stage, **changes: Any) -> Stage:
     return stage
 
 
-def slow_policy(seconds: float, attempts: int = 3) -> Policy:
-    return Policy(Backoff(base=seconds, factor=1, cap=seconds, floor=seconds), attempts)
+def slow_policy(seconds: float, attempts: int = 3) -> RetryPolicy:
+    return RetryPolicy(Backoff(base=seconds, factor=1, cap=seconds, floor=seconds), attempts)
 
 
 class NoRouter:
@@ -38,7 +44,7 @@ class NoRouter:
 
     asked = 0
 
-    def decide(self, questions: Sequence[Question]) -> Answer:
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         self.asked += 1
         raise RouterUnavailable("down")
 
@@ -254,11 +260,11 @@ def test_a_verdict_that_is_missing_or_doubled_leaves_its_letter(stage: Stage) ->
     stage.fail()
 
     class Careless:
-        def decide(self, questions: Sequence[Question]) -> Answer:
+        def decide(self, questions: Sequence[Question]) -> RouterAnswer:
             def say(message_id: str) -> Verdict:
                 return Verdict(message_id, Redrive(0, "why not"), Stamp(message_id, 1, 1))
 
-            return Answer((say(ids[0]), say(ids[1]), say(ids[1]), say("never-asked")))
+            return RouterAnswer((say(ids[0]), say(ids[1]), say(ids[1]), say("never-asked")))
 
         def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
             return ()
@@ -327,7 +333,7 @@ def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
     sizes = []
 
     class Lambda:
-        def decide(self, questions: Sequence[Question]) -> Answer:
+        def decide(self, questions: Sequence[Question]) -> RouterAnswer:
             sizes.append(len(encoded({"letters": [question_to_json(q) for q in questions]})))
             assert sizes[-1] <= 6_000_000
             return inner.decide(questions)
@@ -633,7 +639,7 @@ def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> 
     inner = stage.router
 
     class Slow:
-        def decide(self, questions: Sequence[Question]) -> Answer:
+        def decide(self, questions: Sequence[Question]) -> RouterAnswer:
             stage.clock.pass_by(53)
             return inner.decide(questions)
 

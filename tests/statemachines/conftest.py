@@ -38,9 +38,9 @@ from deadletter.aws import clients as aws_clients
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients
 from deadletter.aws.compose import World, redriver_for
-from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
-from deadletter.circuit.transitions import Event, Forced, Moved, Tripped
+from deadletter.circuit.transitions import Event, Forced, TransitionResult, Tripped
 from deadletter.outage.executions import execution_name
 from deadletter.redrive.report import Report
 from tests.simulation.stage import (
@@ -156,7 +156,7 @@ class Account:
         self.machine = client("stepfunctions").create_state_machine(
             name="circuit-breaker", definition=text, roleArn=ROLE
         )["stateMachineArn"]
-        self.outages = StepFunctionsOutages(client("stepfunctions"), self.machine, "orders")
+        self.outages = StepFunctionsExecutions(client("stepfunctions"), self.machine, "orders")
 
     def environment(self, **circuit: Any) -> dict[str, str]:
         policy = {
@@ -244,7 +244,7 @@ class Account:
             new_id=self.world.new_id,
         )
 
-    def apply(self, event: Event, key: str = "orders") -> Moved:
+    def apply(self, event: Event, key: str = "orders") -> TransitionResult:
         return self.breaker.apply(key, event)
 
     def circuit(self, key: str = "orders") -> Circuit:

@@ -14,7 +14,7 @@ import pytest
 
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.circuit.state import Circuit, State
-from deadletter.circuit.transitions import Event, Refusal, Released, Tripped, transition
+from deadletter.circuit.transitions import Event, OverrideEnded, Refusal, Tripped, transition
 from deadletter.outage.executions import START_SECONDS
 from tests.statemachines.conftest import Account
 
@@ -51,7 +51,7 @@ def consumer(account: Account, chances: Random) -> Callable[[dict[str, Any]], An
         if said < 0.1:
             account.force(chances.choice((State.OPEN, State.CLOSED)), 60 + 600 * chances.random())
         elif said < 0.15:
-            account.apply(Released())
+            account.apply(OverrideEnded())
         failed = {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
         if said < 0.4:
             return failed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import State
-from deadletter.circuit.transitions import Released
+from deadletter.circuit.transitions import OverrideEnded
 from deadletter.outage.executions import START_SECONDS
 from tests.statemachines.conftest import DEFINITION, Account, client
 from tests.statemachines.test_graph import exits
@@ -341,7 +341,7 @@ def test_a_word_that_has_ended_leaves_the_list_of_trouble(account: Account) -> N
 def test_a_circuit_left_to_itself_is_probed_at_once(account: Account) -> None:
     fill(account)
     account.force(State.OPEN, 3_600)
-    account.apply(Released())
+    account.apply(OverrideEnded())
     assert account.rerun().visited[-1] == "Closed"
     assert account.waits[0] == 1
 

@@ -29,9 +29,9 @@ from deadletter.webhook.endpoint import (
     SecretsUnavailable,
     SecretUnusable,
 )
-from deadletter.webhook.http import Answer, AnswerTimeout, NoAnswer
+from deadletter.webhook.http import AnswerTimeout, HttpResponse, NoAnswer
 from deadletter.webhook.signing import Secret, read_secret, verify
-from deadletter.webhook.url_guard import Destination, Refused
+from deadletter.webhook.url_guard import Destination, UrlRefused
 from tests.samples import NOW, REDRIVER, letter
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
@@ -91,15 +91,15 @@ class Store:
 class Wire:
     """What was posted; the answers are statuses, answers or what is raised instead."""
 
-    answers: list[int | Answer | Exception] = field(default_factory=list)
+    answers: list[int | HttpResponse | Exception] = field(default_factory=list)
     posted: list[tuple[Destination, bytes, Mapping[str, str]]] = field(default_factory=list)
 
-    def __call__(self, to: Destination, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def __call__(self, to: Destination, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         self.posted.append((to, body, headers))
         answer = self.answers.pop(0) if self.answers else 200
         if isinstance(answer, Exception):
             raise answer
-        return Answer(answer) if isinstance(answer, int) else answer
+        return HttpResponse(answer) if isinstance(answer, int) else answer
 
 
 def message(one: Letter, pipeline: Pipeline = PIPELINE) -> Delivery:
@@ -242,7 +242,7 @@ def test_gone_disables_the_endpoint() -> None:
 class Throttled:
     """A dispatcher whose endpoint asked for a pause, and the time that passes."""
 
-    def __init__(self, answer: Answer, registry: Registry | None = None) -> None:
+    def __init__(self, answer: HttpResponse, registry: Registry | None = None) -> None:
         self.now, self.wire = NOW, Wire([answer])
         self.registry = registry or Registry()
         self.dispatcher = dispatcher(self.wire, self.registry, clock=lambda: self.now)
@@ -282,7 +282,7 @@ def test_an_endpoint_that_asks_for_a_pause_gets_one(
     status: int, header: str | None, pause: float, read_only: bool
 ) -> None:
     """Everybody is told through the registry; where that fails, at least this worker knows."""
-    one = Throttled(Answer(status, header), Registry(read_only=read_only))
+    one = Throttled(HttpResponse(status, header), Registry(read_only=read_only))
     assert (one.first.status, one.first.retry_after) == (status, pause)
     told = [] if read_only else [("throttle", "default", NOW + pause, status, NOW)]
     assert one.registry.written == told
@@ -295,8 +295,10 @@ def test_an_endpoint_that_asks_for_a_pause_gets_one(
     assert len(one.wire.posted) == 2
 
 
-@pytest.mark.parametrize("answer", [Answer(503), Answer(500, "soon"), Answer(408)])
-def test_an_endpoint_that_asks_for_nothing_is_called_again(answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "answer", [HttpResponse(503), HttpResponse(500, "soon"), HttpResponse(408)]
+)
+def test_an_endpoint_that_asks_for_nothing_is_called_again(answer: HttpResponse) -> None:
     one = Throttled(answer)
     assert one.first.retry_after is None
     assert one.registry.written == []
@@ -478,7 +480,7 @@ def test_while_a_secret_is_replaced_both_sign() -> None:
         (AnswerTimeout("the endpoint did not answer in time"), Category.TRANSIENT, True),
         (NoAnswer("no connection: ConnectionRefusedError"), Category.TRANSIENT, True),
         (NoAnswer("the endpoint's certificate is not valid: x"), Category.TRANSIENT, True),
-        (Refused("the host stands for an address of ours"), Category.INTEGRATION, False),
+        (UrlRefused("the host stands for an address of ours"), Category.INTEGRATION, False),
     ],
 )
 def test_an_endpoint_that_is_not_reached_is_the_endpoints_trouble(

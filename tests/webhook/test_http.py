@@ -13,8 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from deadletter.webhook.http import MOST_RESPONSE, AnswerTimeout, NoAnswer, Poster, dial, lookup
-from deadletter.webhook.url_guard import Destination, Refused, read_url
+from deadletter.webhook.http import (
+    MOST_RESPONSE,
+    AnswerTimeout,
+    HttpsClient,
+    NoAnswer,
+    dial,
+    lookup,
+)
+from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 from tests.webhook.tls_endpoint import PATIENCE, Behaviour, Endpoint, answers, certificate
 
 NAME = "hooks.example.com"
@@ -47,7 +54,7 @@ def post(
 ) -> int:
     """The status of a POST in the clear to an endpoint that behaves like this."""
     with Endpoint(behave) as endpoint:
-        return Poster(timeout, clock)(local(endpoint.port), body, {}).status
+        return HttpsClient(timeout, clock)(local(endpoint.port), body, {}).status
 
 
 def test_a_post_reaches_the_checked_address_under_the_hosts_own_name(
@@ -65,7 +72,7 @@ def test_a_post_reaches_the_checked_address_under_the_hosts_own_name(
             dialled.append((address, port))
             return endpoint.dial(address, port, seconds)
 
-        poster = Poster(PATIENCE, time.monotonic, lookup=look, dial=connect, trust=trust)
+        poster = HttpsClient(PATIENCE, time.monotonic, lookup=look, dial=connect, trust=trust)
         answer = poster(HOOKS, b'{"a": 1}', {"webhook-id": "m1"})
     assert (answer.status, answer.retry_after) == (202, "7")
     assert (answer.address, answer.addresses) == (PUBLIC, (PUBLIC, "8.8.8.8"))
@@ -95,11 +102,11 @@ def test_a_name_that_is_rebound_after_the_check_leads_nowhere(
             dialled.append(address)
             return endpoint.dial(address, port, seconds)
 
-        poster = Poster(
+        poster = HttpsClient(
             PATIENCE, time.monotonic, lookup=lambda *_: next(later), dial=connect, trust=trust
         )
         assert poster(HOOKS, b"", {}).status == 200
-        with pytest.raises(Refused, match="not a public address"):
+        with pytest.raises(UrlRefused, match="not a public address"):
             poster(HOOKS, b"", {})
     assert dialled == [PUBLIC]
 
@@ -111,8 +118,8 @@ def test_nothing_is_dialled_for_a_host_with_an_unfit_address(found: list[str]) -
     def never(*_: object) -> socket.socket:
         raise AssertionError("dialled")
 
-    with pytest.raises(Refused):
-        Poster(1, time.monotonic, lookup=lambda *_: found, dial=never)(HOOKS, b"", {})
+    with pytest.raises(UrlRefused):
+        HttpsClient(1, time.monotonic, lookup=lambda *_: found, dial=never)(HOOKS, b"", {})
 
 
 def test_an_address_in_the_url_is_not_looked_up() -> None:
@@ -120,7 +127,7 @@ def test_an_address_in_the_url_is_not_looked_up() -> None:
         raise AssertionError("looked up")
 
     with Endpoint(OK) as endpoint:
-        poster = Poster(PATIENCE, time.monotonic, lookup=never)
+        poster = HttpsClient(PATIENCE, time.monotonic, lookup=never)
         assert poster(local(endpoint.port), b"", {}).status == 200
 
 
@@ -176,7 +183,7 @@ def test_an_endpoint_that_says_nothing_meets_the_deadline() -> None:
     with Endpoint(silent) as endpoint:
         try:
             with pytest.raises(AnswerTimeout):
-                Poster(0.05, time.monotonic)(local(endpoint.port), b"", {})
+                HttpsClient(0.05, time.monotonic)(local(endpoint.port), b"", {})
         finally:
             until.set()
 
@@ -187,13 +194,13 @@ def test_an_endpoint_that_does_not_read_meets_the_deadline() -> None:
         to = local(int(listener.getsockname()[1]))
         with pytest.raises(AnswerTimeout):
             # Two looks at the clock after the last: more than any socket's buffer holds.
-            Poster(5.05, lambda: next(ticks))(to, b"a" * 32_000_000, {})
+            HttpsClient(5.05, lambda: next(ticks))(to, b"a" * 32_000_000, {})
 
 
 def test_an_endpoint_that_does_not_shake_hands_meets_the_deadline(trust: ssl.SSLContext) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
-        poster = Poster(
+        poster = HttpsClient(
             0.05,
             time.monotonic,
             lookup=lambda *_: [PUBLIC],
@@ -213,7 +220,7 @@ def test_a_resolver_that_hangs_is_left_behind() -> None:
 
     try:
         with pytest.raises(AnswerTimeout):
-            Poster(0.05, time.monotonic, lookup=hang)(HOOKS, b"", {})
+            HttpsClient(0.05, time.monotonic, lookup=hang)(HOOKS, b"", {})
     finally:
         until.set()
 
@@ -225,7 +232,7 @@ def test_connecting_has_a_deadline_of_its_own() -> None:
         asked.append(seconds)
         raise TimeoutError
 
-    poster = Poster(60, lambda: 0.0, lookup=lambda *_: [PUBLIC, "8.8.8.8"], dial=connect)
+    poster = HttpsClient(60, lambda: 0.0, lookup=lambda *_: [PUBLIC, "8.8.8.8"], dial=connect)
     with pytest.raises(AnswerTimeout):
         poster(HOOKS, b"", {})
     assert asked == [3.0, 3.0]
@@ -243,7 +250,7 @@ def test_another_checked_address_is_tried_where_one_does_not_answer() -> None:
 
         to = read_url("http://localhost", allow_loopback=True)
         found = ["127.0.0.2", "127.0.0.1"]
-        poster = Poster(PATIENCE, time.monotonic, lookup=lambda *_: found, dial=connect)
+        poster = HttpsClient(PATIENCE, time.monotonic, lookup=lambda *_: found, dial=connect)
         assert poster(to, b"", {}).status == 200
     assert tried == found
 
@@ -257,7 +264,7 @@ def test_of_many_addresses_only_a_few_are_tried() -> None:
 
     many = [f"93.184.215.{number}" for number in range(200)]
     with pytest.raises(NoAnswer, match="no connection: ConnectionRefusedError"):
-        Poster(1, time.monotonic, lookup=lambda *_: many, dial=connect)(HOOKS, b"", {})
+        HttpsClient(1, time.monotonic, lookup=lambda *_: many, dial=connect)(HOOKS, b"", {})
     assert len(tried) == 4
 
 
@@ -323,12 +330,12 @@ def test_a_header_that_would_be_two_is_not_sent(headers: dict[str, str]) -> None
         raise AssertionError("looked up")
 
     with pytest.raises(NoAnswer, match="no line break"):
-        Poster(1, time.monotonic, lookup=never)(HOOKS, b"", headers)
+        HttpsClient(1, time.monotonic, lookup=never)(HOOKS, b"", headers)
 
 
 def over_tls(pem: Path, trust: ssl.SSLContext | None) -> int:
     with Endpoint(OK, pem) as endpoint:
-        poster = Poster(
+        poster = HttpsClient(
             PATIENCE,
             time.monotonic,
             lookup=lambda *_: [PUBLIC],
@@ -365,7 +372,7 @@ def nowhere() -> int:
 
 def test_a_refused_connection_is_no_answer(nowhere: int) -> None:
     with pytest.raises(NoAnswer, match="no connection: ConnectionRefusedError"):
-        Poster(PATIENCE, time.monotonic)(local(nowhere), b"", {})
+        HttpsClient(PATIENCE, time.monotonic)(local(nowhere), b"", {})
 
 
 def test_a_name_without_an_address_is_no_answer() -> None:
@@ -373,7 +380,7 @@ def test_a_name_without_an_address_is_no_answer() -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     with pytest.raises(NoAnswer, match="host has no address"):
-        Poster(PATIENCE, time.monotonic, lookup=unknown)(HOOKS, b"", {})
+        HttpsClient(PATIENCE, time.monotonic, lookup=unknown)(HOOKS, b"", {})
 
 
 def test_a_bug_in_a_resolver_is_not_hidden() -> None:
@@ -381,7 +388,7 @@ def test_a_bug_in_a_resolver_is_not_hidden() -> None:
         raise KeyError("bug")
 
     with pytest.raises(KeyError):
-        Poster(PATIENCE, time.monotonic, lookup=broken)(HOOKS, b"", {})
+        HttpsClient(PATIENCE, time.monotonic, lookup=broken)(HOOKS, b"", {})
 
 
 def test_the_systems_resolver_gives_each_address_once() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deadletter.webhook.url_guard import (
     Destination,
-    Refused,
+    UrlRefused,
     is_literal,
     is_public,
     read_url,
@@ -252,7 +252,7 @@ def refusal(url: str, *, allow_loopback: bool = False) -> str:
     """Why a URL is refused; empty if it is not."""
     try:
         read_url(url, allow_loopback=allow_loopback)
-    except Refused as refused:
+    except UrlRefused as refused:
         return str(refused)
     return ""
 
@@ -279,7 +279,7 @@ def test_a_refusal_does_not_quote_its_url() -> None:
     ],
 )  # fmt: skip
 def test_the_reason_is_one_that_its_owner_can_act_on(url: str, why: str) -> None:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(UrlRefused) as found:
         read_url(url)
     assert str(found.value) == why
 
@@ -312,7 +312,7 @@ def test_a_url_that_is_posted_to(url: str, expected: Destination) -> None:
 def test_another_port_is_posted_to_only_where_the_settings_say_so() -> None:
     to = read_url("https://hooks.example.com:8443/", ports=(443, 8443))
     assert (to.port, to.authority) == (8443, "hooks.example.com:8443")
-    with pytest.raises(Refused, match="port is 8443, and only 443 is posted to"):
+    with pytest.raises(UrlRefused, match="port is 8443, and only 443 is posted to"):
         read_url("https://hooks.example.com:8443/")
 
 
@@ -354,12 +354,12 @@ def test_the_host_header_is_the_urls_own_host(url: str, authority: str) -> None:
 def test_a_sandbox_may_post_to_loopback_in_the_clear_and_nowhere_else(
     url: str, allowed: bool
 ) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(UrlRefused):
         read_url(url)
     if allowed:
         assert read_url(url, allow_loopback=True).loopback
     else:
-        with pytest.raises(Refused):
+        with pytest.raises(UrlRefused):
             read_url(url, allow_loopback=True)
 
 
@@ -374,7 +374,7 @@ def test_one_hostile_address_among_a_hosts_others_is_enough_to_refuse_it() -> No
     said = "the host stands for an address that is not a public address"
     for one in HOSTILE_ADDRESSES:
         for answers in ([one], ["8.8.8.8", one], [one, "8.8.8.8"]):
-            with pytest.raises(Refused, match=f"^{said}$"):
+            with pytest.raises(UrlRefused, match=f"^{said}$"):
                 refuse_addresses(answers, HOOKS)
 
 
@@ -385,7 +385,7 @@ def test_addresses_on_the_internet_are_public() -> None:
 
 
 def test_a_host_without_an_address_is_refused() -> None:
-    with pytest.raises(Refused, match="no address"):
+    with pytest.raises(UrlRefused, match="no address"):
         refuse_addresses([], HOOKS)
 
 
@@ -393,7 +393,7 @@ def test_a_host_without_an_address_is_refused() -> None:
 def test_a_loopback_name_has_to_stand_for_loopback_alone(answers: list[str]) -> None:
     here = read_url("http://localhost:8080", allow_loopback=True)
     refuse_addresses(["127.0.0.1", "::1"], here)
-    with pytest.raises(Refused, match="not a loopback address"):
+    with pytest.raises(UrlRefused, match="not a loopback address"):
         refuse_addresses(answers, here)
 
 
@@ -423,7 +423,7 @@ _PIECES = st.sampled_from(
 @example("https://xn--\ud800.com")
 @example("https://[::ffff:1.2.3.4.5]/")
 def test_no_url_does_more_than_be_refused(url: str) -> None:
-    with suppress(Refused):
+    with suppress(UrlRefused):
         for sandbox in (False, True):
             to = read_url(url, allow_loopback=sandbox)
             assert to.host.isascii()
@@ -434,6 +434,6 @@ def test_no_url_does_more_than_be_refused(url: str) -> None:
 
 @given(st.text(max_size=60))
 def test_no_answer_of_a_resolver_does_more_than_be_refused(address: str) -> None:
-    with suppress(Refused):
+    with suppress(UrlRefused):
         refuse_addresses([address], HOOKS)
         assert ip_address(address)

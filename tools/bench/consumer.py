@@ -109,7 +109,7 @@ class Nothing:
         return None
 
 
-class Context:
+class BenchContext:
     """As much of Lambda's context as is asked for."""
 
     client_context = None
@@ -238,7 +238,7 @@ def cpu() -> dict[str, float]:
         "DeadletterProcessor": with_processor(DeadletterProcessor(), effect),
     }
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    context = Context()
+    context = BenchContext()
     for _ in range(TURNS):
         event = {"Records": records(numbers)}
         for name, handler in ways.items():

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.scan.apps import ROOT, contexts, synthesize
-from tools.scan.finding import Finding, Verdict, judge, read_acknowledgements
+from tools.scan.finding import Finding, ScanVerdict, judge, read_acknowledgements
 from tools.scan.scanners import SCANNERS, ScanFailed
 
 ACKNOWLEDGED = Path(__file__).parent / "acknowledged.toml"
@@ -61,7 +61,7 @@ def main() -> int:
     return 0 if verdict.clean else 1
 
 
-def lines(verdict: Verdict, seconds: Mapping[str, float]) -> Iterator[str]:
+def lines(verdict: ScanVerdict, seconds: Mapping[str, float]) -> Iterator[str]:
     """The report for a person: what is open, what is acknowledged for nothing, what stays."""
     yield f"Open: {len(verdict.open)}"
     for one in verdict.open:

@@ -52,7 +52,7 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ScanVerdict:
     """What remains to be done, and what was looked at and stays as it is."""
 
     open: tuple[Finding, ...]
@@ -82,7 +82,7 @@ def read_acknowledgements(path: Path) -> list[Acknowledgement]:
     return found
 
 
-def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) -> Verdict:
+def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) -> ScanVerdict:
     """Each finding with the reason of the first acknowledgement that covers it, if any does."""
     still_open: list[Finding] = []
     stays: list[Finding] = []
@@ -97,4 +97,4 @@ def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) 
         else:
             stays.append(Finding(one.scanner, one.app, one.rule, one.resource, one.message, reason))
     unused = tuple(one for one in acknowledged if one not in used)
-    return Verdict(tuple(still_open), tuple(stays), unused)
+    return ScanVerdict(tuple(still_open), tuple(stays), unused)

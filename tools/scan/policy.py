@@ -47,14 +47,14 @@ class UnknownReference(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class IamPolicy:
     """One policy document, and the resource it stands in (`stack/logical id`)."""
 
     where: str
     document: Mapping[str, Any]
 
 
-def policies(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[Policy]:
+def policies(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[IamPolicy]:
     """Every policy document in the templates (by stack name), filled in."""
     exports = {
         output["Export"]["Name"]: (stack, output["Value"])
@@ -68,7 +68,7 @@ def policies(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[Policy]:
                 filled = _filled(document, stack, templates, exports)
                 if resource["Type"] == "AWS::KMS::Key":
                     filled = _of_this_key(filled, _arn("AWS::KMS::Key", logical_id))
-                yield Policy(f"{stack}/{logical_id}", filled)
+                yield IamPolicy(f"{stack}/{logical_id}", filled)
 
 
 def _of_this_key(document: Mapping[str, Any], arn: str) -> Mapping[str, Any]:

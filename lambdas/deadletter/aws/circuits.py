@@ -12,17 +12,17 @@ from botocore.exceptions import ClientError
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import MOST_TRIES, parts, plain, stored
 from deadletter.circuit.state import (
-    Bucket,
     Circuit,
     CircuitPolicy,
     Circuits,
     CircuitsUnavailable,
     Force,
+    OutcomeBucket,
     Pause,
     Permit,
     State,
 )
-from deadletter.circuit.transitions import Breaker, Event, Moved, Refusal, transition
+from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -112,20 +112,20 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         self._random = random
         self._new_id = new_id
 
-    def apply(self, key: str, event: Event) -> Moved:
+    def apply(self, key: str, event: Event) -> TransitionResult:
         return self.apply_to(self.read([key])[key], event)
 
-    def apply_to(self, circuit: Circuit, event: Event) -> Moved:
+    def apply_to(self, circuit: Circuit, event: Event) -> TransitionResult:
         """As `apply`, for a circuit that has just been read."""
         for _ in range(_MOST_CONFLICTS):
             found = transition(circuit, event, self._policy, self._clock(), self._random)
             if isinstance(found, Refusal):
-                return Moved(circuit, found)
+                return TransitionResult(circuit, found)
             if found == circuit:
-                return Moved(circuit)
+                return TransitionResult(circuit)
             other = self._write(circuit, found)
             if other is None:
-                return Moved(found)
+                return TransitionResult(found)
             circuit = other
         raise CircuitsUnavailable(f"too many change circuit {circuit.key} at once")
 
@@ -263,10 +263,10 @@ def _pause(data: Any) -> Pause | None:
     )
 
 
-def _buckets(item: Mapping[str, Any]) -> tuple[Bucket, ...]:
+def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
     numbers = {name.rpartition("_")[2] for name in item if name.startswith((GOOD, BAD))}
     return tuple(
-        Bucket(
+        OutcomeBucket(
             int(number),
             _number("streak", item.get(GOOD + number, 0)),
             _number("streak", item.get(BAD + number, 0)),

@@ -23,14 +23,14 @@ from deadletter.aws.clients import (
 from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.aws.events import EventBridgeAnnouncer, EventBridgeCircuits
-from deadletter.aws.executions import StepFunctionsOutages
+from deadletter.aws.events import EventBridgeCircuitEvents, EventBridgeRuleEvents
+from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.registrations import SsmTerms
+from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts
 from deadletter.aws.rules import DynamoDBRules
@@ -38,33 +38,33 @@ from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.transitions import Breaker
 from deadletter.failure.ledger import LIVES
-from deadletter.message.queue import MAIN_DLQ, Sending
-from deadletter.outage.consumer_steps import Recovery
-from deadletter.outage.event_source import Valve
-from deadletter.outage.execution_step import Herald
-from deadletter.outage.executions import Outages
+from deadletter.message.queue import MAIN_DLQ, SendResult
+from deadletter.outage.consumer_steps import ConsumerSteps
+from deadletter.outage.event_source import ConsumerPause
+from deadletter.outage.execution_step import CircuitAnnouncer
+from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.health import HttpHealth
 from deadletter.outage.prober import (
     ASIDE_COOLDOWNS,
+    CanaryChoice,
     CanarySource,
-    Choice,
     DlqCanaries,
     LaneCanaries,
     MainQueueCanaries,
     Prober,
     Waiting,
 )
-from deadletter.outage.queue_canary import MainQueuePost, Sendable
-from deadletter.outage.reconciler import Sweeper
+from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
+from deadletter.outage.reconciler import Reconciler
 from deadletter.processing.batch import Consumer, Handle, unhandled
 from deadletter.redrive.mover import MAIN, Mover, Together
-from deadletter.redrive.redriver import Abreast, Redriver
+from deadletter.redrive.redriver import Redriver, SideBySide
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import DirectRouter, Router
 from deadletter.rules.checker import RuleChecker
-from deadletter.settings.pipeline import BadSettings, Mode, Pipeline, Webhook, Wiring
+from deadletter.settings.pipeline import BadSettings, Mode, Pipeline, Resources, Webhook
 from deadletter.webhook.dispatcher import Dispatcher
-from deadletter.webhook.http import Poster
+from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -113,7 +113,9 @@ def abreast_in_threads(workers: Sequence[Callable[[], None]]) -> None:
     in_threads(workers)
 
 
-def router_for(pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World) -> DirectRouter:
+def router_for(
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World
+) -> DirectRouter:
     """The router of a pipeline, reading the real tables."""
     return DirectRouter(
         pipeline=pipeline,
@@ -126,21 +128,21 @@ def router_for(pipeline: Pipeline, wiring: Wiring, clients: Clients, world: Worl
     )
 
 
-def rule_checker_for(wiring: Wiring, clients: CheckClients, world: World) -> RuleChecker:
+def rule_checker_for(wiring: Resources, clients: CheckClients, world: World) -> RuleChecker:
     """The app's rule checker."""
     keep_seconds = wiring.audit_days * 86_400.0
     return RuleChecker(
-        terms=SsmTerms(clients.ssm, wiring.registrations, world.clock),
+        terms=SsmPipelines(clients.ssm, wiring.registrations, world.clock),
         verdicts=DynamoDBVerdicts(clients.dynamodb, wiring.rules_table),
         history=DynamoDBHistory(clients.dynamodb, wiring.audit_table, world.clock, keep_seconds),
-        announcer=EventBridgeAnnouncer(clients.events),
+        announcer=EventBridgeRuleEvents(clients.events),
         clock=world.clock,
     )
 
 
 def consumer_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: ConsumerClients,
     world: World,
     *,
@@ -165,7 +167,7 @@ def consumer_for(
             policy=pipeline.circuit,
             breaker=breaker,
             # Where it may not start outages, the sweep of the next redrive run does.
-            outages=StepFunctionsOutages(brief_stepfunctions(), wiring.circuit_machine, name)
+            outages=StepFunctionsExecutions(brief_stepfunctions(), wiring.circuit_machine, name)
             if wiring.circuit_machine
             else None,
             clock=world.clock,
@@ -184,7 +186,7 @@ def consumer_for(
 
 def webhook_consumer_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     webhook: Webhook,
     clients: ConsumerClients,
     world: World,
@@ -198,7 +200,7 @@ def webhook_consumer_for(
 
 def dispatcher_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     webhook: Webhook,
     clients: Clients | ConsumerClients,
     world: World,
@@ -208,7 +210,7 @@ def dispatcher_for(
         webhook=webhook,
         registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table, world.clock),
         secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
-        post=Poster(webhook.timeout, world.clock),
+        post=HttpsClient(webhook.timeout, world.clock),
         body=pipeline.body,
         clock=world.clock,
     )
@@ -216,15 +218,15 @@ def dispatcher_for(
 
 def redriver_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: Clients,
     world: World,
     *,
     source_id: str = MAIN_DLQ,
     router: Router | None = None,
-    together: Together[Sending] = in_threads,
-    abreast: Abreast = abreast_in_threads,
-    outages: Outages | None = None,
+    together: Together[SendResult] = in_threads,
+    abreast: SideBySide = abreast_in_threads,
+    outages: OutageExecutions | None = None,
 ) -> Redriver:
     """One run of a pipeline's redriver on the DLQ, or on the dedicated DLQ `source_id`.
 
@@ -258,10 +260,10 @@ def redriver_for(
     letters = wiring.letters_table
     breaker = _breaker(pipeline, wiring, clients, world)
     if outages is None and wiring.circuit_machine:
-        outages = StepFunctionsOutages(stepfunctions(), wiring.circuit_machine, pipeline.name)
+        outages = StepFunctionsExecutions(stepfunctions(), wiring.circuit_machine, pipeline.name)
     sweeper, outcomes = None, None
     if outages is not None and source_id == MAIN_DLQ:
-        sweeper = Sweeper(
+        sweeper = Reconciler(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
@@ -305,14 +307,14 @@ def redriver_for(
 
 def recovery_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: OutageClients,
     world: World,
     tell: Callable[[str, int], None],
-) -> Recovery:
+) -> ConsumerSteps:
     """The steps of a pipeline's outages, the canary aside."""
     breaker = _breaker(pipeline, wiring, clients, world)
-    return Recovery(
+    return ConsumerSteps(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         circuits=breaker,
@@ -324,7 +326,7 @@ def recovery_for(
 
 def prober_for(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: Clients,
     outage_clients: OutageClients,
     world: World,
@@ -359,7 +361,7 @@ def prober_for(
         else None,
         consumer=LambdaConsumer(call, wiring.consumer_function),
         answer_seconds=seconds,
-        health=HttpHealth(wiring.health_url, Poster(HEALTH_SECONDS, world.clock).exchange)
+        health=HttpHealth(wiring.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
         if wiring.health_url
         else None,
         herald=_herald(pipeline, outage_clients, tell),
@@ -370,7 +372,7 @@ def prober_for(
 
 
 def _canaries(
-    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World, router: Router | None
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, router: Router | None
 ) -> list[CanarySource]:
     """Where canaries come from: first what is dead already, last what has not been tried."""
     main = MainQueueCanaries(
@@ -387,18 +389,18 @@ def _canaries(
 
 def _post(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: Clients,
     world: World,
     tell: Callable[[str, int], None],
     router: Router | None,
-) -> MainQueuePost:
+) -> MainQueueSender:
     """Sends canaries through the main queue; dead letters alone, for what lies in it already
     the consumer takes by itself.
     """
     main = SqsQueue(clients.sqs, wiring.main_url, world.clock)
     ledger = _ledger(pipeline, wiring, clients, world)
-    choice = Sendable(
+    choice = SendableLetters(
         router=router or LambdaRouter(clients.functions, wiring.router_function),
         ledger=ledger,
         main=main,
@@ -418,7 +420,7 @@ def _post(
             tally=tally,
         )
 
-    return MainQueuePost(
+    return MainQueueSender(
         sources=_dead(pipeline, wiring, clients, world, choice),
         choice=choice,
         mover_for=mover_for,
@@ -437,7 +439,7 @@ def _aside_seconds(pipeline: Pipeline) -> float:
 
 
 def _dead(
-    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World, choice: Choice
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, choice: CanaryChoice
 ) -> list[DlqCanaries | LaneCanaries]:
     """Where letters wait for a circuit, outside the main queue."""
     journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
@@ -469,7 +471,7 @@ def _dead(
 
 def _breaker(
     pipeline: Pipeline,
-    wiring: Wiring,
+    wiring: Resources,
     clients: Clients | OutageClients | ConsumerClients,
     world: World,
 ) -> DynamoDBBreaker:
@@ -485,11 +487,11 @@ def _breaker(
 
 
 def _valve(
-    wiring: Wiring,
+    wiring: Resources,
     clients: Clients | OutageClients,
     breaker: Breaker,
     tell: Callable[[str, int], None],
-) -> Valve | None:
+) -> ConsumerPause | None:
     """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
     if not wiring.consumer_mapping and not wiring.consumer_function:
         return None
@@ -499,16 +501,18 @@ def _valve(
         queue_arn=wiring.main_arn,
         mapping_id=wiring.consumer_mapping,
     )
-    return Valve(breaker=breaker, mappings=mappings, tell=tell)
+    return ConsumerPause(breaker=breaker, mappings=mappings, tell=tell)
 
 
-def _herald(pipeline: Pipeline, clients: OutageClients, tell: Callable[[str, int], None]) -> Herald:
-    announcer = EventBridgeCircuits(clients.events, pipeline.name, tell)
-    return Herald(pipeline=pipeline.name, announcer=announcer, tell=tell)
+def _herald(
+    pipeline: Pipeline, clients: OutageClients, tell: Callable[[str, int], None]
+) -> CircuitAnnouncer:
+    announcer = EventBridgeCircuitEvents(clients.events, pipeline.name, tell)
+    return CircuitAnnouncer(pipeline=pipeline.name, announcer=announcer, tell=tell)
 
 
 def _room(
-    pipeline: Pipeline, wiring: Wiring, clients: Clients, world: World
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World
 ) -> DynamoDBWaitingRoom:
     return DynamoDBWaitingRoom(
         dynamodb=clients.dynamodb,
@@ -522,7 +526,7 @@ def _room(
 
 
 def _ledger(
-    pipeline: Pipeline, wiring: Wiring, clients: Clients | ConsumerClients, world: World
+    pipeline: Pipeline, wiring: Resources, clients: Clients | ConsumerClients, world: World
 ) -> DynamoDBLedger:
     return DynamoDBLedger(
         clients.dynamodb,

@@ -7,11 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
-from deadletter.circuit.transitions import Verdict
-from deadletter.message.confirmation import Proof
+from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import encoded, to_event
-from deadletter.message.queue import Taken
-from deadletter.outage.prober import Consumer, ConsumerUnavailable, Given
+from deadletter.message.queue import ReceivedLetter
+from deadletter.outage.prober import CanaryConsumer, CanaryResult, ConsumerUnavailable
 from deadletter.processing.lambda_event import PERMIT
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PLACE = "consumer"
 
 
-class LambdaConsumer(Consumer):
+class LambdaConsumer(CanaryConsumer):
     """A consumer that is a Lambda function.
 
     `client` must wait as long as the consumer may take, and never try again by itself: a
@@ -31,7 +31,7 @@ class LambdaConsumer(Consumer):
         self._client: Any = client
         self._function = function
 
-    def give(self, taken: Taken, source_arn: str, permit: str) -> Given:
+    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
         record = to_event(taken.letter, receipt_handle=taken.handle, source_arn=source_arn)
         context = json.dumps({"custom": {PERMIT: permit}}).encode()
         try:
@@ -44,13 +44,13 @@ class LambdaConsumer(Consumer):
         except AWS_ERRORS as error:
             if surely_refused(error):
                 raise ConsumerUnavailable(code(error)) from error
-            return Given(Verdict.NO_ANSWER)
+            return CanaryResult(CanaryVerdict.NO_ANSWER)
         if answer.get("FunctionError"):
-            return Given(Verdict.FAILURE)
+            return CanaryResult(CanaryVerdict.FAILURE)
         return _judged(said, taken.letter.message_id)
 
 
-def _judged(said: bytes, copy: str) -> Given:
+def _judged(said: bytes, copy: str) -> CanaryResult:
     """What the answer means, read as Lambda reads that of a batch.
 
     A consumer without the library says nothing of `deadletter`, and one that does not
@@ -59,15 +59,17 @@ def _judged(said: bytes, copy: str) -> Given:
     try:
         answer = json.loads(said or b"null")
     except (ValueError, RecursionError):
-        return Given(Verdict.FAILURE)
+        return CanaryResult(CanaryVerdict.FAILURE)
     fields = answer if isinstance(answer, dict) else {}
     failures = fields.get("batchItemFailures") or []
     # Of one letter any item is this one: Lambda takes an unknown id for the whole batch.
     acknowledged = isinstance(failures, list) and not failures
     about = fields.get("deadletter")
     word = about.get("verdict") if isinstance(about, dict) else None
-    if word == Verdict.NEUTRAL:
-        return Given(Verdict.NEUTRAL, Proof(copy, PLACE) if acknowledged else None)
-    if word == Verdict.FAILURE or not acknowledged:
-        return Given(Verdict.FAILURE)
-    return Given(Verdict.SUCCESS, Proof(copy, PLACE))
+    if word == CanaryVerdict.NEUTRAL:
+        return CanaryResult(
+            CanaryVerdict.NEUTRAL, Confirmation(copy, PLACE) if acknowledged else None
+        )
+    if word == CanaryVerdict.FAILURE or not acknowledged:
+        return CanaryResult(CanaryVerdict.FAILURE)
+    return CanaryResult(CanaryVerdict.SUCCESS, Confirmation(copy, PLACE))

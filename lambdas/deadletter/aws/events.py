@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.circuit.state import Circuit
-from deadletter.outage.execution_step import Announcer
-from deadletter.rules.checker import CheckUnavailable, Refusal
+from deadletter.outage.execution_step import CircuitEvents
+from deadletter.rules.checker import CheckUnavailable, RuleRefusal
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
@@ -20,13 +20,13 @@ CIRCUIT_CHANGED = "CircuitStateChanged"
 UNANNOUNCED = "CircuitUnannounced"
 
 
-class EventBridgeAnnouncer:
+class EventBridgeRuleEvents:
     """Says on EventBridge that a rule was refused, and why."""
 
     def __init__(self, client: EventBridgeClient) -> None:
         self._client = client
 
-    def announce(self, refusal: Refusal) -> None:
+    def announce(self, refusal: RuleRefusal) -> None:
         detail = {
             "pipeline": refusal.pipeline,
             "rule_id": refusal.rule_id,
@@ -44,7 +44,7 @@ class EventBridgeAnnouncer:
             raise CheckUnavailable(f"the event bus: {answer['Entries'][0].get('ErrorCode')}")
 
 
-class EventBridgeCircuits(Announcer):
+class EventBridgeCircuitEvents(CircuitEvents):
     """Says on EventBridge what state a circuit of a pipeline is in now.
 
     `tell` is given the name of a figure and a number to count.

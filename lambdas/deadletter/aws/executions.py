@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code
-from deadletter.outage.executions import Outages, OutagesUnavailable, execution_name
+from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 
-class StepFunctionsOutages(Outages):
+class StepFunctionsExecutions(OutageExecutions):
     """Starts and lists the executions of one state machine for one pipeline."""
 
     def __init__(self, client: SFNClient, state_machine_arn: str, pipeline: str) -> None:
@@ -39,9 +39,9 @@ class StepFunctionsOutages(Outages):
             # Somebody saw the same trip. Should that execution have ended already, the
             # sweep finds nobody running and goes on with the next restart number.
             if code(error) != "ExecutionAlreadyExists":
-                raise OutagesUnavailable(code(error)) from error
+                raise ExecutionsUnavailable(code(error)) from error
         except AWS_ERRORS as error:
-            raise OutagesUnavailable(code(error)) from error
+            raise ExecutionsUnavailable(code(error)) from error
 
     def running(self) -> frozenset[str]:
         names: set[str] = set()
@@ -59,4 +59,4 @@ class StepFunctionsOutages(Outages):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}
         except AWS_ERRORS as error:
-            raise OutagesUnavailable(code(error)) from error
+            raise ExecutionsUnavailable(code(error)) from error

@@ -12,7 +12,7 @@ from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import Table, plain
 from deadletter.redrive.redriver import LeaseUnavailable
 from deadletter.redrive.report import Report
-from deadletter.redrive.token_bucket import Bucket
+from deadletter.redrive.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -35,7 +35,7 @@ class DynamoDBLease:
         self._rate = rate
         self._burst = burst
 
-    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
             answer = self._table.update(
                 self._key,
@@ -57,7 +57,7 @@ class DynamoDBLease:
             raise LeaseUnavailable from error
         return self._bucket(plain(answer.get("Attributes", {})), now)
 
-    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         try:
             self._table.update(
                 self._key,
@@ -78,9 +78,9 @@ class DynamoDBLease:
         except AWS_ERRORS as error:
             raise LeaseUnavailable from error
 
-    def _bucket(self, item: Mapping[str, Any], now: float) -> Bucket:
+    def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)
-        return Bucket(self._rate, self._burst, tokens, float(item.get("at", now)))
+        return TokenBucket(self._rate, self._burst, tokens, float(item.get("at", now)))
 
 
 def _number(value: float) -> Decimal:

@@ -14,9 +14,9 @@ from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, plain
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
+    LedgerRow,
     LedgerUnavailable,
     RecordsUnavailable,
-    Row,
     row_from_item,
     slot,
 )
@@ -52,7 +52,7 @@ class DynamoDBLedger:
         self._keep_seconds = keep_seconds
         self._lives = lives
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
+    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         keys = {self._key(origin): origin for origin in origins}
         return {keys[key]: row_from_item(item) for key, item in self._get(list(keys)).items()}
 

@@ -26,7 +26,7 @@ from deadletter.circuit.state import (
     State,
 )
 from deadletter.circuit.transitions import Reported
-from deadletter.outage.executions import Outages, OutagesUnavailable
+from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -74,7 +74,7 @@ class DynamoDBOutcomes(Outcomes):
         pipeline: str,
         policy: CircuitPolicy,
         breaker: DynamoDBBreaker,
-        outages: Outages | None,
+        outages: OutageExecutions | None,
         clock: Callable[[], float],
         tell: Callable[[str, int], None],
     ) -> None:
@@ -170,7 +170,7 @@ class DynamoDBOutcomes(Outcomes):
         opened = moved.circuit
         try:
             self._outages.start(opened.key, opened.outage, opened.restart)
-        except OutagesUnavailable:
+        except ExecutionsUnavailable:
             self._tell(NOT_STARTED, 1)
 
     def _sweep_out(self, key: str, held: _Held) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, utf8
 from deadletter.message.queue import (
@@ -17,8 +17,8 @@ from deadletter.message.queue import (
     MAX_BATCH,
     Depth,
     QueueUnavailable,
-    Sending,
-    Taken,
+    ReceivedLetter,
+    SendResult,
     TooManyInFlight,
 )
 
@@ -55,7 +55,7 @@ class SqsQueue:
             )
         return self._traits
 
-    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[Taken]:
+    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
         """Up to ten letters; what is no letter at all stays in the queue until its lock ends."""
         locked_until = self._clock() + min(lock_seconds, _LONGEST_LOCK)
         try:
@@ -79,10 +79,10 @@ class SqsQueue:
                 letter = from_api(message)
             except NotALetter:
                 continue
-            taken.append(Taken(letter, message["ReceiptHandle"], locked_until, self._home))
+            taken.append(ReceivedLetter(letter, message["ReceiptHandle"], locked_until, self._home))
         return taken
 
-    def send(self, batch: Sequence[Envelope]) -> Sending:
+    def send(self, batch: Sequence[Envelope]) -> SendResult:
         """Send up to ten. Confirmed is what SQS names with the digest of the very body sent."""
         entries = [_entry(str(position), one) for position, one in enumerate(batch)]
         everything = frozenset(one.copy for one in batch)
@@ -90,26 +90,30 @@ class SqsQueue:
             answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
         except AWS_ERRORS as error:
             if surely_refused(error):
-                return Sending(refused=dict.fromkeys(everything, code(error)))
-            return Sending(unknown=everything)
-        confirmed: dict[str, Proof] = {}
+                return SendResult(refused=dict.fromkeys(everything, code(error)))
+            return SendResult(unknown=everything)
+        confirmed: dict[str, Confirmation] = {}
         refused: dict[str, str] = {}
         for success in answer.get("Successful", []):
             envelope = batch[int(success["Id"])]
             if success["MD5OfMessageBody"] == _md5(envelope.body):
-                confirmed[envelope.copy] = Proof(envelope.copy, self._url, success["MessageId"])
+                confirmed[envelope.copy] = Confirmation(
+                    envelope.copy, self._url, success["MessageId"]
+                )
         for failure in answer.get("Failed", []):
             # A fault of the service may strike after the message was stored.
             if failure.get("SenderFault"):
                 refused[batch[int(failure["Id"])].copy] = failure["Code"]
-        return Sending(confirmed, refused, everything - confirmed.keys() - refused.keys())
+        return SendResult(confirmed, refused, everything - confirmed.keys() - refused.keys())
 
-    def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
+    def delete(
+        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> Sequence[ReceivedLetter]:
         """Delete what is proved to be elsewhere; returns what may still be in the queue."""
         for taken, proof in letters:
             if proof.copy != taken.letter.message_id:
                 raise ValueError("this proof is another letter's")
-        left: list[Taken] = []
+        left: list[ReceivedLetter] = []
         for part in _tens([taken for taken, _ in letters]):
             entries: list[Any] = [
                 {"Id": str(position), "ReceiptHandle": one.handle}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.settings import registration
-from deadletter.settings.pipeline import Pipeline, Wiring
+from deadletter.settings.pipeline import Pipeline, Resources
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -16,7 +16,7 @@ class NotRegistered(Exception):
     """SSM did not say where the pipeline is; the message says why, and what to do."""
 
 
-def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Wiring]:
+def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resources]:
     """The pipeline and what a consumer of it talks to; raises NotRegistered and BadSettings."""
     names = [
         registration.app_parameter(app),

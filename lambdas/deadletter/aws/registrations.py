@@ -20,7 +20,7 @@ FRESH = 5.0
 """Seconds that it counts as what holds now: a flood of bad rules must not exhaust SSM."""
 
 
-class SsmTerms:
+class SsmPipelines:
     """The `terms` in the parameters under `folder`, one a pipeline."""
 
     def __init__(self, client: SSMClient, folder: str, clock: Callable[[], float]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.message.letter import encoded
 from deadletter.routing.router import (
-    Answer,
     Question,
+    RouterAnswer,
     RouterUnavailable,
     answer_from_json,
     question_to_json,
@@ -27,7 +27,7 @@ class LambdaRouter:
         self._client = client
         self._function = function
 
-    def decide(self, questions: Sequence[Question]) -> Answer:
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         return answer_from_json(
             self._ask({"letters": [question_to_json(one) for one in questions]})
         )

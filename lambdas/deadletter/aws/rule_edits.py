@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
-from deadletter.rules.checker import Change, Checked, CheckUnavailable, Edit, Verdict
+from deadletter.rules.checker import Checked, CheckUnavailable, RuleChange, RuleEdit, RuleVerdict
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST_SEQUENCE = 40
 
 
-def edits(records: Sequence[Mapping[str, Any]]) -> list[Edit]:
+def edits(records: Sequence[Mapping[str, Any]]) -> list[RuleEdit]:
     """The edits in an event of the stream, in their order."""
     return [_edit(one) for one in records]
 
@@ -29,10 +29,10 @@ def response(checked: Checked) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
 
 
-def _edit(record: Mapping[str, Any]) -> Edit:
+def _edit(record: Mapping[str, Any]) -> RuleEdit:
     change = record["dynamodb"]
     keys = plain(change["Keys"])
-    return Edit(
+    return RuleEdit(
         sequence=change["SequenceNumber"],
         event_id=record["eventID"],
         at=float(change["ApproximateCreationDateTime"]),
@@ -69,7 +69,7 @@ class DynamoDBVerdicts:
         self._client: Any = client
         self._table = table
 
-    def write(self, verdict: Verdict) -> bool:
+    def write(self, verdict: RuleVerdict) -> bool:
         # The newer edit wins: each half says that one column is as it was judged.
         judged = dict(enumerate(verdict.judged.items()))
         same = [f"#j{number} = :j{number}" for number in judged]
@@ -118,7 +118,7 @@ class DynamoDBHistory:
         self._clock = clock
         self._keep_seconds = keep_seconds
 
-    def keep(self, change: Change) -> None:
+    def keep(self, change: RuleChange) -> None:
         images = {"old": change.old, "new": change.new}
         item = {
             "pk": f"{change.pipeline}#{change.rule_id}",

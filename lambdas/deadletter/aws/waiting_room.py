@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
 from deadletter.message import stamp as stamps
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import NotALetter, encoded, from_json, to_json
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
     Admission,
-    Found,
     Lane,
+    RoomContents,
     RoomUnavailable,
-    Seat,
     Wait,
+    WaitingRoomEntry,
     shard_of,
 )
 from deadletter.routing.decision import Hold
@@ -84,14 +84,14 @@ class DynamoDBWaitingRoom:
             if not condition_failed(error):
                 raise RoomUnavailable from error
 
-    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
+    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Confirmation]:
         try:
             # A lane that nobody knows of is never looked into: it is named first.
             for lane in sorted({one.hold.lane for one in letters}):
                 self._register(lane)
         except _ERRORS as error:
             raise RoomUnavailable from error
-        safe: dict[str, Proof] = {}
+        safe: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
         # Of a batch DynamoDB may store any part: a FIFO group goes in one by one.
         for part in parts(letters, 1 if self._fifo else 25):
@@ -105,7 +105,7 @@ class DynamoDBWaitingRoom:
                 continue
             for one in items:
                 copy = one.taken.letter.message_id
-                safe[copy] = Proof(copy, "waiting room")
+                safe[copy] = Confirmation(copy, "waiting room")
         return safe
 
     def _group_of(self, one: Admission) -> str | None:
@@ -118,15 +118,17 @@ class DynamoDBWaitingRoom:
         except AWS_ERRORS:
             return None
 
-    def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:
+    def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         keys = {one.letter.message_id: self._key(one) for one in letters}
         try:
             found = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
             raise RoomUnavailable from error
-        return {copy: Proof(copy, "waiting room") for copy, key in keys.items() if key in found}
+        return {
+            copy: Confirmation(copy, "waiting room") for copy, key in keys.items() if key in found
+        }
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[Seat]:
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
         try:
             items = self._table.query(
                 "lane = :lane AND due <= :until",
@@ -137,7 +139,7 @@ class DynamoDBWaitingRoom:
         except _ERRORS as error:
             raise RoomUnavailable from error
         return [
-            Seat(
+            WaitingRoomEntry(
                 copy=_copy_of(item),
                 place=_place((item[PARTITION], item[SORT])),
                 lane=lane,
@@ -148,7 +150,7 @@ class DynamoDBWaitingRoom:
             for item in items
         ]
 
-    def read(self, seats: Sequence[Seat], locked_until: float) -> Found:
+    def read(self, seats: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         try:
             items = self._read_groups(seats) if self._fifo else self._read_lone(seats)
             letters = []
@@ -162,11 +164,11 @@ class DynamoDBWaitingRoom:
                     broken.add(partition)
                 else:
                     letters.append(taken)
-            return Found(letters, len(broken))
+            return RoomContents(letters, len(broken))
         except _ERRORS as error:
             raise RoomUnavailable from error
 
-    def postpone(self, taken: Taken, stamp: Stamp, hold: Hold) -> None:
+    def postpone(self, taken: ReceivedLetter, stamp: Stamp, hold: Hold) -> None:
         key, _ = _read_place(taken.handle)
         try:
             self._register(hold.lane)
@@ -201,8 +203,10 @@ class DynamoDBWaitingRoom:
             raise RoomUnavailable from error
         return waiting
 
-    def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
-        left: list[Taken] = []
+    def delete(
+        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> Sequence[ReceivedLetter]:
+        left: list[ReceivedLetter] = []
         for taken, proof in letters:
             if proof.copy != taken.letter.message_id:
                 raise ValueError("this proof is another letter's")
@@ -265,7 +269,7 @@ class DynamoDBWaitingRoom:
         self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
         return {**item, "object": object_key}
 
-    def _taken(self, item: Mapping[str, Any], locked_until: float) -> Taken | None:
+    def _taken(self, item: Mapping[str, Any], locked_until: float) -> ReceivedLetter | None:
         """The letter of an item; None if it is not there whole, which is not what we wrote."""
         object_key = item.get("object")
         try:
@@ -274,9 +278,9 @@ class DynamoDBWaitingRoom:
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
-        return Taken(letter, _place(key, object_key), locked_until, str(item.get("home")))
+        return ReceivedLetter(letter, _place(key, object_key), locked_until, str(item.get("home")))
 
-    def _read_lone(self, seats: Sequence[Seat]) -> list[dict[str, Any]]:
+    def _read_lone(self, seats: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         found = self._table.get_many([_read_place(one.place)[0] for one in seats])
         items = []
         for seat in seats:
@@ -285,7 +289,7 @@ class DynamoDBWaitingRoom:
                 items.append(item)
         return items
 
-    def _read_groups(self, seats: Sequence[Seat]) -> list[dict[str, Any]]:
+    def _read_groups(self, seats: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """Of each group its letters in order, up to the first that has no seat: it comes first."""
         wanted = {one.copy for one in seats}
         items: list[dict[str, Any]] = []
@@ -297,7 +301,7 @@ class DynamoDBWaitingRoom:
                 items.append(item)
         return items
 
-    def _key(self, taken: Taken) -> Key:
+    def _key(self, taken: ReceivedLetter) -> Key:
         letter = taken.letter
         if self._fifo and letter.group is not None:
             # A sequence number orders the messages of one queue only.
@@ -316,7 +320,7 @@ class DynamoDBWaitingRoom:
         return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]
 
 
-def _group_of(seat: Seat) -> str:
+def _group_of(seat: WaitingRoomEntry) -> str:
     return seat.group or ""
 
 

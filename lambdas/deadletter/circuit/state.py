@@ -65,7 +65,7 @@ class CircuitPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class OutcomeBucket:
     """Outcomes of one part of the window; what said nothing of the dependency is not in it."""
 
     number: int
@@ -151,7 +151,7 @@ class Circuit:
     trips: int = 0
     permit: Permit | None = None
     successes: int = 0
-    buckets: tuple[Bucket, ...] = ()
+    buckets: tuple[OutcomeBucket, ...] = ()
     streak: int = 0
     forced: Force | None = None
     paused: Pause | None = None
@@ -188,13 +188,13 @@ class Circuit:
         """With outcomes added to the present bucket, and those gone that no window holds."""
         number = policy.bucket_of(now)
         held = {one.number: one for one in self.in_window(policy, now)}
-        one = held.get(number, Bucket(number))
+        one = held.get(number, OutcomeBucket(number))
         if good or bad:
-            held[number] = Bucket(number, one.good + good, one.bad + bad)
+            held[number] = OutcomeBucket(number, one.good + good, one.bad + bad)
         streak = (0 if good else self.streak + bad) if good or bad else self.streak
         return replace(self, buckets=tuple(held[at] for at in sorted(held)), streak=streak)
 
-    def in_window(self, policy: CircuitPolicy, now: float) -> tuple[Bucket, ...]:
+    def in_window(self, policy: CircuitPolicy, now: float) -> tuple[OutcomeBucket, ...]:
         """The buckets that count now; what came before the circuit closed does not."""
         last = policy.bucket_of(now)
         first = max(last - BUCKETS + 1, policy.bucket_of(self.closed_at))

@@ -24,7 +24,7 @@ SHORTEST_COOLDOWN = 0.75
 so that a longer cooldown is never drawn shorter than the one before."""
 
 
-class Verdict(StrEnum):
+class CanaryVerdict(StrEnum):
     """What a canary says of the dependency; NEUTRAL says nothing (the letter's own fault, or a
     duplicate), NO_ANSWER is a failure that may have worked."""
 
@@ -71,7 +71,7 @@ class CanaryAnswered:
 
     generation: int
     owner: str
-    verdict: Verdict
+    verdict: CanaryVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class OverrideEnded:
     """A person leaves the circuit to itself again."""
 
 
@@ -125,7 +125,7 @@ Event = (
     | CanaryLost
     | ExecutionLost
     | Forced
-    | Released
+    | OverrideEnded
     | MappingPaused
     | MappingPutBack
 )
@@ -168,7 +168,7 @@ def transition(
 
     Nothing here depends on who asks: the same circuit, event and chance give the same answer.
     """
-    if circuit.unreadable and not isinstance(event, Forced | Released):
+    if circuit.unreadable and not isinstance(event, Forced | OverrideEnded):
         return Refusal.UNREADABLE
     match event:
         case Reported():
@@ -187,7 +187,7 @@ def transition(
             return _execution_lost(circuit, event, now)
         case Forced():
             return _forced(circuit, event.force, policy, now)
-        case Released():
+        case OverrideEnded():
             return _released(circuit, now)
         case MappingPaused():
             return _paused(circuit, event, now)
@@ -303,11 +303,11 @@ def _answered(
     if isinstance(permit, Refusal):
         return permit
     match event.verdict:
-        case Verdict.SUCCESS:
+        case CanaryVerdict.SUCCESS:
             return _succeeded(circuit, policy, now)
-        case Verdict.NEUTRAL:
+        case CanaryVerdict.NEUTRAL:
             return replace(circuit, generation=circuit.generation + 1, permit=None)
-        case Verdict.FAILURE | Verdict.NO_ANSWER:
+        case CanaryVerdict.FAILURE | CanaryVerdict.NO_ANSWER:
             return _reopened(circuit, policy, now, random)
 
 
@@ -441,7 +441,7 @@ def _put_back(circuit: Circuit, event: MappingPutBack) -> Circuit | Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TransitionResult:
     """What an event made of a circuit, and why not, if it made nothing of it."""
 
     circuit: Circuit
@@ -454,7 +454,7 @@ class Breaker(Protocol):
     Whoever is told that has no permit, and asks again with another owner.
     """
 
-    def apply(self, key: str, event: Event) -> Moved:
+    def apply(self, key: str, event: Event) -> TransitionResult:
         """Let an event happen to the circuit as it stands, or say why it can't."""
 
     def troubled(self) -> Sequence[Circuit]:

@@ -10,9 +10,9 @@ from typing import Any
 from deadletter.consumer import runtime
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import Permanent, Skip, Transient
-from deadletter.processing.batch import plainly
+from deadletter.processing.batch import process_unguarded
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
-from deadletter.processing.result import Handled
+from deadletter.processing.result import BatchResult
 
 __all__ = ["Category", "Permanent", "Skip", "Transient", "consume", "consumer", "handle"]
 
@@ -43,11 +43,11 @@ def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
     return handle(records_of(event), context, each).to_response()
 
 
-def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> Handled:
+def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> BatchResult:
     """As `consume`, for records; says what became of each."""
     kit = runtime.kit()
     if kit.consumer is None:
-        handled = plainly(records, each, kit.clock())
+        handled = process_unguarded(records, each, kit.clock())
     else:
         one = replace(kit.consumer, handle=lambda delivery: each(delivery.record))
         deadline = kit.clock() + seconds_left(context)

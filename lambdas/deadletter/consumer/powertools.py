@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
 from deadletter.consumer import handle
 from deadletter.failure.signals import refuse_unfinished
-from deadletter.processing.result import ACKNOWLEDGED, Fate, Handled, Handling
+from deadletter.processing.result import ACKNOWLEDGED, BatchResult, Fate, MessageResult
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import (
@@ -51,7 +51,7 @@ class DeadletterProcessor(BatchProcessor):
         if event_type is not EventType.SQS:
             raise ValueError(f"{event_type} has no dead letters of SQS; allowed: EventType.SQS")
         super().__init__(event_type, model, raise_on_entire_batch_failure, logger)
-        self._handled = Handled()
+        self._handled = BatchResult()
         self._entries: dict[int, tuple[Any, ...]] = {}
 
     def process(self) -> list[tuple[Any, ...]]:
@@ -66,7 +66,7 @@ class DeadletterProcessor(BatchProcessor):
 
     def _prepare(self) -> None:
         super()._prepare()  # type: ignore[no-untyped-call]
-        self._handled = Handled()
+        self._handled = BatchResult()
 
     def _each(self, record: Mapping[str, Any]) -> None:
         data: Any = self._to_batch_type(dict(record), self.event_type, self.model)
@@ -77,7 +77,7 @@ class DeadletterProcessor(BatchProcessor):
         refuse_unfinished(result)
         self._entries[id(record)] = self.success_handler(record=record, result=result)
 
-    def _entry(self, record: Any, one: Handling) -> tuple[Any, ...]:
+    def _entry(self, record: Any, one: MessageResult) -> tuple[Any, ...]:
         if one.fate in ACKNOWLEDGED - {Fate.PARKED}:
             entry = self._entries.get(id(record))
             return entry or self.success_handler(record=record, result=None)

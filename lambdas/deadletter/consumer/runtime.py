@@ -23,7 +23,7 @@ from deadletter.aws.compose import World, consumer_for
 from deadletter.aws.registration import look_up
 from deadletter.consumer import emf
 from deadletter.processing.batch import Consumer
-from deadletter.processing.result import Handled
+from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import BadSettings
 
 VARIABLE = "DEADLETTER"
@@ -46,7 +46,7 @@ class Kit:
     say: Callable[[str], object]
     told: Counter[str] = field(default_factory=Counter)
 
-    def tell(self, handled: Handled) -> None:
+    def tell(self, handled: BatchResult) -> None:
         """Say what became of a batch: one line for each failure, and one of metrics."""
         about = {} if self.consumer is None else {"pipeline": self.consumer.pipeline.name}
         for one in handled.log_lines():

@@ -40,7 +40,7 @@ class LedgerUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LedgerRow:
     """What the ledger knows of one origin id.
 
     `failures` are oldest first, as many as the row has slots for; `attempt` is the
@@ -79,8 +79,8 @@ class Row:
         return {fingerprint: len(seen) for fingerprint, seen in lives.items()}
 
 
-NO_ROW = Row()
-UNREADABLE = Row(unreadable=True)
+NO_ROW = LedgerRow()
+UNREADABLE = LedgerRow(unreadable=True)
 """A row that cannot be understood: judging its letter as if it had no history could re-drive
 it past its end, so nobody judges it."""
 
@@ -88,21 +88,21 @@ it past its end, so nobody judges it."""
 class Ledger(Protocol):
     """Where the rows are kept; raises LedgerUnavailable when it cannot answer."""
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, Row]:
+    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         """The rows there are for these ids; an id without a row is absent."""
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
         """How often each of these rules has matched so far."""
 
 
-def row_from_item(item: Mapping[str, Any]) -> Row:
+def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
     """The row in a stored item, as plain Python data; UNREADABLE if it is none."""
     try:
         kept = [failure.from_data(one) for name, one in item.items() if _SLOT.fullmatch(name)]
         released_at = float(item.get("released_at", 0))
         lived = [one.attempt for one in kept if one.at >= released_at]
         recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
-        return Row(
+        return LedgerRow(
             failures=tuple(sorted(kept, key=lambda one: (one.at, one.attempt, one.receive))),
             attempt=max(int(item.get("attempt", 0)), *lived, 0),
             released_at=released_at,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Confirmation:
     """Somebody who keeps letters has confirmed that he has this one.
 
     `copy` is the id of the copy that may go; `place` says who confirmed. Only those

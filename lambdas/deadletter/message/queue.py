@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import MAX_BYTES, Letter
 
@@ -27,7 +27,7 @@ class TooManyInFlight(QueueUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReceivedLetter:
     """A letter that nobody else can take until `locked_until` (epoch seconds).
 
     `home` is the id of the queue it died into: "dlq", or a dedicated DLQ's.
@@ -40,14 +40,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendResult:
     """What became of the envelopes of one send.
 
     `confirmed` is proof by copy; `refused` says why SQS did not take a copy;
     `unknown` are copies that may have arrived or not.
     """
 
-    confirmed: Mapping[str, Proof] = field(default_factory=dict)
+    confirmed: Mapping[str, Confirmation] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
 
@@ -65,23 +65,25 @@ class Depth:
         return self.visible + self.in_flight + self.delayed
 
 
-class Source(Protocol):
+class LetterStore(Protocol):
     """Where letters are taken from, and deleted once they are proved to be elsewhere."""
 
-    def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
+    def delete(
+        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> Sequence[ReceivedLetter]:
         """Delete these copies; returns those that may still be there."""
 
 
-class Queue(Source, Protocol):
+class Queue(LetterStore, Protocol):
     """One SQS queue. Raises QueueUnavailable where a call as a whole fails."""
 
     @property
     def traits(self) -> QueueTraits: ...
 
-    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[Taken]:
+    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
         """Up to ten letters with all their attributes, locked for `lock_seconds` from now."""
 
-    def send(self, batch: Sequence[Envelope]) -> Sending:
+    def send(self, batch: Sequence[Envelope]) -> SendResult:
         """Send one batch of up to ten; never raises for what SQS answers."""
 
     def release(self, handles: Sequence[str]) -> None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitPolicy, Circuits
-from deadletter.outage.event_source import Valve
-from deadletter.outage.execution_step import BadCourse, Course, Herald, Next, Step, seconds_to_probe
+from deadletter.outage.event_source import ConsumerPause
+from deadletter.outage.execution_step import (
+    BadExecution,
+    CircuitAnnouncer,
+    Execution,
+    ExecutionStep,
+    Next,
+    seconds_to_probe,
+)
 
 
-class Recovery:
+class ConsumerSteps:
     """What the circuit function does in the execution of an outage.
 
     Each step reads the circuit as it stands and may be repeated: nothing depends on what
@@ -24,8 +31,8 @@ class Recovery:
         pipeline: str,
         policy: CircuitPolicy,
         circuits: Circuits,
-        valve: Valve | None,
-        herald: Herald,
+        valve: ConsumerPause | None,
+        herald: CircuitAnnouncer,
         clock: Callable[[], float],
     ) -> None:
         self._pipeline = pipeline
@@ -35,14 +42,14 @@ class Recovery:
         self._herald = herald
         self._clock = clock
 
-    def take(self, step: str, course: Course) -> Step:
+    def take(self, step: str, course: Execution) -> ExecutionStep:
         """The step of that name; raises BadCourse for another."""
         steps = {"announce": self.announce, "pause": self.pause, "resume": self.resume}
         if step not in steps:
-            raise BadCourse(f"unknown step {step!r}; known are {', '.join(steps)}")
+            raise BadExecution(f"unknown step {step!r}; known are {', '.join(steps)}")
         return steps[step](course)
 
-    def announce(self, course: Course) -> Step:
+    def announce(self, course: Execution) -> ExecutionStep:
         """The world hears of the outage, if it is still this execution's."""
         circuit = self._read(course)
         if not course.runs(circuit):
@@ -53,7 +60,7 @@ class Recovery:
         pauses = self._policy.pause_consumer and self._valve_for(circuit) is not None
         return self._to_probe(course, circuit, Next.PAUSE if pauses else Next.PROBE)
 
-    def pause(self, course: Course) -> Step:
+    def pause(self, course: Execution) -> ExecutionStep:
         """The consumer gets nothing more; whatever else has come meanwhile, the probe sees."""
         circuit = self._read(course)
         valve = self._valve_for(circuit)
@@ -61,7 +68,7 @@ class Recovery:
             circuit = valve.shut(circuit)
         return self._to_probe(course, circuit, Next.PROBE)
 
-    def resume(self, course: Course) -> Step:
+    def resume(self, course: Execution) -> ExecutionStep:
         """The consumer comes back by one step of the ramp."""
         circuit = self._read(course)
         if not course.runs(circuit) or not circuit.lets_through:
@@ -79,12 +86,12 @@ class Recovery:
         ends = circuit.closed_at + self._policy.ramp * step / RAMP_STEPS
         return course.goes(Next.RESUME, circuit, ends - now)
 
-    def _to_probe(self, course: Course, circuit: Circuit, to: Next) -> Step:
+    def _to_probe(self, course: Execution, circuit: Circuit, to: Next) -> ExecutionStep:
         return course.goes(to, circuit, seconds_to_probe(circuit, self._clock()))
 
-    def _read(self, course: Course) -> Circuit:
+    def _read(self, course: Execution) -> Circuit:
         return self._circuits.read([course.key])[course.key]
 
-    def _valve_for(self, circuit: Circuit) -> Valve | None:
+    def _valve_for(self, circuit: Circuit) -> ConsumerPause | None:
         """A dead endpoint stops only itself: the consumer serves all keys."""
         return self._valve if circuit.key == self._pipeline else None

@@ -73,7 +73,7 @@ def is_as_paused(mapping: ConsumerMapping, pause: Pause) -> bool:
     return not mapping.enabled and mapping.concurrency == pause.concurrency
 
 
-class Valve:
+class ConsumerPause:
     """Shuts and opens the consumer's mapping; what it was stands in the circuit meanwhile.
 
     `tell` is given the name of a figure and a number to count.

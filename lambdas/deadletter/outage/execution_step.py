@@ -42,12 +42,12 @@ class Next(StrEnum):
     HAND_OVER = "hand over"
 
 
-class BadCourse(ValueError):
+class BadExecution(ValueError):
     """An event that no execution of ours sends; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Execution:
     """One execution on its way; `generation` and `restart` say which outage it was started for.
 
     probes        how often it has come to probe
@@ -68,16 +68,16 @@ class Course:
         """Whether this execution still is the one that runs the circuit's outage."""
         return is_run_by(circuit, self.generation, self.restart)
 
-    def goes(self, to: Next, circuit: Circuit, wait_seconds: float = 0.0) -> Step:
+    def goes(self, to: Next, circuit: Circuit, wait_seconds: float = 0.0) -> ExecutionStep:
         """The step to `to`, after so many seconds, rounded up to a whole one."""
         if to is Next.PROBE and self.probes >= MOST_PROBES:
             to = Next.HAND_OVER
         seconds = max(1, math.ceil(min(wait_seconds, LONGEST_WAIT)))
-        return Step(to, str(circuit.state), seconds, self.probes, self.empty, self.said)
+        return ExecutionStep(to, str(circuit.state), seconds, self.probes, self.empty, self.said)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExecutionStep:
     """What the state machine goes on with: numbers and words, nothing of any letter."""
 
     next: Next
@@ -91,15 +91,15 @@ class Step:
         return {**asdict(self), "next": str(self.next)}
 
 
-def course_from_json(data: Mapping[str, Any]) -> Course:
+def execution_from_json(data: Mapping[str, Any]) -> Execution:
     """The course in the state's input: what the execution was started with, and where it stands.
 
     Raises BadCourse.
     """
     standing = data.get("circuit", {})
     if not isinstance(standing, Mapping):
-        raise BadCourse("circuit must be an object")
-    return Course(
+        raise BadExecution("circuit must be an object")
+    return Execution(
         key=_text(data, "key"),
         generation=_count(data, "generation"),
         restart=_count(data, "restart"),
@@ -121,14 +121,14 @@ def seconds_to_probe(circuit: Circuit, now: float) -> float:
     return BREATH
 
 
-class Announcer(Protocol):
+class CircuitEvents(Protocol):
     """Whoever tells the world of circuits. It never raises: an outage goes on unannounced."""
 
     def announce(self, circuit: Circuit, before: str) -> None:
         """Say what state the circuit is in, and in which it was said to be before ("": none)."""
 
 
-class Herald:
+class CircuitAnnouncer:
     """Says each change of the pipeline's own circuit, at least once.
 
     Circuits of single keys are counted by the redriver and not announced one by one.
@@ -136,13 +136,13 @@ class Herald:
     """
 
     def __init__(
-        self, *, pipeline: str, announcer: Announcer, tell: Callable[[str, int], None]
+        self, *, pipeline: str, announcer: CircuitEvents, tell: Callable[[str, int], None]
     ) -> None:
         self._pipeline = pipeline
         self._announcer = announcer
         self._tell = tell
 
-    def say(self, course: Course, circuit: Circuit) -> Course:
+    def say(self, course: Execution, circuit: Circuit) -> Execution:
         """The course with the circuit's state announced, if it is news."""
         if circuit.key != self._pipeline or course.said == circuit.state:
             return course
@@ -157,12 +157,12 @@ class Herald:
 def _text(data: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = data.get(name, default)
     if not isinstance(value, str):
-        raise BadCourse(f"{name} must be a text")
+        raise BadExecution(f"{name} must be a text")
     return value
 
 
 def _count(data: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = data.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadCourse(f"{name} must be a whole number from 0 up")
+        raise BadExecution(f"{name} must be a whole number from 0 up")
     return value

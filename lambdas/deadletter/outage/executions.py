@@ -15,11 +15,11 @@ START_SECONDS = 60.0
 Step Functions lists what runs with a delay."""
 
 
-class OutagesUnavailable(Exception):
+class ExecutionsUnavailable(Exception):
     """Executions could not be started or listed. The sweep of the next run tries again."""
 
 
-class Outages(Protocol):
+class OutageExecutions(Protocol):
     """Who runs the outages of a pipeline; raises OutagesUnavailable."""
 
     def start(self, key: str, generation: int, restart: int) -> None:
@@ -48,14 +48,16 @@ def is_run_by(circuit: Circuit, generation: int, restart: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Repairs:
     """What outages left lying about: executions to start again, mappings to put back."""
 
     start: tuple[Circuit, ...] = ()
     put_back: tuple[Circuit, ...] = ()
 
 
-def sweep(pipeline: str, circuits: Iterable[Circuit], running: Container[str], now: float) -> Sweep:
+def repairs_for(
+    pipeline: str, circuits: Iterable[Circuit], running: Container[str], now: float
+) -> Repairs:
     """What a redrive run has to see to, given the troubled circuits of its pipeline.
 
     A circuit to start again gets `ExecutionLost` first, and only if that is not refused
@@ -63,7 +65,7 @@ def sweep(pipeline: str, circuits: Iterable[Circuit], running: Container[str], n
     then the circuit gets `MappingPutBack`.
     """
     alone = [one for one in circuits if not _is_run(pipeline, one, running, now)]
-    return Sweep(
+    return Repairs(
         start=tuple(one for one in alone if not one.lets_through and not one.unreadable),
         put_back=tuple(one for one in alone if one.lets_through and one.paused is not None),
     )

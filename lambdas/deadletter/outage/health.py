@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deadletter.outage.prober import Health
-from deadletter.webhook.http import Answer, NoAnswer
-from deadletter.webhook.url_guard import Destination, Refused, read_url
+from deadletter.webhook.http import HttpResponse, NoAnswer
+from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
-Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], Answer]
+Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], HttpResponse]
 """One HTTP exchange through the guard: method, destination, body, headers."""
 
 
@@ -23,6 +23,6 @@ class HttpHealth(Health):
         """Whether it answered with 2xx; what can't be asked is not well."""
         try:
             answer = self._exchange("GET", read_url(self._url), b"", {})
-        except (Refused, NoAnswer):
+        except (UrlRefused, NoAnswer):
             return False
         return 200 <= answer.status < 300

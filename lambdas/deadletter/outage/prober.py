@@ -15,15 +15,21 @@ from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryLost,
     CanarySent,
+    CanaryVerdict,
     PermitTaken,
     Refusal,
-    Verdict,
 )
 from deadletter.failure.ledger import LedgerUnavailable
-from deadletter.message.confirmation import Proof
-from deadletter.message.queue import Queue, QueueUnavailable, Taken
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import Queue, QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.execution_step import Course, Herald, Next, Step, seconds_to_probe
+from deadletter.outage.execution_step import (
+    CircuitAnnouncer,
+    Execution,
+    ExecutionStep,
+    Next,
+    seconds_to_probe,
+)
 from deadletter.redrive.journal import (
     OUT_OF_ROOM,
     ROOM,
@@ -37,7 +43,7 @@ from deadletter.redrive.journal import (
     open_intents,
 )
 from deadletter.redrive.mover import LAST_SEND, Mover, Order
-from deadletter.redrive.redriver import EVER
+from deadletter.redrive.redriver import END_OF_TIME
 from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Question, Router, RouterUnavailable, one_each
@@ -73,17 +79,17 @@ class ConsumerUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CanaryResult:
     """What the consumer made of a letter; with a proof it was processed and may go."""
 
-    verdict: Verdict
-    proof: Proof | None = None
+    verdict: CanaryVerdict
+    proof: Confirmation | None = None
 
 
-class Consumer(Protocol):
+class CanaryConsumer(Protocol):
     """The consumer of the main queue, given one letter directly."""
 
-    def give(self, taken: Taken, source_arn: str, permit: str) -> Given:
+    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
         """Have the letter processed under the permit; raises ConsumerUnavailable."""
 
 
@@ -93,7 +99,7 @@ class Health(Protocol):
     def is_well(self) -> bool: ...
 
 
-class Parcel(Protocol):
+class QueueCanary(Protocol):
     """A letter in hand that is to be the canary of a permit; `origin` and `attempt` name it."""
 
     @property
@@ -109,23 +115,23 @@ class Parcel(Protocol):
         """Give it back unsent; raises nothing, for its lock ends by itself."""
 
 
-class Post(Protocol):
+class CanarySender(Protocol):
     """The way to a consumer that nobody can call: through the main queue, and by the ledger."""
 
-    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+    def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
         """A letter of this circuit as the canary of the permit's owner, if there is one.
 
         Raises what a CanarySource does, and LedgerUnavailable.
         """
 
-    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
         """What became of a letter in this life, as far as anybody has said."""
 
 
-class Choice(Protocol):
+class CanaryChoice(Protocol):
     """Whoever says which letters may be canaries."""
 
-    def takes(self, taken: Taken, key: str) -> bool:
+    def takes(self, taken: ReceivedLetter, key: str) -> bool:
         """Whether this letter says something of that circuit; raises RouterUnavailable."""
 
 
@@ -147,10 +153,10 @@ class CanarySource(Protocol):
     def arn(self) -> str:
         """The queue that the consumer is told the letter came from."""
 
-    def take(self, key: str, lock_seconds: float) -> Taken | None:
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         """A letter of this circuit that nobody else takes meanwhile, if there is one."""
 
-    def put_away(self, taken: Taken, given: Given) -> bool:
+    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         """Delete a letter that was processed and leave any other; False if it may still be there.
 
         Of those that are left, one that said nothing stays locked, so that the next probe
@@ -173,14 +179,14 @@ class Prober:
         breaker: Breaker,
         circuits: Circuits,
         sources: Sequence[CanarySource],
-        consumer: Consumer,
+        consumer: CanaryConsumer,
         answer_seconds: float,
         health: Health | None,
-        herald: Herald,
+        herald: CircuitAnnouncer,
         clock: Callable[[], float],
         new_id: Callable[[], str],
         tell: Callable[[str, int], None],
-        post: Post | None = None,
+        post: CanarySender | None = None,
     ) -> None:
         self._post = post
         self._breaker = breaker
@@ -194,7 +200,7 @@ class Prober:
         self._new_id = new_id
         self._tell = tell
 
-    def probe(self, course: Course) -> Step:
+    def probe(self, course: Execution) -> ExecutionStep:
         """Take the permit, send one canary, and say what became of the circuit.
 
         One that is under way through the main queue is asked after instead.
@@ -220,7 +226,7 @@ class Prober:
             circuit = self._lost(circuit)
         return self._goes_on(course, circuit)
 
-    def _goes_on(self, course: Course, circuit: Circuit) -> Step:
+    def _goes_on(self, course: Execution, circuit: Circuit) -> ExecutionStep:
         course = self._herald.say(course, circuit)
         if not course.runs(circuit):
             return course.goes(Next.HAND_OVER, circuit)
@@ -230,7 +236,7 @@ class Prober:
         # There may be something to probe with after as long as it cooled down before.
         return course.goes(Next.PROBE, circuit, circuit.cooldown if course.empty else wait)
 
-    def _answer(self, circuit: Circuit, owner: str, verdict: Verdict) -> Circuit:
+    def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
         try:
             return self._breaker.apply(circuit.key, answer).circuit
@@ -241,7 +247,9 @@ class Prober:
     def _lost(self, circuit: Circuit) -> Circuit:
         return self._breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
 
-    def _canary(self, course: Course, circuit: Circuit, permit: Permit) -> tuple[Course, Circuit]:
+    def _canary(
+        self, course: Execution, circuit: Circuit, permit: Permit
+    ) -> tuple[Execution, Circuit]:
         try:
             if self._post is not None:
                 # Sent at the very last moment that the lock allows, it can still be answered.
@@ -264,16 +272,16 @@ class Prober:
             RouterUnavailable,
             LedgerUnavailable,
         ):
-            self._answer(circuit, permit.owner, Verdict.NEUTRAL)
+            self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
             raise
         course, verdict = self._without_letter(replace(course, empty=course.empty + 1))
         return course, self._answer(circuit, permit.owner, verdict)
 
-    def _mail(self, circuit: Circuit, permit: Permit, parcel: Parcel) -> Circuit:
+    def _mail(self, circuit: Circuit, permit: Permit, parcel: QueueCanary) -> Circuit:
         """The circuit with the canary on its way, or with the permit given back."""
         if not permit.lasts_for(self._answer_seconds, self._clock()):
             parcel.put_back()
-            return self._answer(circuit, permit.owner, Verdict.NEUTRAL)
+            return self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
         sent = CanarySent(circuit.generation, permit.owner, parcel.origin, parcel.attempt)
         try:
             moved = self._breaker.apply(circuit.key, sent)
@@ -288,7 +296,7 @@ class Prober:
             raise QueueUnavailable("the canary could not be sent")
         return moved.circuit
 
-    def _ask_after(self, post: Post, circuit: Circuit, permit: Permit) -> Circuit:
+    def _ask_after(self, post: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
         """The circuit by what the ledger says of the canary under way, or its lease."""
         if permit.origin is not None and permit.attempt is not None:
             verdict = post.verdict(permit.origin, permit.attempt)
@@ -296,23 +304,25 @@ class Prober:
                 return self._answer(circuit, permit.owner, verdict)
         return self._lost(circuit)
 
-    def _without_letter(self, course: Course) -> tuple[Course, Verdict]:
+    def _without_letter(self, course: Execution) -> tuple[Execution, CanaryVerdict]:
         self._tell(EMPTY, 1)
         if self._health is not None:
             well = self._health.is_well()
-            return replace(course, empty=0), Verdict.SUCCESS if well else Verdict.FAILURE
+            return replace(
+                course, empty=0
+            ), CanaryVerdict.SUCCESS if well else CanaryVerdict.FAILURE
         enough = course.empty >= ENOUGH_EMPTY
-        return course, Verdict.SUCCESS if enough else Verdict.NEUTRAL
+        return course, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
-    def _send(self, source: CanarySource, taken: Taken, permit: Permit) -> Verdict:
+    def _send(self, source: CanarySource, taken: ReceivedLetter, permit: Permit) -> CanaryVerdict:
         if not permit.lasts_for(self._answer_seconds, self._clock()):
             # This prober was held up: before an answer came another could send a canary.
-            source.put_away(taken, Given(Verdict.FAILURE))
-            return Verdict.NEUTRAL
+            source.put_away(taken, CanaryResult(CanaryVerdict.FAILURE))
+            return CanaryVerdict.NEUTRAL
         try:
             given = self._consumer.give(taken, source.arn, permit.owner)
         except ConsumerUnavailable:
-            source.put_away(taken, Given(Verdict.FAILURE))
+            source.put_away(taken, CanaryResult(CanaryVerdict.FAILURE))
             raise
         try:
             gone = source.put_away(taken, given)
@@ -340,15 +350,15 @@ class MainQueueCanaries(CanarySource):
     def arn(self) -> str:
         return self._arn
 
-    def take(self, key: str, lock_seconds: float) -> Taken | None:
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         if key != self._key:
             return None
         return next(iter(self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
 
-    def put_away(self, taken: Taken, given: Given) -> bool:
+    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         if given.proof is not None:
             return not self._queue.delete([(taken, given.proof)])
-        if given.verdict is Verdict.FAILURE:
+        if given.verdict is CanaryVerdict.FAILURE:
             self._queue.release([taken.handle])
         return False
 
@@ -368,7 +378,7 @@ class DlqCanaries(CanarySource):
         arn: str,
         main_arn: str,
         fifo: bool,
-        choice: Choice,
+        choice: CanaryChoice,
         journal: Journal,
         room: WaitingRoom,
         aside_seconds: float,
@@ -388,8 +398,8 @@ class DlqCanaries(CanarySource):
     def arn(self) -> str:
         return self._arn
 
-    def take(self, key: str, lock_seconds: float) -> Taken | None:
-        passed_over: list[Taken] = []
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+        passed_over: list[ReceivedLetter] = []
         try:
             for _ in range(MOST_LOOKED_AT):
                 found = self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)
@@ -403,15 +413,15 @@ class DlqCanaries(CanarySource):
             if passed_over:
                 self._queue.release([one.handle for one in passed_over])
 
-    def put_away(self, taken: Taken, given: Given) -> bool:
+    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         if given.proof is not None:
             return not self._queue.delete([(taken, given.proof)])
-        if given.verdict is Verdict.FAILURE:
+        if given.verdict is CanaryVerdict.FAILURE:
             # Behind the first of a FIFO group its others would wait as long.
             self._queue.hide([(taken.handle, 0 if self._fifo else self._aside)])
         return False
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, taken: ReceivedLetter) -> None:
         """Give a letter back at once, for nobody has tried it."""
         self._queue.release([taken.handle])
 
@@ -423,21 +433,21 @@ class DlqCanaries(CanarySource):
             self.give_back(order.taken)
         return gone
 
-    def _fits(self, taken: Taken, key: str) -> bool:
+    def _fits(self, taken: ReceivedLetter, key: str) -> bool:
         source = taken.letter.source_arn
         foreign = bool(source and self._main_arn and source != self._main_arn)
         if foreign or self._is_under_way(taken) or self._is_overtaking(taken):
             return False
         return self._choice.takes(taken, key)
 
-    def _is_under_way(self, taken: Taken) -> bool:
+    def _is_under_way(self, taken: ReceivedLetter) -> bool:
         """Whether the mover has, or may have, sent it: the next run will know what to do."""
         copy = taken.letter.message_id
         opens = open_intents(self._journal.read(), self._clock())
         touched = opens.proof_of(copy) is not None or opens.is_busy(copy)
         return touched or opens.unknown_target(copy) is not None
 
-    def _is_overtaking(self, taken: Taken) -> bool:
+    def _is_overtaking(self, taken: ReceivedLetter) -> bool:
         group = taken.letter.group
         if not self._fifo or group is None:
             return False
@@ -458,7 +468,7 @@ class LaneCanaries(CanarySource):
         arn: str,
         fifo: bool,
         room: WaitingRoom,
-        choice: Choice,
+        choice: CanaryChoice,
         journal: Journal,
         owner: Callable[[], str],
         clock: Callable[[], float],
@@ -478,7 +488,7 @@ class LaneCanaries(CanarySource):
     def arn(self) -> str:
         return self._arn
 
-    def take(self, key: str, lock_seconds: float) -> Taken | None:
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         lane = f"circuit:{key}"
         if all(one.name != lane for one in self._room.lanes()):
             return None
@@ -491,14 +501,14 @@ class LaneCanaries(CanarySource):
                 return taken
         return None
 
-    def put_away(self, taken: Taken, given: Given) -> bool:
+    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         slot = self._claim()
         gone = given.proof is not None and not self._room.delete([(taken, given.proof)])
-        if given.verdict is not Verdict.NO_ANSWER:
+        if given.verdict is not CanaryVerdict.NO_ANSWER:
             slot.close()
         return gone
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, taken: ReceivedLetter) -> None:
         """Give a letter back at once, for nobody has tried it."""
         with suppress(JournalUnavailable):
             self._claim().close()
@@ -513,9 +523,9 @@ class LaneCanaries(CanarySource):
         assert slot is not None, "a letter is taken before it is put away"
         return slot
 
-    def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> Taken | None:
+    def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> ReceivedLetter | None:
         until = self._clock() + lock_seconds
-        seats = self._room.due(lane, shard, EVER, MOST_LOOKED_AT)
+        seats = self._room.due(lane, shard, END_OF_TIME, MOST_LOOKED_AT)
         if not seats:
             return None
         seat = seats[0] if self._fifo else self._random.choice(seats)
@@ -542,7 +552,7 @@ class LaneCanaries(CanarySource):
         return None
 
 
-def _is_gone(left: Sequence[Taken], slot: Slot) -> bool:
+def _is_gone(left: Sequence[ReceivedLetter], slot: Slot) -> bool:
     """Whether the mover has sent a letter, or may have; its slot is closed."""
     gone = not left or slot.stands
     # An intent that stays speaks of a letter that is gone, or makes it wait for its lock's end.
@@ -551,17 +561,17 @@ def _is_gone(left: Sequence[Taken], slot: Slot) -> bool:
     return gone
 
 
-class Waiting(Choice):
+class Waiting(CanaryChoice):
     """Any letter that waits for its circuit and for nothing else may be a canary."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    def takes(self, taken: Taken, key: str) -> bool:
+    def takes(self, taken: ReceivedLetter, key: str) -> bool:
         return waits_for(self._router, taken, key) is not None
 
 
-def waits_for(router: Router, taken: Taken, key: str) -> Stamp | None:
+def waits_for(router: Router, taken: ReceivedLetter, key: str) -> Stamp | None:
     """The letter's stamp, if the router holds it back for this circuit, and for nothing else."""
     copy = taken.letter.message_id
     answer = router.decide([Question(taken.letter, served=True, home=taken.home)])

@@ -6,18 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from deadletter.circuit.transitions import Verdict
-from deadletter.failure.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
+from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import seal
-from deadletter.message.queue import Queue, Taken
+from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.prober import CanarySource, Choice, Parcel, Post, waits_for
+from deadletter.outage.prober import (
+    CanaryChoice,
+    CanarySender,
+    CanarySource,
+    QueueCanary,
+    waits_for,
+)
 from deadletter.processing.result import Evidence, evidence_of, was_tried
 from deadletter.redrive.mover import Mover, Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
-from deadletter.routing.router import Router
-from deadletter.routing.router import Verdict as Judged
+from deadletter.routing.router import Router, Verdict
 
 UNHEARD = "LedgerUnavailable"
 
@@ -28,14 +33,14 @@ _LONGEST_OWNER = "x" * 64
 class MovingSource(CanarySource, Protocol):
     """Where a canary comes from that is moved to the main queue, not tried where it is."""
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, taken: ReceivedLetter) -> None:
         """Give a letter back at once, for nobody has tried it."""
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter that was taken, as any is moved; False if it surely is here still."""
 
 
-class Sendable(Choice):
+class SendableLetters(CanaryChoice):
     """Letters that can carry the mark of a canary, and of which the ledger will hear.
 
     No letter that was processed before: it is a duplicate, and the ledger says nothing new
@@ -59,7 +64,7 @@ class Sendable(Choice):
         self._clock = clock
         self._stamps: dict[str, Stamp] = {}
 
-    def takes(self, taken: Taken, key: str) -> bool:
+    def takes(self, taken: ReceivedLetter, key: str) -> bool:
         """As a Choice; raises QueueUnavailable and LedgerUnavailable besides."""
         mark = waits_for(self._router, taken, key)
         if mark is None or self._was_canary(taken, mark):
@@ -73,18 +78,18 @@ class Sendable(Choice):
         self._stamps = {taken.letter.message_id: mark}
         return True
 
-    def order(self, taken: Taken, key: str, owner: str) -> Order:
+    def order(self, taken: ReceivedLetter, key: str, owner: str) -> Order:
         """The letter that was taken last, to be moved as the canary of this permit."""
         copy = taken.letter.message_id
         sent = as_canary(self._stamps[copy], key, owner)
         return Order(taken, replace(sent, message_id=copy))
 
-    def _was_canary(self, taken: Taken, mark: Stamp) -> bool:
+    def _was_canary(self, taken: ReceivedLetter, mark: Stamp) -> bool:
         sent = (taken.letter.sent_ms or 0) / 1000
         return mark.canary is not None and self._clock() - sent < self._aside
 
 
-def as_canary(mark: Stamp, key: str, owner: str) -> Judged:
+def as_canary(mark: Stamp, key: str, owner: str) -> Verdict:
     """The verdict by which a letter that waits for its circuit goes back to try it.
 
     It is a re-drive like any other, and counts as an attempt.
@@ -99,11 +104,11 @@ def as_canary(mark: Stamp, key: str, owner: str) -> Judged:
         because=because,
         canary=owner,
     )
-    return Judged("", Redrive(0, because), sent)
+    return Verdict("", Redrive(0, because), sent)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parcel(Parcel):
+class _Parcel(QueueCanary):
     """A letter under its source's lock; `owner` is that of the permit."""
 
     source: MovingSource
@@ -131,7 +136,7 @@ class _Parcel(Parcel):
         self.source.give_back(self.order.taken)
 
 
-class MainQueuePost(Post):
+class MainQueueSender(CanarySender):
     """Moves one letter to the main queue, marked as the canary, and looks into the ledger.
 
     `sources` are tried in their order, and choose by `choice`; `mover_for` makes a mover
@@ -142,7 +147,7 @@ class MainQueuePost(Post):
         self,
         *,
         sources: Sequence[MovingSource],
-        choice: Sendable,
+        choice: SendableLetters,
         mover_for: Callable[[Tally], Mover],
         ledger: Ledger,
         tell: Callable[[str, int], None],
@@ -153,7 +158,7 @@ class MainQueuePost(Post):
         self._ledger = ledger
         self._tell = tell
 
-    def take(self, key: str, owner: str, lock_seconds: float) -> Parcel | None:
+    def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
         for source in self._sources:
             taken = source.take(key, lock_seconds)
             if taken is not None:
@@ -161,7 +166,7 @@ class MainQueuePost(Post):
                 return _Parcel(source, order, owner, self._mover_for, self._tell)
         return None
 
-    def verdict(self, origin: str, attempt: int) -> Verdict | None:
+    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
         try:
             row = self._ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
@@ -171,16 +176,16 @@ class MainQueuePost(Post):
         return heard(row, attempt)
 
 
-def heard(row: Row, attempt: int) -> Verdict | None:
+def heard(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
     """What a letter's row says of its canary's life; None where nobody has tried it yet.
 
     Times are not compared: the life is a number that no earlier failure has, and a letter
     that had been processed before was not sent.
     """
     if row.recovered_at is not None:
-        return Verdict.NEUTRAL if row.recovered_unasked else Verdict.SUCCESS
+        return CanaryVerdict.NEUTRAL if row.recovered_unasked else CanaryVerdict.SUCCESS
     said = [one for one in row.since_release if one.attempt == attempt and was_tried(one)]
     if not said:
         return None
     evidence = evidence_of(said[-1].category, said[-1].http_status)
-    return Verdict.FAILURE if evidence is Evidence.FAILURE else Verdict.NEUTRAL
+    return CanaryVerdict.FAILURE if evidence is Evidence.FAILURE else CanaryVerdict.NEUTRAL

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
-from deadletter.circuit.transitions import Breaker, ExecutionLost, Released
-from deadletter.outage.event_source import MappingBusy, MappingUnavailable, Valve
-from deadletter.outage.executions import Outages, OutagesUnavailable, sweep
+from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
+from deadletter.outage.event_source import ConsumerPause, MappingBusy, MappingUnavailable
+from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, repairs_for
 
 RESTARTED = "OutageRestarted"
 PUT_BACK = "MappingPutBack"
@@ -16,13 +16,13 @@ FAILED = "SweepFailed"
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class OpenCircuits:
     """What stood in the circuits; `open_keys` counts those of single keys that are not closed."""
 
     open_keys: int = 0
 
 
-class Sweeper:
+class Reconciler:
     """Starts outages that nobody runs again, and puts back mappings that nobody will.
 
     Without a `valve` no mapping is ours. It never raises: the next run sweeps again.
@@ -34,8 +34,8 @@ class Sweeper:
         *,
         pipeline: str,
         breaker: Breaker,
-        outages: Outages,
-        valve: Valve | None,
+        outages: OutageExecutions,
+        valve: ConsumerPause | None,
         clock: Callable[[], float],
         tell: Callable[[str, int], None],
     ) -> None:
@@ -46,7 +46,7 @@ class Sweeper:
         self._clock = clock
         self._tell = tell
 
-    def sweep(self) -> Swept | None:
+    def reconcile(self) -> OpenCircuits | None:
         """See to it all; None if the circuits could not be read."""
         try:
             troubled = self._breaker.troubled()
@@ -56,13 +56,13 @@ class Sweeper:
         if troubled:
             self._see_to(troubled)
         others = [one for one in troubled if one.key != self._pipeline]
-        return Swept(sum(not one.lets_through for one in others))
+        return OpenCircuits(sum(not one.lets_through for one in others))
 
     def _see_to(self, troubled: Sequence[Circuit]) -> None:
         now = self._clock()
         try:
-            found = sweep(self._pipeline, troubled, self._outages.running(), now)
-        except OutagesUnavailable:
+            found = repairs_for(self._pipeline, troubled, self._outages.running(), now)
+        except ExecutionsUnavailable:
             self._tell(FAILED, 1)
             return
         ended = [one for one in troubled if _word_is_over(one, now)]
@@ -74,7 +74,7 @@ class Sweeper:
         for work, circuit in works:
             try:
                 work(circuit)
-            except (CircuitsUnavailable, OutagesUnavailable, MappingUnavailable, MappingBusy):
+            except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable, MappingBusy):
                 self._tell(FAILED, 1)
 
     def _start(self, circuit: Circuit) -> None:
@@ -92,7 +92,7 @@ class Sweeper:
             self._tell(PUT_BACK, 1)
 
     def _release(self, circuit: Circuit) -> None:
-        self._breaker.apply(circuit.key, Released())
+        self._breaker.apply(circuit.key, OverrideEnded())
 
 
 def _word_is_over(circuit: Circuit, now: float) -> bool:

@@ -37,11 +37,11 @@ from deadletter.processing.idempotency import (
 from deadletter.processing.result import (
     GIVEN_BACK,
     UNBLAMED,
+    BatchResult,
     Evidence,
     Fate,
-    Handled,
-    Handling,
-    Noticed,
+    MessageResult,
+    NoticedTrouble,
     Trouble,
 )
 from deadletter.routing.decision import Reason
@@ -111,7 +111,7 @@ class Consumer:
 
     def process(
         self, records: Sequence[Record], *, deadline: float, permit: str | None = None
-    ) -> Handled:
+    ) -> BatchResult:
         """Hand each record to the handler and say what became of it; never raises for one.
 
         `deadline` is when the process is over (epoch seconds). A canary's `permit` leaves
@@ -125,34 +125,36 @@ class Consumer:
         return Reader(self.pipeline, self.trusted_senders, self.clock)
 
 
-def plainly(records: Sequence[Record], handle: Callable[[Record], object], now: float) -> Handled:
+def process_unguarded(
+    records: Sequence[Record], handle: Callable[[Record], object], now: float
+) -> BatchResult:
     """What is left when all of it is switched off: the handler, and partial batch failures.
 
     The order of a FIFO group is kept all the same.
     """
-    handlings: list[Handling] = []
+    handlings: list[MessageResult] = []
     stopped: set[str] = set()
     for record in records:
         message_id, group = id_of(record), group_of(record)
         if group in stopped:
-            handlings.append(Handling(message_id, Fate.HELD_BACK))
+            handlings.append(MessageResult(message_id, Fate.HELD_BACK))
             continue
         # Read before the handler has it: it may rewrite its record.
         queue, letter = queue_of(record), _letter_in(record)
         try:
             refuse_unfinished(handle(record))
         except Skip:
-            handlings.append(Handling(message_id, Fate.SKIPPED))
+            handlings.append(MessageResult(message_id, Fate.SKIPPED))
         except BaseException as error:
             if not fails_one_message(error):
                 raise
             said = diagnose(error, letter, now=now)
-            handlings.append(Handling(message_id, Fate.FAILED, said, error=error))
+            handlings.append(MessageResult(message_id, Fate.FAILED, said, error=error))
             if group and queue.endswith(".fifo"):
                 stopped.add(group)
         else:
-            handlings.append(Handling(message_id, Fate.PROCESSED))
-    return Handled(tuple(handlings))
+            handlings.append(MessageResult(message_id, Fate.PROCESSED))
+    return BatchResult(tuple(handlings))
 
 
 @dataclass(slots=True)
@@ -163,7 +165,7 @@ class _Batch:
     deadline: float
     canary: bool
     started: float = field(init=False)
-    noticed: list[Noticed] = field(default_factory=list)
+    noticed: list[NoticedTrouble] = field(default_factory=list)
     recovered: int = 0
     # The groups that go no further, and how long their rest waits (seconds).
     stopped: dict[str, float | None] = field(default_factory=dict)
@@ -189,7 +191,7 @@ class _Batch:
     def _farewell(self) -> float:
         return min(FAREWELL, (self.deadline - self.started) / 5)
 
-    def run(self, records: Sequence[Record]) -> Handled:
+    def run(self, records: Sequence[Record]) -> BatchResult:
         reader = self.consumer.reader()
         self.readings = [(record, _read(reader, record)) for record in records]
         handlings = [self._next(record, reading) for record, reading in self.readings]
@@ -197,24 +199,24 @@ class _Batch:
             self._report(handlings)
             self._hide(handlings)
             self._record_untried(handlings)
-        return Handled(tuple(handlings), tuple(self.noticed), self.recovered, self.canary)
+        return BatchResult(tuple(handlings), tuple(self.noticed), self.recovered, self.canary)
 
-    def _next(self, record: Record, reading: Delivery | Exception) -> Handling:
+    def _next(self, record: Record, reading: Delivery | Exception) -> MessageResult:
         message_id = id_of(record)
         group = group_of(record) if self.consumer.pipeline.fifo else ""
         if group and group in self.stopped:
-            return Handling(message_id, Fate.HELD_BACK, wait=self.stopped[group])
+            return MessageResult(message_id, Fate.HELD_BACK, wait=self.stopped[group])
         try:
             found = self._deliver(record, reading)
         except Exception as error:
             # Ours, not the handler's: this message alone comes back.
             said = diagnose(error, _letter(reading), now=self.consumer.clock())
-            found = Handling(message_id, Fate.BROKEN, said, error=error)
+            found = MessageResult(message_id, Fate.BROKEN, said, error=error)
         if group and not found.acknowledged:
             self.stopped[group] = found.wait
         return found
 
-    def _deliver(self, record: Record, reading: Delivery | Exception) -> Handling:
+    def _deliver(self, record: Record, reading: Delivery | Exception) -> MessageResult:
         if isinstance(reading, NotALetter):
             return self._unreadable(record, reading)
         if isinstance(reading, Exception):
@@ -223,23 +225,23 @@ class _Batch:
         if reading.forged:
             self._notice(message_id, Trouble.FORGED)
         if self.consumer.clock() >= self.last_start:
-            return Handling(message_id, Fate.LATE, wait=0.0)
+            return MessageResult(message_id, Fate.LATE, wait=0.0)
         held = self._refused(reading)
         if held is not None:
-            return Handling(message_id, Fate.REFUSED, wait=held)
+            return MessageResult(message_id, Fate.REFUSED, wait=held)
         try:
             claim = self._claim(reading.key)
         except ClaimsUnavailable as error:
             why = diagnose(error, None, now=self.started)
-            return Handling(message_id, Fate.UNGUARDED, why)
+            return MessageResult(message_id, Fate.UNGUARDED, why)
         if claim is not None and claim.collision:
             self._notice(message_id, Trouble.COLLISION)
         if claim is not None and claim.standing is Standing.BUSY:
-            return Handling(message_id, Fate.BUSY)
+            return MessageResult(message_id, Fate.BUSY)
         if claim is not None and claim.standing is Standing.DUPLICATE:
             # Whoever processed it may have died before it said so.
             self._recover(reading, unasked=True)
-            return Handling(message_id, Fate.DUPLICATE)
+            return MessageResult(message_id, Fate.DUPLICATE)
         try:
             refuse_unfinished(self.consumer.handle(reading))
         except Skip:
@@ -256,14 +258,14 @@ class _Batch:
             return None
         return claims.claim(key, self.consumer.new_id(), self.deadline + LEASE_MARGIN)
 
-    def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> Handling:
+    def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: whatever fails from here on, it must not happen again."""
         message_id = delivery.letter.message_id
         with self._unless(ClaimsUnavailable, Trouble.CLAIMS, delivery):
             if not self._done(claim):
                 self._notice(message_id, Trouble.LEASE_LOST)
         self._recover(delivery, unasked=fate is Fate.SKIPPED)
-        return Handling(message_id, fate)
+        return MessageResult(message_id, fate)
 
     def _done(self, claim: Claim | None) -> bool:
         claims = self.consumer.claims
@@ -283,7 +285,9 @@ class _Batch:
             if log.recovered(mark.origin, mark.attempt, now, unasked=unasked):
                 self.recovered += 1
 
-    def _failed(self, delivery: Delivery, claim: Claim | None, error: BaseException) -> Handling:
+    def _failed(
+        self, delivery: Delivery, claim: Claim | None, error: BaseException
+    ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
         found = diagnose(error, letter, now=now)
         mark = self._known_stamp(delivery)
@@ -297,11 +301,11 @@ class _Batch:
         if ours and mark is not None and self._hopeless(found):
             with self._unless(ClaimsUnavailable, Trouble.CLAIMS, delivery):
                 if self._park(delivery, mark, found):
-                    return Handling(letter.message_id, Fate.PARKED, found, error=error)
+                    return MessageResult(letter.message_id, Fate.PARKED, found, error=error)
         wait = self._wait(delivery.record, found)
-        return Handling(letter.message_id, Fate.FAILED, found, wait, error)
+        return MessageResult(letter.message_id, Fate.FAILED, found, wait, error)
 
-    def _record_untried(self, handlings: Sequence[Handling]) -> None:
+    def _record_untried(self, handlings: Sequence[MessageResult]) -> None:
         """Write down who was given back: a letter that nobody recorded counts as SILENT.
 
         It uses up a receive all the same, and may die of that without having been at fault.
@@ -321,12 +325,12 @@ class _Batch:
                 found = Diagnosis(Category.TRANSIENT, str(handling.fate), GIVEN_BACK)
                 self._record(record, mark, found, delivery, now, blameless=True)
 
-    def _unreadable(self, record: Record, error: NotALetter) -> Handling:
+    def _unreadable(self, record: Record, error: NotALetter) -> MessageResult:
         message_id, now = id_of(record), self.consumer.clock()
         found = diagnose(error, None, now=now)
         if message_id:
             self._record(record, Stamp(message_id), found, None, now)
-        return Handling(message_id, Fate.FAILED, found, self._wait(record, found), error)
+        return MessageResult(message_id, Fate.FAILED, found, self._wait(record, found), error)
 
     def _record(
         self,
@@ -454,7 +458,7 @@ class _Batch:
         own = reading.document.circuit_key if isinstance(reading, Delivery) else None
         return [pipeline] if own in (None, pipeline) else [pipeline, str(own)]
 
-    def _report(self, handlings: Sequence[Handling]) -> None:
+    def _report(self, handlings: Sequence[MessageResult]) -> None:
         said: dict[str, list[Evidence]] = {}
         for (_, reading), handling in zip(self.readings, handlings, strict=True):
             if handling.evidence is not Evidence.NEUTRAL:
@@ -464,7 +468,7 @@ class _Batch:
                 good = evidence.count(Evidence.SUCCESS)
                 self.consumer.outcomes.report(key, good, len(evidence) - good)
 
-    def _hide(self, handlings: Sequence[Handling]) -> None:
+    def _hide(self, handlings: Sequence[MessageResult]) -> None:
         elapsed = self.consumer.clock() - self.started
         waits = [
             (handle, visibility.in_reach(handling.wait, elapsed))
@@ -495,7 +499,7 @@ class _Batch:
             self._explain(named, trouble if isinstance(error, expected) else Trouble.BROKEN, error)
 
     def _notice(self, message_id: str, trouble: Trouble, why: str = "") -> None:
-        self.noticed.append(Noticed(message_id, trouble, why))
+        self.noticed.append(NoticedTrouble(message_id, trouble, why))
 
     def _explain(self, message_id: str, trouble: Trouble, error: Exception) -> None:
         found = diagnose(error, None, now=self.started)

@@ -74,7 +74,7 @@ class Evidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Handling:
+class MessageResult:
     """One message of a batch.
 
     `wait` is seconds until its next receive, None to leave that to the queue; `error` is
@@ -119,7 +119,7 @@ def was_tried(failure: Failure) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class NoticedTrouble:
     """One trouble with one message; `why` is redacted."""
 
     message_id: str
@@ -128,15 +128,15 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class BatchResult:
     """One batch, a handling for each record in the records' order.
 
     `recovered` counts letters that had been dead and whose ledger row now says that they
     were processed; `canary` says that the batch was a probe's.
     """
 
-    handlings: tuple[Handling, ...] = ()
-    noticed: tuple[Noticed, ...] = ()
+    handlings: tuple[MessageResult, ...] = ()
+    noticed: tuple[NoticedTrouble, ...] = ()
     recovered: int = 0
     canary: bool = False
 
@@ -195,7 +195,7 @@ class Handled:
 _UNEVENTFUL = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
 
 
-def _line(one: Handling) -> Mapping[str, Any]:
+def _line(one: MessageResult) -> Mapping[str, Any]:
     said: dict[str, Any] = {
         "what": "parked" if one.fate is Fate.PARKED else "not processed",
         "message_id": one.message_id,

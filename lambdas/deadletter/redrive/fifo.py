@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import Verdict
 
 
 def as_groups(
-    letters: Sequence[Taken], verdicts: Mapping[str, Verdict], waits: Mapping[str, Wait]
+    letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict], waits: Mapping[str, Wait]
 ) -> dict[str, Verdict]:
     """The verdicts with the order of each group kept; `letters` stand in the queue's order.
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 
 MAX_PLANS = 100
 """Letters that share one journal item: at 18 bytes each it stays within 2 KB, two write units."""
@@ -115,9 +115,9 @@ class OpenIntents:
     _busy: frozenset[bytes]
     _unknown: dict[bytes, str]
 
-    def proof_of(self, copy: str) -> Proof | None:
+    def proof_of(self, copy: str) -> Confirmation | None:
         """The mark that this copy was sent: it only has to be deleted."""
-        return Proof(copy, "journal") if key_of(copy) in self._sent else None
+        return Confirmation(copy, "journal") if key_of(copy) in self._sent else None
 
     def is_busy(self, copy: str) -> bool:
         """Whether a worker whose locks have not ended may be sending it this moment."""

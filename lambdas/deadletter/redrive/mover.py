@@ -9,9 +9,17 @@ from functools import partial
 from typing import TypeVar
 
 from deadletter.failure.ledger import Records, RecordsUnavailable
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
-from deadletter.message.queue import Queue, QueueUnavailable, Sending, Source, Taken, batches, waves
+from deadletter.message.queue import (
+    LetterStore,
+    Queue,
+    QueueUnavailable,
+    ReceivedLetter,
+    SendResult,
+    batches,
+    waves,
+)
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.report import Count, Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
@@ -45,7 +53,7 @@ _KIND: Mapping[type, Count] = {
 class Order:
     """One letter under our lock, and what shall be done with it."""
 
-    taken: Taken
+    taken: ReceivedLetter
     verdict: Verdict
 
     @property
@@ -65,7 +73,7 @@ class Order:
 class _Progress:
     """What is confirmed of a chunk so far, and what may have happened unseen."""
 
-    proofs: dict[str, Proof] = field(default_factory=dict)
+    proofs: dict[str, Confirmation] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     envelopes: dict[str, Envelope] = field(default_factory=dict)
     stopped_groups: set[str | None] = field(default_factory=set)
@@ -87,7 +95,7 @@ class Mover:
         room: WaitingRoom,
         records: Records,
         clock: Callable[[], float],
-        together: Together[Sending],
+        together: Together[SendResult],
         tally: Tally,
     ) -> None:
         self._fifo = fifo
@@ -99,9 +107,11 @@ class Mover:
         self._together = together
         self._tally = tally
         # SQS may hand a copy out again that was deleted, when its mark is gone already.
-        self._moved: dict[str, Proof] = {}
+        self._moved: dict[str, Confirmation] = {}
 
-    def move_from_queue(self, source: Source, orders: Sequence[Order], slot: Slot) -> list[Taken]:
+    def move_from_queue(
+        self, source: LetterStore, orders: Sequence[Order], slot: Slot
+    ) -> list[ReceivedLetter]:
         """Move letters out of a queue; returns those that are not proved to be elsewhere."""
         movable = self._movable(orders)
         if not movable:
@@ -122,11 +132,11 @@ class Mover:
             self._moved.update(progress.proofs)
         return [one.taken for one in orders if one.copy not in progress.proofs]
 
-    def proof_of(self, copy: str) -> Proof | None:
+    def proof_of(self, copy: str) -> Confirmation | None:
         """The proof that this run has moved a copy out of a queue."""
         return self._moved.get(copy)
 
-    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[Taken]:
+    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[ReceivedLetter]:
         """Move letters out of the waiting room, whose shard's intent the slot already holds.
 
         Returns those that are not proved to be elsewhere.
@@ -255,19 +265,19 @@ class Mover:
             progress.unknown |= outcome.unknown
         progress.stopped_groups |= {one.group for one in wave if one.copy not in progress.proofs}
 
-    def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> Sending:
+    def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> SendResult:
         # The last moment to look at the clock: what is sent after the lock has ended,
         # another run may have sent already.
         if self._clock() >= locks_end - LAST_SEND:
             self._tally.add(Count.LATE, len(batch))
-            return Sending()
+            return SendResult()
         return queue.send(batch)
 
     def _queue_of(self, one: Order) -> Queue:
         return self._targets[self.target_of(one.decision)]
 
     def _settle(
-        self, source: Source, orders: Sequence[Order], slot: Slot, progress: _Progress
+        self, source: LetterStore, orders: Sequence[Order], slot: Slot, progress: _Progress
     ) -> None:
         """Record, mark, delete: only what is proved to be elsewhere."""
         self._record_unmarked(progress)

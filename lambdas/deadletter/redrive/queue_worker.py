@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadletter.message.confirmation import Proof
-from deadletter.message.queue import MAX_BATCH, Queue, QueueUnavailable, Taken, TooManyInFlight
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import (
+    MAX_BATCH,
+    Queue,
+    QueueUnavailable,
+    ReceivedLetter,
+    TooManyInFlight,
+)
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import (
     MAX_PLANS,
@@ -18,8 +24,14 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.mover import Mover, Order
 from deadletter.redrive.report import Count, Tally
-from deadletter.redrive.router_client import MAX_REQUEST, Asker, one_request, orders, request_bytes
-from deadletter.redrive.run_limits import Run, Stop
+from deadletter.redrive.router_client import (
+    MAX_REQUEST,
+    RouterClient,
+    one_request,
+    orders,
+    request_bytes,
+)
+from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Redrive
 
@@ -33,14 +45,14 @@ class QueueWorker:
     def __init__(
         self,
         *,
-        run: Run,
+        run: RunLimits,
         number: int,
         source: Queue,
         main_arn: str,
         fifo: bool,
         journal: Journal,
         room: WaitingRoom,
-        asker: Asker,
+        asker: RouterClient,
         mover: Mover,
         tally: Tally,
     ) -> None:
@@ -56,7 +68,7 @@ class QueueWorker:
         self._slot = Slot(journal, f"{run.owner}.{number}", run.owner)
         self._stopped: set[str] = set()
 
-    def work(self, carried: Sequence[Taken] = ()) -> None:
+    def work(self, carried: Sequence[ReceivedLetter] = ()) -> None:
         """Drain until the queue is empty or the run has to end; `carried` is in hand already."""
         hand = list(carried)
         empty_polls = 0
@@ -67,7 +79,7 @@ class QueueWorker:
                 sent = self._handle(chunk) if chunk else 0
                 self._run.give_back(granted - sent)
                 empty_polls = 0 if chunk else empty_polls + 1
-        except Stop as stop:
+        except RunStopped as stop:
             self._run.stop(str(stop))
         except QueueUnavailable as error:
             self._tally.add(Count.QUEUE_UNAVAILABLE)
@@ -86,7 +98,7 @@ class QueueWorker:
             # A finished intent that stays speaks only of letters that are gone.
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
 
-    def take_chunk(self, most: int, hand: list[Taken]) -> list[Taken]:
+    def take_chunk(self, most: int, hand: list[ReceivedLetter]) -> list[ReceivedLetter]:
         """Up to `most` letters that fit into one router request; the rest stays in `hand`."""
         while len(hand) < most and sum(map(request_bytes, hand)) < MAX_REQUEST:
             wanted = min(MAX_BATCH, most - len(hand))
@@ -104,7 +116,7 @@ class QueueWorker:
         chunk, hand[:] = one_request(hand, most)
         return chunk
 
-    def _handle(self, chunk: Sequence[Taken]) -> int:
+    def _handle(self, chunk: Sequence[ReceivedLetter]) -> int:
         """Move one chunk; returns how many letters went back to the main queue."""
         try:
             judged = self._judge(self._unmoved(chunk))
@@ -116,7 +128,7 @@ class QueueWorker:
         self._leave(left)
         return sum(1 for one in judged if one.copy in moved and isinstance(one.decision, Redrive))
 
-    def _unmoved(self, chunk: Sequence[Taken]) -> list[Taken]:
+    def _unmoved(self, chunk: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
         """The letters still to be moved: those that somebody has sent already are deleted.
 
         The journal is read after the letters were taken: a mark that was written
@@ -131,8 +143,8 @@ class QueueWorker:
         if len(in_room) < len(roomy):
             # What is not in the room may have been let out since the journal was read.
             opens = open_intents(self._journal.read(), self._run.clock())
-        fresh: list[Taken] = []
-        sent: list[tuple[Taken, Proof]] = []
+        fresh: list[ReceivedLetter] = []
+        sent: list[tuple[ReceivedLetter, Confirmation]] = []
         for one in chunk:
             copy = one.letter.message_id
             proof = opens.proof_of(copy) or in_room.get(copy) or self._mover.proof_of(copy)
@@ -151,18 +163,18 @@ class QueueWorker:
             self._tally.add(Count.UNDELETED, len(self._source.delete(sent)))
         return fresh
 
-    def _group_of(self, taken: Taken) -> str | None:
+    def _group_of(self, taken: ReceivedLetter) -> str | None:
         """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""
         return taken.letter.group if self._fifo else None
 
-    def _is_foreign(self, taken: Taken) -> bool:
+    def _is_foreign(self, taken: ReceivedLetter) -> bool:
         """Whether SQS says that this letter died in another queue than this pipeline's."""
         source = taken.letter.source_arn
         foreign = bool(source and self._main_arn and source != self._main_arn)
         self._tally.add(Count.FOREIGN, 1 if foreign else 0)
         return foreign
 
-    def _judge(self, letters: Sequence[Taken]) -> list[Order]:
+    def _judge(self, letters: Sequence[ReceivedLetter]) -> list[Order]:
         verdicts = self._asker.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {one.letter.group for one in letters if one.letter.group is not None}
@@ -173,13 +185,13 @@ class QueueWorker:
         self._leave([one for one in letters if one.letter.message_id not in verdicts])
         return judged
 
-    def _leave(self, letters: Sequence[Taken]) -> None:
+    def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
         self._tally.add(Count.LEFT, len(letters))
         self._run.left.extend(one.handle for one in letters)
         # A group that cannot go on with these does not go on with the next in this run.
         self._stopped.update(group for one in letters if (group := self._group_of(one)) is not None)
 
 
-def _latest(letters: Sequence[Taken]) -> list[Taken]:
+def _latest(letters: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
     """Each letter once: SQS may hand a copy out twice, and only its last handle deletes it."""
     return list({one.letter.message_id: one for one in letters}.values())

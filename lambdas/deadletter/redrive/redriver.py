@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.message.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, Taken
+from deadletter.message.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.outage.execution_step import LEVELS, STATE
-from deadletter.outage.reconciler import Sweeper
+from deadletter.outage.reconciler import Reconciler
 from deadletter.redrive.journal import MAX_PLANS, Journal, JournalUnavailable
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.report import Count, Report, Tally
-from deadletter.redrive.router_client import Asker
-from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, Run, Stop
-from deadletter.redrive.token_bucket import Bucket, Pace
+from deadletter.redrive.router_client import RouterClient
+from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits, RunStopped
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import SHARDS, Lane, RoomUnavailable, WaitingRoom
-from deadletter.redrive.waiting_room_worker import Opening, RoomWorker
+from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
 from deadletter.routing.judgement import DUE
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.settings.pipeline import Mode, Pipeline
 
-EVER = 2.0**40
+END_OF_TIME = 2.0**40
 """A due time (epoch seconds) that no letter's is later than."""
 
 
@@ -54,17 +54,17 @@ class LeaseUnavailable(Exception):
 class Lease(Protocol):
     """One run at a time sends for a source: it keeps rate and cost; safety does not hang on it."""
 
-    def acquire(self, owner: str, now: float, until: float) -> Bucket | None:
+    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         """The pace that the last run left, or None while another run holds the lease.
 
         Raises LeaseUnavailable. A first run gets a full bucket.
         """
 
-    def give_back(self, owner: str, bucket: Bucket, report: Report, now: float) -> None:
+    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         """End the lease, leaving pace and report; a lease that is another's by now stays his."""
 
 
-Abreast = Callable[[Sequence[Callable[[], None]]], None]
+SideBySide = Callable[[Sequence[Callable[[], None]]], None]
 """Runs workers side by side, each to its end."""
 
 
@@ -95,8 +95,8 @@ class Redriver:
         owner: str,
         clock: Callable[[], float],
         wait: Callable[[float], None],
-        abreast: Abreast,
-        sweeper: Sweeper | None = None,
+        abreast: SideBySide,
+        sweeper: Reconciler | None = None,
         outcomes: Outcomes | None = None,
     ) -> None:
         self._pipeline = pipeline
@@ -117,7 +117,7 @@ class Redriver:
         self._abreast = abreast
         self._sweeper = sweeper
         self._outcomes = outcomes
-        self._asker = Asker(router=router, tally=tally)
+        self._asker = RouterClient(router=router, tally=tally)
 
     def run(self, deadline: float, *, dry_run: bool = False) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
@@ -129,7 +129,7 @@ class Redriver:
             if not dry_run:
                 self._sweep()
             stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
-        except Stop as stop:
+        except RunStopped as stop:
             stopped = str(stop)
         except CircuitsUnavailable:
             stopped = "the circuits cannot be read: hold"
@@ -156,10 +156,12 @@ class Redriver:
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)
-        run = self._new_run(deadline, Pace(Bucket(rate, burst, burst, now), self._clock))
+        run = self._new_run(
+            deadline, RateLimiter(TokenBucket(rate, burst, burst, now), self._clock)
+        )
         if look_only:
             return self._look(run)
-        first: list[Taken] = []
+        first: list[ReceivedLetter] = []
         try:
             nothing_visible = self._source.depth().visible == 0
             if nothing_visible:
@@ -178,12 +180,14 @@ class Redriver:
             return "another run holds the lease"
         # Of an open circuit's letters none is sent: at any pace they go into its lane.
         share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
-        return self._drain(deadline, Pace(bucket.slowed(share), self._clock), openings, first)
+        return self._drain(
+            deadline, RateLimiter(bucket.slowed(share), self._clock), openings, first
+        )
 
     def _sweep(self) -> None:
         if self._sweeper is None:
             return
-        swept = self._sweeper.sweep()
+        swept = self._sweeper.reconcile()
         if swept is not None:
             self._tally.stands(OPEN_KEYS, swept.open_keys)
 
@@ -217,7 +221,11 @@ class Redriver:
             self._source.release([one.handle for one in sample])
 
     def _drain(
-        self, deadline: float, pace: Pace, openings: Sequence[Opening], first: Sequence[Taken]
+        self,
+        deadline: float,
+        pace: RateLimiter,
+        openings: Sequence[OpenShard],
+        first: Sequence[ReceivedLetter],
     ) -> str:
         run = self._new_run(deadline, pace)
         workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
@@ -237,8 +245,8 @@ class Redriver:
             self._lease.give_back(self._owner, pace.bucket, self._report(stopped), self._clock())
         return stopped
 
-    def _drain_room(self, run: Run, openings: Sequence[Opening]) -> None:
-        worker = RoomWorker(
+    def _drain_room(self, run: RunLimits, openings: Sequence[OpenShard]) -> None:
+        worker = WaitingRoomWorker(
             run=run,
             fifo=self._pipeline.fifo,
             journal=self._journal,
@@ -252,7 +260,7 @@ class Redriver:
         except RoomUnavailable:
             # The letters in the room wait; those in the queue need not wait for them.
             self._tally.add(Count.ROOM_UNAVAILABLE)
-        except Stop as stop:
+        except RunStopped as stop:
             run.stop(str(stop))
         except JournalUnavailable:
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
@@ -261,9 +269,9 @@ class Redriver:
             self._tally.add(Count.QUEUE_UNAVAILABLE)
             run.stop(f"a queue gave no answer: {error}")
 
-    def _look(self, run: Run) -> str:
+    def _look(self, run: RunLimits) -> str:
         worker = self._worker(run, 0)
-        hand: list[Taken] = []
+        hand: list[ReceivedLetter] = []
         try:
             sample = worker.take_chunk(MAX_PLANS, hand)
             hand.extend(sample)
@@ -273,7 +281,7 @@ class Redriver:
             self._source.release([one.handle for one in hand])
         return f"looked at {len(verdicts)} letters, moved none"
 
-    def _openings(self) -> list[Opening]:
+    def _openings(self) -> list[OpenShard]:
         """Where letters may leave the waiting room now; the DLQ's own run sees to all of it."""
         if self._source_id != MAIN_DLQ:
             return []
@@ -281,22 +289,22 @@ class Redriver:
         asked = [one.name for one in lanes if not one.name.startswith((DUE, "run:"))]
         opened = set(self._router.open_lanes(asked)) if asked else set()
         now = self._clock()
-        openings: list[Opening] = []
+        openings: list[OpenShard] = []
         for lane in _in_turn(lanes, now):
             if self._clock() - now > LOOKING:
                 break
-            until = EVER if lane.name in opened else now
+            until = END_OF_TIME if lane.name in opened else now
             found = [
-                Opening(lane.name, shard, until)
+                OpenShard(lane.name, shard, until)
                 for shard in range(SHARDS)
                 if self._room.due(lane.name, shard, until, 1)
             ]
             openings += found
-            if until == EVER and not found and now - lane.touched > QUIET_LANE:
+            if until == END_OF_TIME and not found and now - lane.touched > QUIET_LANE:
                 self._room.retire(lane)
         return openings
 
-    def _worker(self, run: Run, number: int) -> QueueWorker:
+    def _worker(self, run: RunLimits, number: int) -> QueueWorker:
         return QueueWorker(
             run=run,
             number=number,
@@ -310,8 +318,8 @@ class Redriver:
             tally=self._tally,
         )
 
-    def _new_run(self, deadline: float, pace: Pace) -> Run:
-        return Run(
+    def _new_run(self, deadline: float, pace: RateLimiter) -> RunLimits:
+        return RunLimits(
             owner=self._owner,
             deadline=deadline,
             clock=self._clock,

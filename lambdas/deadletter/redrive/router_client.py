@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deadletter.message.letter import encoded
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.mover import Order
 from deadletter.redrive.report import Count, Tally
-from deadletter.redrive.run_limits import Stop
+from deadletter.redrive.run_limits import RunStopped
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import (
-    Answer,
     Question,
     Router,
+    RouterAnswer,
     RouterUnavailable,
     Verdict,
     one_each,
@@ -24,19 +24,19 @@ MAX_REQUEST = 4_500_000
 """Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
 
 
-def request_bytes(taken: Taken) -> int:
+def request_bytes(taken: ReceivedLetter) -> int:
     """What a letter adds to a router request, its comma included."""
     return len(encoded(question_to_json(Question(taken.letter, served=True, home=taken.home)))) + 1
 
 
-class Asker:
+class RouterClient:
     """Gets verdicts on letters from the router, and counts what is odd about them."""
 
     def __init__(self, *, router: Router, tally: Tally) -> None:
         self._router = router
         self._tally = tally
 
-    def verdicts(self, letters: Sequence[Taken], *, served: bool) -> dict[str, Verdict]:
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
         """One verdict for each letter that the router clearly spoke about.
 
         Raises Stop if the router does not answer twice: it will be asked again by
@@ -61,13 +61,13 @@ class Asker:
             self._tally.add(Count.BOUNCED, sum(_came_back(one) for one in verdicts.values()))
         return verdicts
 
-    def _ask(self, questions: Sequence[Question]) -> Answer:
+    def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
         for _ in range(2):
             try:
                 return self._router.decide(questions)
             except RouterUnavailable:
                 self._tally.add(Count.ROUTER_UNAVAILABLE)
-        raise Stop("the router gave no answer")
+        raise RunStopped("the router gave no answer")
 
 
 def _came_back(verdict: Verdict) -> bool:
@@ -76,7 +76,7 @@ def _came_back(verdict: Verdict) -> bool:
     return verdict.stamp.attempt - now >= 1
 
 
-def orders(letters: Sequence[Taken], verdicts: dict[str, Verdict]) -> list[Order]:
+def orders(letters: Sequence[ReceivedLetter], verdicts: dict[str, Verdict]) -> list[Order]:
     """The letters that have a verdict, with it, in their order."""
     return [
         Order(one, verdicts[one.letter.message_id])
@@ -85,7 +85,9 @@ def orders(letters: Sequence[Taken], verdicts: dict[str, Verdict]) -> list[Order
     ]
 
 
-def one_request(letters: Sequence[Taken], most: int) -> tuple[list[Taken], list[Taken]]:
+def one_request(
+    letters: Sequence[ReceivedLetter], most: int
+) -> tuple[list[ReceivedLetter], list[ReceivedLetter]]:
     """The letters that go into the next router request, at most `most`, and the rest."""
     size = 0
     for count, one in enumerate(letters):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from deadletter.message.queue import Queue
-from deadletter.redrive.token_bucket import Pace
+from deadletter.redrive.token_bucket import RateLimiter
 
 LOCK_PAST_DEADLINE = 60
 """Seconds a letter stays locked after the run that took it must have ended."""
@@ -18,11 +18,11 @@ BACKLOG_LOOK_EVERY = 5.0
 """Seconds between two looks at the main queue's backlog."""
 
 
-class Stop(Exception):
+class RunStopped(Exception):
     """The run ends here in good order; the text says why."""
 
 
-class Run:
+class RunLimits:
     """One run, shared by its workers.
 
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner`
@@ -39,7 +39,7 @@ class Run:
         wait: Callable[[float], None],
         main: Queue,
         backlog_limit: int,
-        pace: Pace,
+        pace: RateLimiter,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
@@ -74,7 +74,7 @@ class Run:
                 return granted
             pause = max(self._pace.seconds_until(1), 0.05)
             if self.clock() + pause >= self.deadline - WIND_DOWN:
-                raise Stop("the pace allows no more before the deadline")
+                raise RunStopped("the pace allows no more before the deadline")
             self._wait(pause)
 
     def give_back(self, unused: int) -> None:
@@ -89,11 +89,11 @@ class Run:
     def _go_on(self) -> None:
         now = self.clock()
         if self.stopped is not None:
-            raise Stop(self.stopped)
+            raise RunStopped(self.stopped)
         if now >= self.deadline - WIND_DOWN:
-            raise Stop("the deadline is near")
+            raise RunStopped("the deadline is near")
         if now - self._backlog_seen_at >= BACKLOG_LOOK_EVERY:
             self._backlog_seen_at = now
             waiting = self._main.depth().visible
             if waiting > self._backlog_limit:
-                raise Stop(f"{waiting} messages wait in the main queue already")
+                raise RunStopped(f"{waiting} messages wait in the main queue already")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class TokenBucket:
     """`tokens` letters may go at the moment `at` (epoch seconds); `rate` more each second.
 
     A run leaves the bucket to the next one, so that a restart is no new burst.
@@ -19,25 +19,25 @@ class Bucket:
     tokens: float
     at: float
 
-    def at_moment(self, now: float) -> Bucket:
+    def at_moment(self, now: float) -> TokenBucket:
         """The same bucket later on. A clock that went backwards adds nothing."""
         gained = max(0.0, now - self.at) * self.rate
         tokens = min(self.burst, self.tokens + gained)
         return replace(self, tokens=tokens, at=max(now, self.at))
 
-    def slowed(self, share: float) -> Bucket:
+    def slowed(self, share: float) -> TokenBucket:
         """The same bucket at a share (0 to 1) of its rate and burst; one letter always fits."""
         burst = max(1.0, self.burst * share)
         return replace(self, rate=self.rate * share, burst=burst, tokens=min(self.tokens, burst))
 
-    def less(self, taken: float) -> Bucket:
+    def less(self, taken: float) -> TokenBucket:
         return replace(self, tokens=self.tokens - taken)
 
 
-class Pace:
+class RateLimiter:
     """The bucket in the hands of several workers."""
 
-    def __init__(self, bucket: Bucket, clock: Callable[[], float]) -> None:
+    def __init__(self, bucket: TokenBucket, clock: Callable[[], float]) -> None:
         self._bucket = bucket
         self._clock = clock
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Pace:
             self._bucket = self._bucket.less(-unused)
 
     @property
-    def bucket(self) -> Bucket:
+    def bucket(self) -> TokenBucket:
         with self._lock:
             return self._bucket
 

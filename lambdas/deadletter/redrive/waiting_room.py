@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deadletter.message.confirmation import Proof
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
-from deadletter.message.queue import Taken
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Hold
 
@@ -28,13 +28,13 @@ class RoomUnavailable(Exception):
 class Admission:
     """One letter that goes into the room, with the stamp and the wait it was given."""
 
-    taken: Taken
+    taken: ReceivedLetter
     stamp: Stamp
     hold: Hold
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class WaitingRoomEntry:
     """Where a letter sits: enough to fetch it, nothing of what it says.
 
     `place` is the room's own key; `lane`, `shard` and `due` are as they were when
@@ -50,10 +50,10 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RoomContents:
     """What was read from the room; `broken` letters stay in it for a person to look at."""
 
-    letters: Sequence[Taken]
+    letters: Sequence[ReceivedLetter]
     broken: int = 0
 
 
@@ -82,7 +82,7 @@ class WaitingRoom(Protocol):
     def retire(self, lane: Lane) -> None:
         """Look into a lane no more, unless a letter has been put into it since."""
 
-    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Proof]:
+    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Confirmation]:
         """Put letters in, twice is once; the proof of each copy that is now in the room.
 
         The letter's own bytes are safe before its item names them. Of a FIFO group no
@@ -90,22 +90,24 @@ class WaitingRoom(Protocol):
         is written; a copy without a proof may be in the room or not.
         """
 
-    def find(self, letters: Sequence[Taken]) -> Mapping[str, Proof]:
+    def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         """Those of these letters that are already in the room, read consistently."""
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[Seat]:
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
         """Letters of a shard whose wait ends at or before `until`, the longest due first."""
 
-    def read(self, seats: Sequence[Seat], locked_until: float) -> Found:
+    def read(self, seats: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters in these seats that still sit there as looked up, read consistently."""
 
-    def postpone(self, taken: Taken, stamp: Stamp, hold: Hold) -> None:
+    def postpone(self, taken: ReceivedLetter, stamp: Stamp, hold: Hold) -> None:
         """Give a letter in the room another lane or time."""
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         """Which of these FIFO groups of the queue `home` wait in the room, and for what."""
 
-    def delete(self, letters: Sequence[tuple[Taken, Proof]]) -> Sequence[Taken]:
+    def delete(
+        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> Sequence[ReceivedLetter]:
         """Take letters out that are proved to be elsewhere; returns those that may be left."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deadletter.message.confirmation import Proof
-from deadletter.message.queue import Taken
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import (
     GRACE,
@@ -24,9 +24,9 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.mover import Mover, Order
 from deadletter.redrive.report import Count, Tally
-from deadletter.redrive.router_client import Asker, one_request, orders
-from deadletter.redrive.run_limits import Run, Stop
-from deadletter.redrive.waiting_room import Seat, WaitingRoom
+from deadletter.redrive.router_client import RouterClient, one_request, orders
+from deadletter.redrive.run_limits import RunLimits, RunStopped
+from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 
 MOST_READ = 10
@@ -34,7 +34,7 @@ MOST_READ = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenShard:
     """A shard of a lane from which letters go that are due at or before `until`."""
 
     lane: str
@@ -42,17 +42,17 @@ class Opening:
     until: float
 
 
-class RoomWorker:
+class WaitingRoomWorker:
     """Goes through the open lanes, shard by shard; the shard's open intent is the claim on it."""
 
     def __init__(
         self,
         *,
-        run: Run,
+        run: RunLimits,
         fifo: bool,
         journal: Journal,
         room: WaitingRoom,
-        asker: Asker,
+        asker: RouterClient,
         mover: Mover,
         tally: Tally,
     ) -> None:
@@ -64,12 +64,12 @@ class RoomWorker:
         self._mover = mover
         self._tally = tally
 
-    def work(self, openings: Sequence[Opening]) -> None:
+    def work(self, openings: Sequence[OpenShard]) -> None:
         """Let out what may go; raises Stop, and RoomUnavailable and its like."""
         for opening in openings:
             self._empty_shard(opening)
 
-    def _empty_shard(self, opening: Opening) -> None:
+    def _empty_shard(self, opening: OpenShard) -> None:
         slot: Slot | None = None
         seen: set[str] = set()
         while seats := self._seats(opening, seen):
@@ -100,13 +100,13 @@ class RoomWorker:
                     found = self._room.read(calm[at : at + MOST_READ], self._run.locked_until)
                     self._tally.add(Count.BROKEN, found.broken)
                     self._let_out(found.letters, outward, slot)
-            except Stop:
+            except RunStopped:
                 slot.close()
                 raise
         if slot is not None:
             slot.close()
 
-    def _seats(self, opening: Opening, seen: set[str]) -> list[Seat]:
+    def _seats(self, opening: OpenShard, seen: set[str]) -> list[WaitingRoomEntry]:
         """The next seats, each once a run: the index may still show what has gone."""
         found = self._room.due(opening.lane, opening.shard, opening.until, MAX_PLANS + len(seen))
         fresh = [one for one in found if one.copy not in seen][:MAX_PLANS]
@@ -127,9 +127,9 @@ class RoomWorker:
             self._journal.write(kept, None)
         return Slot(self._journal, name, self._run.owner, found)
 
-    def _let_out(self, letters: Sequence[Taken], opens: OpenIntents, slot: Slot) -> None:
-        sent: list[tuple[Taken, Proof]] = []
-        here: list[Taken] = []
+    def _let_out(self, letters: Sequence[ReceivedLetter], opens: OpenIntents, slot: Slot) -> None:
+        sent: list[tuple[ReceivedLetter, Confirmation]] = []
+        here: list[ReceivedLetter] = []
         for one in letters:
             copy = one.letter.message_id
             proof = opens.proof_of(copy)
@@ -155,6 +155,6 @@ class RoomWorker:
                 stay = {one.letter.group for one in part if one.letter.message_id not in gone}
                 here = [one for one in here if one.letter.group not in stay]
 
-    def _judge(self, part: Sequence[Taken]) -> list[Order]:
+    def _judge(self, part: Sequence[ReceivedLetter]) -> list[Order]:
         verdicts = self._asker.verdicts(part, served=True)
         return orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)

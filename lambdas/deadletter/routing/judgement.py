@@ -8,11 +8,11 @@ from random import Random
 
 from deadletter.circuit.state import Circuit
 from deadletter.failure.failure import PERMANENT
-from deadletter.failure.ledger import NO_ROW, Row
+from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Reason, Redrive
 from deadletter.rules.rulebook import NO_MATCH, Action, Match, Rule
-from deadletter.settings.pipeline import Body, Pipeline, Policy
+from deadletter.settings.pipeline import Body, Pipeline, RetryPolicy
 
 DUE = "due"
 """The lane of letters that wait for nothing but time."""
@@ -33,14 +33,14 @@ class Case:
     stamp: Stamp
     now: float
     random: Random = field(repr=False)
-    row: Row = NO_ROW
+    row: LedgerRow = NO_ROW
     match: Match = NO_MATCH
     unreadable: str | None = None
     circuits: tuple[Circuit, ...] = ()
     served: bool = False
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> RetryPolicy:
         named = self.match.rule.policy if self.match.rule else None
         return self.pipeline.policies[named] if named else self.pipeline.policy
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
 from deadletter.failure.failure import Failure, FailureKind
-from deadletter.failure.ledger import NO_ROW, Ledger, LedgerUnavailable, Row
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, from_json, to_json
 from deadletter.message.queue import MAIN_DLQ
@@ -20,7 +20,14 @@ from deadletter.routing import decision as decisions
 from deadletter.routing.decision import Decision, Hold, NotADecision, Park, Redrive
 from deadletter.routing.judgement import Case, judge
 from deadletter.rules.document import Document, DocumentBuilder
-from deadletter.rules.rulebook import Refused, RuleBook, Rules, RulesUnavailable, Trial, read_rules
+from deadletter.rules.rulebook import (
+    RefusedRule,
+    RuleBook,
+    Rules,
+    RulesUnavailable,
+    Trial,
+    read_rules,
+)
 from deadletter.settings.pipeline import Pipeline
 
 # Of the failures of one question: one that dominates a run is among the first few of nearly
@@ -56,7 +63,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RouterAnswer:
     """Verdicts on the letters of one question, with what the router noticed meanwhile.
 
     `failures` are the commonest last failures of these letters: beside them there may
@@ -64,7 +71,7 @@ class Answer:
     """
 
     verdicts: tuple[Verdict, ...]
-    refused_rules: tuple[Refused, ...] = ()
+    refused_rules: tuple[RefusedRule, ...] = ()
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
     failures: tuple[FailureKind, ...] = ()
@@ -73,7 +80,7 @@ class Answer:
 class Router(Protocol):
     """Whoever decides. Raises RouterUnavailable when it cannot, for all letters at once."""
 
-    def decide(self, questions: Sequence[Question]) -> Answer: ...
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer: ...
 
     def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         """Those of these lanes whose letters need not wait for their due time any more."""
@@ -86,7 +93,7 @@ class _Exhibit:
     question: Question
     stamp: Stamp
     forged: bool
-    row: Row
+    row: LedgerRow
     document: Document
 
     @property
@@ -133,7 +140,7 @@ class DirectRouter:
         self._documents = DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
 
-    def decide(self, questions: Sequence[Question]) -> Answer:
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         """One verdict a question; none on a letter whose ledger row cannot be understood.
 
         Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
@@ -155,7 +162,7 @@ class DirectRouter:
             verdicts.append(_said(exhibit, case, decision))
         limited = desk.book.at_limit(desk.now, desk.matches)
         failures = _commonest(one.row.last for one in desk.exhibits)
-        return Answer(tuple(verdicts), desk.book.refused, dict(shadows), limited, failures)
+        return RouterAnswer(tuple(verdicts), desk.book.refused, dict(shadows), limited, failures)
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
         """The verdict on one letter, with every rule that was tried on the way to it."""
@@ -281,13 +288,13 @@ def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = F
     return Verdict(message_id, decision, mark, forged)
 
 
-def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, Row]) -> Reading:
+def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, LedgerRow]) -> Reading:
     """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
     return reading if kept is None else replace(reading, stamp=kept)
 
 
-def _counted(mark: Stamp, row: Row) -> Stamp:
+def _counted(mark: Stamp, row: LedgerRow) -> Stamp:
     """Attempts as the letter or the ledger counts them, whichever knows of more."""
     return replace(mark, attempt=max(mark.attempt, row.attempt))
 
@@ -340,7 +347,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def answer_to_json(answer: Answer) -> dict[str, Any]:
+def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
     return {
         "verdicts": [verdict_to_json(one) for one in answer.verdicts],
         "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
@@ -353,7 +360,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def answer_from_json(data: object) -> Answer:
+def answer_from_json(data: object) -> RouterAnswer:
     """The answer of the router's function.
 
     A verdict that cannot be understood is left out: its letter stays. Raises
@@ -364,10 +371,10 @@ def answer_from_json(data: object) -> Answer:
     verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
     refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
     limited, failures = data.get("limited_rules"), data.get("failures")
-    return Answer(
+    return RouterAnswer(
         tuple(verdicts),
         tuple(
-            Refused(str(one.get("rule")), str(one.get("why")))
+            RefusedRule(str(one.get("rule")), str(one.get("why")))
             for one in (refused if isinstance(refused, list) else ())
             if isinstance(one, dict)
         ),
@@ -398,7 +405,7 @@ def _verdict(data: object) -> Verdict | None:
     return Verdict(data["id"], decision, mark, data.get("forged") is True)
 
 
-def one_each(answer: Answer, asked: Sequence[str]) -> dict[str, Verdict]:
+def one_each(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
     """The verdicts that can be acted on: exactly one for a letter that was asked about.
 
     A letter with none or two, and a verdict on a letter that nobody asked about, are

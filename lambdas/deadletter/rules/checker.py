@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.rules.rulebook import COLUMNS, EVERY_PIPELINE, VERDICT, RuleRefused, read_rule
-from deadletter.settings.pipeline import BadSettings, Pipeline, Policy
+from deadletter.settings.pipeline import BadSettings, Pipeline, RetryPolicy
 
 # An item may have any number of columns, and the condition of a write 4 KB.
 _MOST_COMPARED = 60
@@ -21,7 +21,7 @@ _MOST_REASON = 1000
 _MOST_KEPT = 128 * 1024
 
 
-class Status(StrEnum):
+class RuleStatus(StrEnum):
     """Whether a rule is one."""
 
     VALID = "VALID"
@@ -33,7 +33,7 @@ class CheckUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class RuleEdit:
     """One change of one rule, as the stream of the rules table tells it.
 
     `sequence` is its place in the stream, `at` when it happened (epoch seconds, cut to
@@ -51,7 +51,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """What is written back onto an item, as long as it still says what was judged.
 
     `judged` are its columns then, and `absent` those it did not have.
@@ -61,13 +61,13 @@ class Verdict:
     rule_id: str
     judged: Mapping[str, Any]
     absent: tuple[str, ...]
-    status: Status
+    status: RuleStatus
     reason: str | None
     at: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RuleRefusal:
     """What others hear of a refused rule: why, without any of its values.
 
     `refused_by` are the pipelines in which it matches nothing; `*` alone stands for a
@@ -81,7 +81,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuleChange:
     """One edit for the history; `at` is ISO 8601 in UTC. A stream does not say whose it was."""
 
     pipeline: str
@@ -94,19 +94,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """What comes of one edit; None for what there is no need to do."""
 
-    change: Change | None = None
-    verdict: Verdict | None = None
-    refusal: Refusal | None = None
+    change: RuleChange | None = None
+    verdict: RuleVerdict | None = None
+    refusal: RuleRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What came of a batch: the rules refused, and the edit that it stopped at, if any."""
 
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RuleRefusal, ...]
     failed: str | None = None
     why: str | None = None
 
@@ -121,20 +121,20 @@ class Terms(Protocol):
 class Verdicts(Protocol):
     """Where verdicts are written; raises CheckUnavailable."""
 
-    def write(self, verdict: Verdict) -> bool:
+    def write(self, verdict: RuleVerdict) -> bool:
         """Whether it was written; False if the item says something else by now."""
 
 
-class History(Protocol):
+class RuleHistory(Protocol):
     """Where changes are kept; keeping one twice keeps it once. Raises CheckUnavailable."""
 
-    def keep(self, change: Change) -> None: ...
+    def keep(self, change: RuleChange) -> None: ...
 
 
-class Announcer(Protocol):
+class RuleEvents(Protocol):
     """Who tells others; raises CheckUnavailable."""
 
-    def announce(self, refusal: Refusal) -> None: ...
+    def announce(self, refusal: RuleRefusal) -> None: ...
 
 
 class RuleChecker:
@@ -148,8 +148,8 @@ class RuleChecker:
         *,
         terms: Terms,
         verdicts: Verdicts,
-        history: History,
-        announcer: Announcer,
+        history: RuleHistory,
+        announcer: RuleEvents,
         clock: Callable[[], float],
     ) -> None:
         self._terms = terms
@@ -158,8 +158,8 @@ class RuleChecker:
         self._announcer = announcer
         self._clock = clock
 
-    def check(self, edits: Iterable[Edit]) -> Checked:
-        refusals: list[Refusal] = []
+    def check(self, edits: Iterable[RuleEdit]) -> Checked:
+        refusals: list[RuleRefusal] = []
         for edit in edits:
             try:
                 refusal = self._check(edit)
@@ -169,7 +169,7 @@ class RuleChecker:
                 refusals.append(refusal)
         return Checked(tuple(refusals))
 
-    def _check(self, edit: Edit) -> Refusal | None:
+    def _check(self, edit: RuleEdit) -> RuleRefusal | None:
         now = self._clock()
         found = check(edit, self._terms.pipelines(), now)
         if found.refusal is not None:
@@ -185,7 +185,7 @@ class RuleChecker:
         return found.refusal
 
 
-def check(edit: Edit, pipelines: Mapping[str, Pipeline], now: float) -> Finding:
+def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> RuleFinding:
     """What to do about an edit; `now` is epoch seconds.
 
     The verdict is compared with the one that the item carries, so the record of our
@@ -195,7 +195,7 @@ def check(edit: Edit, pipelines: Mapping[str, Pipeline], now: float) -> Finding:
     change = None
     if old != new:
         moment = _iso(edit.at)
-        change = Change(
+        change = RuleChange(
             edit.pipeline,
             edit.rule_id,
             moment,
@@ -205,28 +205,28 @@ def check(edit: Edit, pipelines: Mapping[str, Pipeline], now: float) -> Finding:
             _kept(new),
         )
     if edit.new is None or new is None:
-        return Finding(change)
+        return RuleFinding(change)
     why, refusal = _judge(edit, new, pipelines, now)
-    status = Status.VALID if refusal is None else Status.INVALID
+    status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
-        return Finding(change, None, refusal if change else None)
+        return RuleFinding(change, None, refusal if change else None)
     judged = dict(sorted(new.items())[:_MOST_COMPARED])
     # The keys are never absent, so a rule that was deleted is not written into being.
     judged |= {"pipeline": edit.pipeline, "rule_id": edit.rule_id}
     known = COLUMNS.union(*(one.context for one in _concerned(edit.pipeline, pipelines).values()))
     absent = tuple(sorted(known - new.keys())[:_MOST_COMPARED])
-    verdict = Verdict(edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now))
-    return Finding(change, verdict, refusal)
+    verdict = RuleVerdict(edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now))
+    return RuleFinding(change, verdict, refusal)
 
 
 def _judge(
-    edit: Edit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline], now: float
-) -> tuple[str | None, Refusal | None]:
+    edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline], now: float
+) -> tuple[str | None, RuleRefusal | None]:
     """Why the rule is refused: for the person who typed it, and for everybody else."""
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
         why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
-        return why, Refusal(edit.pipeline, edit.rule_id, why, (EVERY_PIPELINE,))
+        return why, RuleRefusal(edit.pipeline, edit.rule_id, why, (EVERY_PIPELINE,))
     concerned = _concerned(edit.pipeline, pipelines)
     refused: dict[str, RuleRefused] = {}
     for name, pipeline in sorted(concerned.items()):
@@ -244,7 +244,7 @@ def _judge(
     }
     where = "" if everywhere else f"in {', '.join(refused)}: "
     gist = _cut(f"{where}{first.gist}")
-    return _cut(f"{where}{first}"), Refusal(edit.pipeline, edit.rule_id, gist, tuple(refused))
+    return _cut(f"{where}{first}"), RuleRefusal(edit.pipeline, edit.rule_id, gist, tuple(refused))
 
 
 def _concerned(pipeline: str, pipelines: Mapping[str, Pipeline]) -> Mapping[str, Pipeline]:
@@ -270,7 +270,7 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
                 # Where a name's value stands makes no difference to a rule.
                 context=dict.fromkeys(context, ""),
                 dedicated=tuple(dedicated),
-                policies=dict.fromkeys(policies, Policy()),
+                policies=dict.fromkeys(policies, RetryPolicy()),
                 max_delay=float(max_delay),
             )
     raise BadSettings(f"pipeline {name} is registered without terms for its rules")

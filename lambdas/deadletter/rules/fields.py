@@ -11,7 +11,7 @@ Chain = tuple[tuple["Place", int], ...]
 """In which element of which array a leaf stands, from the outermost array inwards."""
 
 
-class Leaves(list[tuple[Chain, Sequence[Any]]]):
+class FieldValues(list[tuple[Chain, Sequence[Any]]]):
     """The values of one name when an array is on the way: (elements they stand in, values)."""
 
     def values(self) -> Iterator[Any]:
@@ -148,6 +148,6 @@ def _read_array(place: Place, items: Sequence[Any], chain: Chain, found: dict[st
 
 def _add(found: dict[str, Any], name: str, chain: Chain, values: Sequence[Any]) -> None:
     leaves = found.get(name)
-    if not isinstance(leaves, Leaves):
-        leaves = found[name] = Leaves([((), (leaves,))] if name in found else ())
+    if not isinstance(leaves, FieldValues):
+        leaves = found[name] = FieldValues([((), (leaves,))] if name in found else ())
     leaves.append((chain, values))

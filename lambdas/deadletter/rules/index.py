@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Generic, TypeVar
 
-from deadletter.rules.fields import Leaves, Outline
+from deadletter.rules.fields import FieldValues, Outline
 from deadletter.rules.operators import Test, TextTest, exact_key
 from deadletter.rules.pattern import Alternative, Field, Known, Pattern, holds
 
@@ -133,7 +133,7 @@ def _collect(
         if tests is not None:
             if leaf.__class__ is str:
                 passed = [test(leaf) for test in tests.of_text]
-            elif leaf.__class__ is Leaves:
+            elif leaf.__class__ is FieldValues:
                 passed = [any(map(test, leaf.values())) for test in tests.of_any]
             else:
                 passed = [test(leaf) for test in tests.of_any]
@@ -145,7 +145,7 @@ def _collect(
 def _looked_up(leaf: Any, row: Mapping[Hashable, object]) -> Iterable[Hashable]:
     if leaf.__class__ is str:
         return (leaf,)
-    if leaf.__class__ is Leaves:
+    if leaf.__class__ is FieldValues:
         # Each value once, however often an array repeats it.
         return {exact_key(value) for value in leaf.values()} & row.keys()
     return (exact_key(leaf),)

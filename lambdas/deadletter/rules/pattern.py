@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.fields import Chain, Leaves, Outline, Place
+from deadletter.rules.fields import Chain, FieldValues, Outline, Place
 from deadletter.rules.operators import (
     ABSENT,
     RESERVED,
@@ -26,8 +26,8 @@ from deadletter.rules.operators import (
 __all__ = [
     "Alternative",
     "Field",
-    "Finding",
     "Known",
+    "Mismatch",
     "Pattern",
     "PatternRefused",
     "compile_pattern",
@@ -51,7 +51,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Mismatch:
     """What became of one field of a pattern: the letter's own values are never in it."""
 
     path: str
@@ -84,7 +84,7 @@ class Pattern:
         known: Known = {}
         return any(holds(fields, found, known) for fields in self.alternatives)
 
-    def explain(self, document: Mapping[str, Any]) -> list[Finding]:
+    def explain(self, document: Mapping[str, Any]) -> list[Mismatch]:
         """Each field of the pattern as it is written, and whether this document meets it.
 
         Values of the document are named by kind only. If all fields are met and the
@@ -99,7 +99,7 @@ class Pattern:
                 if met.issuperset(fields):
                     names = ", ".join(field.name for field in fields)
                     findings.append(
-                        Finding(
+                        Mismatch(
                             path=names,
                             matched=False,
                             expected="all of these in one element of the array",
@@ -215,7 +215,7 @@ def holds(fields: Alternative, found: Mapping[str, Any], known: Known) -> bool:
         hit = known.get(field)
         if hit is None:
             leaf = found.get(field.name, ABSENT)
-            if leaf.__class__ is Leaves:
+            if leaf.__class__ is FieldValues:
                 return _hold_together(fields, found, known)
             hit = known[field] = field.comparison.test(leaf)
         elif hit.__class__ is list:
@@ -236,7 +236,7 @@ def _hold_together(fields: Alternative, found: Mapping[str, Any], known: Known) 
         hits = known.get(field)
         if not isinstance(hits, list):
             leaf = found.get(field.name, ABSENT)
-            if isinstance(leaf, Leaves):
+            if isinstance(leaf, FieldValues):
                 hits = [(chain, any(map(test, values))) for chain, values in leaf]
                 known[field] = hits
             else:
@@ -290,16 +290,16 @@ def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
 _KINDS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", type(None): "null"}
 
 
-def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]) -> Finding:
+def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]) -> Mismatch:
     leaf = found.get(field.name, ABSENT)
-    if isinstance(leaf, Leaves):
+    if isinstance(leaf, FieldValues):
         matched = any(map(field.comparison.test, leaf.values()))
         kinds = sorted({_KINDS.get(type(value), "number") for value in leaf.values()})
         kind = f"array of {', '.join(kinds)}"
     else:
         matched = field.comparison.test(leaf)
         kind = _KINDS.get(type(leaf), "number") if leaf is not ABSENT else _nothing(field, document)
-    return Finding(field.place, matched, field.comparison.words, kind)
+    return Mismatch(field.place, matched, field.comparison.words, kind)
 
 
 def _nothing(field: Field, document: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import Finding, PatternRefused, compile_pattern
+from deadletter.rules.pattern import Mismatch, PatternRefused, compile_pattern
 from deadletter.settings.pipeline import Pipeline
 
 EVERY_PIPELINE = "*"
@@ -78,7 +78,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRule:
     """A rule that cannot be understood: it matches nothing, and says so."""
 
     rule_id: str
@@ -91,7 +91,7 @@ class Trial:
 
     rule_id: str
     outcome: str
-    missed: tuple[Finding, ...] = ()
+    missed: tuple[Mismatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class RuleBook:
     """All rules of one pipeline, compiled once: the valid ones in order, and the refused."""
 
     rules: Mapping[str, Rule]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedRule, ...]
     _index: RuleIndex[str] = field(repr=False)
 
     def first(
@@ -304,12 +304,12 @@ def _outcome(rule: Rule, spoke: Rule | None, met: bool) -> str:
 def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBook:
     """The rule book in the stored items: what can't be understood is refused, never guessed at."""
     rules: list[Rule] = []
-    refused: list[Refused] = []
+    refused: list[RefusedRule] = []
     for item in items:
         try:
             rule = read_rule(item, pipeline)
         except RuleRefused as error:
-            refused.append(Refused(str(item.get("rule_id", "?")), str(error)))
+            refused.append(RefusedRule(str(item.get("rule_id", "?")), str(error)))
             continue
         rules.append(rule)
     rules.sort(key=lambda rule: rule.order)
@@ -317,7 +317,7 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     for rule in rules:
         # The id alone names a rule in metrics and stamps, so it has to be one rule's.
         if rule.rule_id in by_id:
-            refused.append(Refused(rule.rule_id, "another rule with the same id comes first"))
+            refused.append(RefusedRule(rule.rule_id, "another rule with the same id comes first"))
         else:
             by_id[rule.rule_id] = rule
     live = [

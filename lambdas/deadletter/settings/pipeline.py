@@ -36,7 +36,7 @@ class BadSettings(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """How often, and how far apart, a letter may be tried again.
 
     `max_attempts` counts re-drives since a person last released the letter; the
@@ -65,8 +65,8 @@ class Pipeline:
     fifo: bool = False
     body: Body = Body.JSON
     context: Mapping[str, str] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    policies: Mapping[str, RetryPolicy] = field(default_factory=dict)
     message_ttl: float = 12 * 86400.0
     max_delay: float = 7 * 86400.0
     poison_lives: int = 3
@@ -102,7 +102,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class Resources:
     """The names of what a pipeline's functions talk to.
 
     `parking` maps a parking queue's id to its URL and always holds "default";
@@ -175,14 +175,14 @@ def webhook_from_json(text: str) -> Webhook:
     return _build(Webhook, "WEBHOOK", {**data, "ports": tuple(ports)})
 
 
-def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
+def resources_from_environment(environment: Mapping[str, str]) -> Resources:
     """The wiring as the function's environment gives it: one upper-case variable a field.
 
     Maps and tuples are JSON; raises BadSettings for what is not. A variable that is
     not there leaves the field empty.
     """
     found: dict[str, Any] = {}
-    for one in fields(Wiring):
+    for one in fields(Resources):
         variable = one.name.upper()
         if variable not in environment:
             continue
@@ -195,7 +195,7 @@ def wiring_from_environment(environment: Mapping[str, str]) -> Wiring:
             found[one.name] = _whole(variable, text, _NUMBERS[one.name])
         else:
             found[one.name] = text
-    return Wiring(**found)
+    return Resources(**found)
 
 
 def _whole(where: str, text: str, unit: str) -> int:
@@ -224,11 +224,11 @@ def _texts(where: str, data: Any) -> tuple[str, ...]:
     return tuple(data)
 
 
-def _policy(where: str, data: Any) -> Policy:
+def _policy(where: str, data: Any) -> RetryPolicy:
     if not isinstance(data, dict):
         raise BadSettings(f"{where} must be a JSON object")
     backoff = _backoff(f"{where}.backoff", data.get("backoff", {}), Backoff())
-    return _build(Policy, where, {**data, "backoff": backoff})
+    return _build(RetryPolicy, where, {**data, "backoff": backoff})
 
 
 def _backoff(where: str, data: Any, default: Backoff) -> Backoff:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.settings.pipeline import BadSettings, Pipeline, Wiring, pipeline_from_json
+from deadletter.settings.pipeline import BadSettings, Pipeline, Resources, pipeline_from_json
 
 
 def app_parameter(app: str) -> str:
@@ -19,7 +19,7 @@ def pipeline_parameter(app: str, pipeline: str) -> str:
     return f"/{app}/pipelines/{pipeline}"
 
 
-def read(name: str, shared: str, own: str) -> tuple[Pipeline, Wiring]:
+def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
     """What a consumer of the pipeline needs of both parameters; raises BadSettings."""
     app, one = _object("the app's parameter", shared), _object("the pipeline's parameter", own)
     told = one.get("pipeline")
@@ -33,7 +33,7 @@ def read(name: str, shared: str, own: str) -> tuple[Pipeline, Wiring]:
     senders = one.get("trusted_senders", [])
     if not isinstance(parking, Mapping) or not isinstance(senders, list):
         raise BadSettings(f"pipeline {name}: its registration has no parking or trusted_senders")
-    return pipeline, Wiring(
+    return pipeline, Resources(
         main_url=_text(one, "main_url"),
         parking={str(key): str(url) for key, url in parking.items()},
         letters_table=_text(app, "letters_table"),

@@ -13,12 +13,12 @@ from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.compose import KEEP_SECONDS, World, consumer_for
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.consumer.runtime import Kit
-from deadletter.failure.ledger import NO_ROW, Row
+from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
-from deadletter.settings.pipeline import Pipeline, Wiring
+from deadletter.settings.pipeline import Pipeline, Resources
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 
 START = 1_800_000_000.0
@@ -212,7 +212,7 @@ class Letterbox:
                 found.append(Parked(one.message_id, one.body, mark))
         return found
 
-    def ledger(self, origin: str) -> Row:
+    def ledger(self, origin: str) -> LedgerRow:
         """What is written down about a message, by the id that it was first sent with."""
         client: Any = self.dynamodb
         ledger = DynamoDBLedger(client, "letters", self.settings.name, self.clock, KEEP_SECONDS)
@@ -247,7 +247,7 @@ class Letterbox:
         world = World(
             clock=self.clock, wait=self.clock.pass_by, new_id=self.new_id, random=Random(1)
         )
-        wiring = Wiring(
+        wiring = Resources(
             main_url=self.main,
             parking={"default": self.lot},
             letters_table="letters",

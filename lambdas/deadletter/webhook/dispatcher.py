@@ -22,9 +22,9 @@ from deadletter.webhook.endpoint import (
     SecretsUnavailable,
     SecretUnusable,
 )
-from deadletter.webhook.http import Answer, NoAnswer
+from deadletter.webhook.http import HttpResponse, NoAnswer
 from deadletter.webhook.signing import Secret
-from deadletter.webhook.url_guard import Destination, Refused, read_url
+from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 ATTEMPT = "webhook-attempt"
 """Which life of the message this is: 1 is the first, each re-drive is one more."""
@@ -85,7 +85,7 @@ class MessageUnfit(Permanent):
     plain = True
 
 
-Post = Callable[[Destination, bytes, Mapping[str, str]], Answer]
+Post = Callable[[Destination, bytes, Mapping[str, str]], HttpResponse]
 """Posts a body with headers; raises NoAnswer, and Refused for a host with unfit addresses."""
 
 
@@ -126,7 +126,7 @@ class Dispatcher:
             to = self._destination(endpoint)
             body = utf8(delivery.letter.body)
             answer = self._post(to, body, self._headers(delivery, endpoint, to, body))
-        except Refused as error:
+        except UrlRefused as error:
             raise EndpointUnfit(f"the endpoint's URL is refused: {error}") from error
         except NoAnswer as error:
             raise EndpointSilent(str(error)) from error
@@ -190,7 +190,7 @@ class Dispatcher:
             why = f"not posted: the endpoint answered {status} and has a pause"
             raise Paused(why, status=status, retry_after=until - now)
 
-    def _judge(self, endpoint: Endpoint, answer: Answer) -> None:
+    def _judge(self, endpoint: Endpoint, answer: HttpResponse) -> None:
         status, now = answer.status, self._clock()
         if 200 <= status <= 299:
             return
@@ -234,7 +234,7 @@ def webhook_id(delivery: Delivery) -> str:
     return delivery.stamp.origin if by_origin else delivery.key.digest_with_payload
 
 
-def pause_of(answer: Answer, now: float) -> float | None:
+def pause_of(answer: HttpResponse, now: float) -> float | None:
     """Seconds for which an endpoint asks to be left alone; None if it does not ask."""
     asked = None if answer.retry_after is None else retry_after(answer.retry_after, now)
     if asked is None:

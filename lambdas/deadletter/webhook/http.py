@@ -43,7 +43,7 @@ class AnswerTimeout(NoAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """How an endpoint answered.
 
     `retry_after` is that header as it came; `addresses` are all that the host stands
@@ -69,7 +69,7 @@ def dial(address: str, port: int, seconds: float) -> socket.socket:
     return socket.create_connection((address, port), seconds)
 
 
-class Poster:
+class HttpsClient:
     """Exchanges one request for the head of one answer, within `timeout` seconds in all.
 
     The host is looked up once, all its addresses are checked, and one of those very
@@ -92,13 +92,15 @@ class Poster:
         self._dial = dial
         self._trust = trust
 
-    def __call__(self, destination: Destination, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def __call__(
+        self, destination: Destination, body: bytes, headers: Mapping[str, str]
+    ) -> HttpResponse:
         """POST the body; raises as `exchange` does."""
         return self.exchange("POST", destination, body, headers)
 
     def exchange(
         self, method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send one request; raises Refused (see `address`) or NoAnswer."""
         _refuse_headers(headers)
         time = _TimeLeft(self._clock, self._clock() + self._timeout)
@@ -110,7 +112,9 @@ class Poster:
             with raw, self._secured(raw, destination, time) as line:
                 certificate = line.getpeercert() if isinstance(line, ssl.SSLSocket) else None
                 status, retry_after = _asked(_Line(line, time), method, destination, body, headers)
-                return Answer(status, retry_after, address, tuple(addresses), certificate or {})
+                return HttpResponse(
+                    status, retry_after, address, tuple(addresses), certificate or {}
+                )
         except NoAnswer:
             raise
         except TimeoutError as error:

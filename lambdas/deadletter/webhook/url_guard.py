@@ -88,7 +88,7 @@ _LOOPBACK_V4 = IPv4Network("127.0.0.0/8")
 _LOOPBACK_V6 = IPv6Address("::1")
 
 
-class Refused(Exception):
+class UrlRefused(Exception):
     """Nothing is posted there; the text says why and never quotes the URL."""
 
 
@@ -121,20 +121,20 @@ def read_url(
     loopback address only, on any port, and only with `allow_loopback`.
     """
     if len(url) > _LONGEST_URL:
-        raise Refused(f"the URL is longer than {_LONGEST_URL} characters")
+        raise UrlRefused(f"the URL is longer than {_LONGEST_URL} characters")
     shape = _SHAPE.fullmatch(url)
     if shape is None:
-        raise Refused("the URL is not of the form https://host/path")
+        raise UrlRefused("the URL is not of the form https://host/path")
     scheme, authority = shape["scheme"].lower(), shape["authority"]
     if "@" in authority:
-        raise Refused("the URL names a user")
+        raise UrlRefused("the URL names a user")
     if shape["fragment"]:
-        raise Refused("the URL has a fragment")
+        raise UrlRefused("the URL has a fragment")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
-        raise Refused("the URL has no readable host and port")
+        raise UrlRefused("the URL has no readable host and port")
     if _TARGET.fullmatch(shape["target"]) is None:
-        raise Refused("the URL's path has characters that must be percent-encoded")
+        raise UrlRefused("the URL's path has characters that must be percent-encoded")
     target = shape["target"] if shape["target"].startswith("/") else f"/{shape['target']}"
     here = allow_loopback and scheme == "http"
     host = _v6(parts["v6"]) if parts["v6"] else _name(parts["name"], allow_localhost=here)
@@ -142,19 +142,19 @@ def read_url(
         port = int(parts["port"] or HTTPS_PORT)
         if port not in ports:
             allowed = " or ".join(map(str, ports))
-            raise Refused(f"the URL's port is {port}, and only {allowed} is posted to")
+            raise UrlRefused(f"the URL's port is {port}, and only {allowed} is posted to")
         if is_literal(host) and not is_public(host):
-            raise Refused("the URL's host is not a public address")
+            raise UrlRefused("the URL's host is not a public address")
         return Destination(host, port, target)
     if scheme != "http":
-        raise Refused("the URL is not https")
+        raise UrlRefused("the URL is not https")
     if not allow_loopback:
-        raise Refused("the URL is plain http, not https")
+        raise UrlRefused("the URL is plain http, not https")
     if host != "localhost" and not _is_loopback(host):
-        raise Refused("the URL is plain http to another machine")
+        raise UrlRefused("the URL is plain http to another machine")
     port = int(parts["port"] or 80)
     if not 0 < port < 65536:
-        raise Refused("the URL's port does not exist")
+        raise UrlRefused("the URL's port does not exist")
     return Destination(host, port, target, loopback=True)
 
 
@@ -165,11 +165,11 @@ def refuse_addresses(addresses: Sequence[str], destination: Destination) -> None
     good ones refuses them all: it is how a name that is rebound looks.
     """
     if not addresses:
-        raise Refused("the host has no address")
+        raise UrlRefused("the host has no address")
     fit = _is_loopback if destination.loopback else is_public
     if not all(map(fit, addresses)):
         kind = "a loopback address" if destination.loopback else "a public address"
-        raise Refused(f"the host stands for an address that is not {kind}")
+        raise UrlRefused(f"the host stands for an address that is not {kind}")
 
 
 def is_literal(host: str) -> bool:
@@ -206,24 +206,24 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 def _v6(text: str) -> str:
     address = _address(text)
     if not isinstance(address, IPv6Address):
-        raise Refused("the URL has no readable host and port")
+        raise UrlRefused("the URL has no readable host and port")
     return str(address)
 
 
 def _name(text: str, *, allow_localhost: bool) -> str:
     """The host's name in lower-case ASCII, as it is looked up and as certificates have it."""
     if len(text) > _LONGEST_HOST or not text.isprintable() or not _AMBIGUOUS.isdisjoint(text):
-        raise Refused("the URL's host cannot be read: write it in its xn-- form")
+        raise UrlRefused("the URL's host cannot be read: write it in its xn-- form")
     try:
         name = text.encode("idna").decode("ascii").lower()
     except UnicodeError:
-        raise Refused("the URL's host cannot be read: write it in its xn-- form") from None
+        raise UrlRefused("the URL's host cannot be read: write it in its xn-- form") from None
     if isinstance(_address(name), IPv4Address) or (allow_localhost and name == "localhost"):
         return name
     labels = name.split(".")
     if len(name) > _LONGEST_HOST or not all(map(_LABEL.fullmatch, labels)):
-        raise Refused("the URL's host is not a host name")
+        raise UrlRefused("the URL's host is not a host name")
     # Resolvers read a name that ends in a number as an address: 127.1, 0x7f000001, 2130706433.
     if len(labels) < 2 or labels[-1][0].isdigit():
-        raise Refused("the URL's host is not a full host name")
+        raise UrlRefused("the URL's host is not a full host name")
     return name

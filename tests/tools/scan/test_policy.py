@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.scan.policy import Policy, UnknownReference, policies
+from tools.scan.policy import IamPolicy, UnknownReference, policies
 
 TABLE = {"Type": "AWS::DynamoDB::Table"}
 
@@ -34,8 +34,8 @@ def test_a_policy_is_found_wherever_it_stands_and_a_trust_policy_is_none() -> No
     # In a key's own policy "*" is the key.
     this = allow("arn:aws:kms:eu-west-1:111122223333:key/K")
     assert found == [
-        *(Policy(f"S/{one}", allow("*")) for one in "RQ"),
-        Policy("S/K", this),
+        *(IamPolicy(f"S/{one}", allow("*")) for one in "RQ"),
+        IamPolicy("S/K", this),
     ]
 
 

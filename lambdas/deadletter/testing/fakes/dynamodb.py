@@ -29,11 +29,11 @@ from deadletter.testing.fakes.dynamodb_requests import (
     transacted,
 )
 from deadletter.testing.fakes.dynamodb_table import (
+    FakeTable,
     Index,
     KeySchema,
-    Row,
     Spot,
-    Table,
+    StoredRow,
     kept,
     key_schema,
     write_units,
@@ -104,7 +104,7 @@ class MemoryDynamoDB:
     def __init__(self, clock: Callable[[], float], *, lagging_indexes: bool = False) -> None:
         self._clock = clock
         self._lagging = lagging_indexes
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, FakeTable] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
         self._read_requests = 0
         self._read_units = 0.0
@@ -154,7 +154,7 @@ class MemoryDynamoDB:
                 )
             types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
             key = key_schema(KeySchema, types)
-            table = Table(TableName, key, lagging=self._lagging)
+            table = FakeTable(TableName, key, lagging=self._lagging)
             used = set(key.names)
             for index in GlobalSecondaryIndexes:
                 index_key = key_schema(index["KeySchema"], types)
@@ -451,7 +451,7 @@ class MemoryDynamoDB:
             _refuse(operation, "Transaction request cannot include multiple operations on one item")
         self._write_requests += 1
         reasons: list[dict[str, Any]] = []
-        rows: list[Row | None] = []
+        rows: list[StoredRow | None] = []
         total = 0
         for write in writes:
             reason: dict[str, Any] = {"Code": "None"}
@@ -495,7 +495,7 @@ class MemoryDynamoDB:
 
     # The inside.
 
-    def _table(self, name: str, operation: str) -> Table:
+    def _table(self, name: str, operation: str) -> FakeTable:
         table = self._tables.get(name)
         if table is None:
             raise client_error(
@@ -507,7 +507,7 @@ class MemoryDynamoDB:
         units = max(1, -(-size // _READ_UNIT))
         self._read_units += units if consistent else units / 2
 
-    def _carry_out(self, operation: str, write: Write) -> tuple[Row | None, Row | None]:
+    def _carry_out(self, operation: str, write: Write) -> tuple[StoredRow | None, StoredRow | None]:
         self._write_requests += 1
         try:
             old, new = write.outcome()
@@ -531,7 +531,7 @@ class MemoryDynamoDB:
     def _page(
         self,
         view: View,
-        rows: Iterator[tuple[Spot, Row]],
+        rows: Iterator[tuple[Spot, StoredRow]],
         values: Mapping[str, Value],
         consistent: bool,
     ) -> dict[str, Any]:
@@ -539,7 +539,7 @@ class MemoryDynamoDB:
         seen = size = 0
         items: list[Item] = []
         count = 0
-        last: Row | None = None
+        last: StoredRow | None = None
         has_more = False
         for _, row in rows:
             if seen == view.limit or (seen and size + row.size > _LARGEST_PAGE):
@@ -587,14 +587,14 @@ def _refuse(operation: str, error: ValidationError | str) -> NoReturn:
     raise client_error(operation, "ValidationException", str(error)) from None
 
 
-def _old_answer(returns: str, old: Row | None) -> dict[str, Any]:
+def _old_answer(returns: str, old: StoredRow | None) -> dict[str, Any]:
     answer: dict[str, Any] = {"ResponseMetadata": answered()}
     if returns == "ALL_OLD" and old is not None:
         answer["Attributes"] = copied_item(old.item)
     return answer
 
 
-def _description(table: Table) -> dict[str, Any]:
+def _description(table: FakeTable) -> dict[str, Any]:
     rows = [row for _, row in table.rows.all(None)]
     return {
         "TableName": table.name,

@@ -15,11 +15,11 @@ from deadletter.testing.fakes.attribute_values import (
     accept_item,
     size_of_item,
 )
-from deadletter.testing.fakes.dynamodb_table import Index, KeySchema, Row, Spot, Table
+from deadletter.testing.fakes.dynamodb_table import FakeTable, Index, KeySchema, Spot, StoredRow
 from deadletter.testing.fakes.errors import malformed
 from deadletter.testing.fakes.expressions import (
-    Comparison,
     Condition,
+    ConditionComparison,
     Expression,
     Names,
     Projection,
@@ -44,7 +44,7 @@ _BATCHED = "an item of a batch is a PutRequest with an Item or a DeleteRequest w
 class ConditionFailed(Exception):
     """A write's condition doesn't hold of the row that is there."""
 
-    def __init__(self, row: Row | None) -> None:
+    def __init__(self, row: StoredRow | None) -> None:
         self.row = row
 
 
@@ -74,19 +74,19 @@ class Clauses:
 class Write:
     """One item's put, update, delete or check."""
 
-    table: Table
+    table: FakeTable
     spot: Spot
     condition: Condition | None
     values: Mapping[str, Value]
     shows_old: bool
-    put: Row | None = None
+    put: StoredRow | None = None
     # An update, which makes an item of its key where there is none.
     key: Mapping[str, Value] | None = None
     update: Update | None = None
     # A ConditionCheck of a transaction.
     leaves_alone: bool = False
 
-    def outcome(self) -> tuple[Row | None, Row | None]:
+    def outcome(self) -> tuple[StoredRow | None, StoredRow | None]:
         """The row before and after; nothing is written yet. ConditionFailed, ValidationError."""
         old = self.table.get(self.spot)
         if self.condition is not None and not self.condition.holds(
@@ -99,30 +99,30 @@ class Write:
         if self.update is not None:
             item = self.update.of(item, self.values)
             self.table.check_index_keys(item)
-        row = Row(item, size_of_item(item))
+        row = StoredRow(item, size_of_item(item))
         if row.size > _LARGEST_ITEM:
             raise ValidationError("Item size to update has exceeded the maximum allowed size")
         return old, row
 
 
-def put(table: Table, item: object, clauses: Clauses) -> Write:
+def put(table: FakeTable, item: object, clauses: Clauses) -> Write:
     accepted, size = accept_item(item)
     if size > _LARGEST_ITEM:
         raise ValidationError("Item size has exceeded the maximum allowed size")
     table.check_index_keys(accepted)
     spot = table.primary_of(accepted)
-    return Write(table, spot, *clauses.understood(), put=Row(accepted, size))
+    return Write(table, spot, *clauses.understood(), put=StoredRow(accepted, size))
 
 
-def delete(table: Table, key: object, clauses: Clauses) -> Write:
+def delete(table: FakeTable, key: object, clauses: Clauses) -> Write:
     return Write(table, table.primary(key), *clauses.understood())
 
 
-def check(table: Table, key: object, clauses: Clauses) -> Write:
+def check(table: FakeTable, key: object, clauses: Clauses) -> Write:
     return Write(table, table.primary(key), *clauses.understood(), leaves_alone=True)
 
 
-def change(table: Table, key: Mapping[str, Value], text: str, clauses: Clauses) -> Write:
+def change(table: FakeTable, key: Mapping[str, Value], text: str, clauses: Clauses) -> Write:
     spot = table.primary(key)
     changes = None
     if text is not ABSENT:
@@ -136,7 +136,7 @@ def change(table: Table, key: Mapping[str, Value], text: str, clauses: Clauses) 
     return Write(table, spot, *clauses.understood(changes), key=key, update=changes)
 
 
-def batched(table: Table, request: Mapping[str, Any]) -> Write:
+def batched(table: FakeTable, request: Mapping[str, Any]) -> Write:
     """One entry of a BatchWriteItem."""
     kind, members = _only_entry(request, _BATCHED)
     if kind == "PutRequest" and members.keys() == {"Item"}:
@@ -146,7 +146,7 @@ def batched(table: Table, request: Mapping[str, Any]) -> Write:
     raise malformed(_BATCHED)
 
 
-def transacted(table: Table, request: Mapping[str, Any]) -> Write:
+def transacted(table: FakeTable, request: Mapping[str, Any]) -> Write:
     """One entry of a TransactWriteItems, on a table that the client has found."""
     kind, given = _only_entry(request, _TRANSACTED)
     members = dict(given)
@@ -191,7 +191,7 @@ class View:
 
     def __init__(
         self,
-        table: Table,
+        table: FakeTable,
         index: Index | None,
         *,
         filter_text: str,
@@ -269,7 +269,9 @@ def key_range(
     return hash_key, sort.operator, bounds, accepted
 
 
-def _parts(schema: KeySchema, parts: Sequence[Comparison]) -> tuple[Comparison, Comparison | None]:
+def _parts(
+    schema: KeySchema, parts: Sequence[ConditionComparison]
+) -> tuple[ConditionComparison, ConditionComparison | None]:
     by_name = {part.attribute: part for part in parts}
     own = by_name.pop(schema.hash, None)
     if own is None or own.operator != "=":
@@ -289,7 +291,7 @@ def projected(text: str, names: Mapping[str, str]) -> Projection | None:
     return shown
 
 
-def index_of(table: Table, name: str, *, consistent: bool) -> Index | None:
+def index_of(table: FakeTable, name: str, *, consistent: bool) -> Index | None:
     if name is ABSENT:
         return None
     index = table.indexes.get(name)

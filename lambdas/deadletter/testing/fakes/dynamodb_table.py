@@ -31,7 +31,7 @@ _first = itemgetter(0)
 
 
 @dataclass(slots=True)
-class Row:
+class StoredRow:
     """An item as it is stored. Never changed, only replaced: indexes share it."""
 
     item: Item
@@ -84,13 +84,13 @@ class Rows:
     __slots__ = ("partitions",)
 
     def __init__(self) -> None:
-        self.partitions: dict[Any, tuple[list[Place], dict[Place, Row]]] = {}
+        self.partitions: dict[Any, tuple[list[Place], dict[Place, StoredRow]]] = {}
 
-    def get(self, hash_key: Any, place: Place) -> Row | None:
+    def get(self, hash_key: Any, place: Place) -> StoredRow | None:
         partition = self.partitions.get(hash_key)
         return None if partition is None else partition[1].get(place)
 
-    def put(self, hash_key: Any, place: Place, row: Row) -> None:
+    def put(self, hash_key: Any, place: Place, row: StoredRow) -> None:
         partition = self.partitions.get(hash_key)
         if partition is None:
             self.partitions[hash_key] = ([place], {place: row})
@@ -115,7 +115,7 @@ class Rows:
         bounds: Sequence[Any],
         after: Place | None,
         forward: bool,
-    ) -> Iterator[tuple[Spot, Row]]:
+    ) -> Iterator[tuple[Spot, StoredRow]]:
         """The rows of one hash key whose sort key is in bounds, beginning after a place."""
         order, rows = self.partitions.get(hash_key, ([], {}))
         low, high = 0, len(order)
@@ -144,7 +144,7 @@ class Rows:
         indexes = range(low, high) if forward else range(high - 1, low - 1, -1)
         return (((hash_key, order[index]), rows[order[index]]) for index in indexes)
 
-    def all(self, after: Spot | None) -> Iterator[tuple[Spot, Row]]:
+    def all(self, after: Spot | None) -> Iterator[tuple[Spot, StoredRow]]:
         """Every row, the partitions in an order of no meaning, as in a scan."""
         hash_keys = sorted(self.partitions, key=_scattered)
         if after is not None:
@@ -180,12 +180,12 @@ class Index:
         sort = None if range_value is None else key.native(key.range, range_value)
         return key.native(key.hash, hash_value), (sort, primary[0], *primary[1])
 
-    def view(self, row: Row) -> Row:
+    def view(self, row: StoredRow) -> StoredRow:
         """What the index holds of a row."""
         if self.kept is None:
             return row
         item = {name: value for name, value in row.item.items() if name in self.kept}
-        return Row(item, size_of_item(item))
+        return StoredRow(item, size_of_item(item))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class _Follow:
     index: Index
     leave: Spot | None
     enter: Spot | None
-    row: Row | None
+    row: StoredRow | None
 
     def apply(self) -> None:
         if self.leave is not None:
@@ -204,7 +204,7 @@ class _Follow:
             self.index.rows.put(*self.enter, self.row)
 
 
-class Table:
+class FakeTable:
     """A table and its indexes. With `lagging`, indexes stand still until `settle`."""
 
     def __init__(self, name: str, key: KeySchema, *, lagging: bool) -> None:
@@ -251,10 +251,10 @@ class Table:
                 if name in item:
                     index.key.native(name, item[name])
 
-    def get(self, primary: Spot) -> Row | None:
+    def get(self, primary: Spot) -> StoredRow | None:
         return self.rows.get(*primary)
 
-    def write(self, primary: Spot, row: Row | None) -> tuple[int, int]:
+    def write(self, primary: Spot, row: StoredRow | None) -> tuple[int, int]:
         """Put a row, or with None delete it. Returns write units: the table's, its indexes'."""
         old = self.rows.get(*primary)
         if row is not None:
@@ -264,7 +264,9 @@ class Table:
         units = write_units(max(old.size if old else 0, row.size if row else 0))
         return units, sum(self._follow(index, primary, old, row) for index in self.indexes.values())
 
-    def _follow(self, index: Index, primary: Spot, old: Row | None, new: Row | None) -> int:
+    def _follow(
+        self, index: Index, primary: Spot, old: StoredRow | None, new: StoredRow | None
+    ) -> int:
         leave = index.spot(old.item, primary) if old else None
         enter = index.spot(new.item, primary) if new else None
         before = index.view(old) if old and leave is not None else None

@@ -111,7 +111,7 @@ class Condition(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ConditionComparison:
     """One half of a key condition: `attribute operator placeholders`."""
 
     attribute: str
@@ -124,7 +124,7 @@ class Comparison:
 class KeyCondition(Expression):
     """The parts of a key condition; which is the hash key's only the table knows."""
 
-    parts: tuple[Comparison, ...]
+    parts: tuple[ConditionComparison, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -688,7 +688,7 @@ def _contains(whole: Value, part: Value) -> bool:
     return kind in ("S", "B") and kind in part and part[kind] in content
 
 
-def _key_parts(node: tuple[Any, ...], parser: _Parser) -> Iterable[Comparison]:
+def _key_parts(node: tuple[Any, ...], parser: _Parser) -> Iterable[ConditionComparison]:
     if node[0] == "and":
         yield from _key_parts(node[1], parser)
         yield from _key_parts(node[2], parser)
@@ -705,7 +705,7 @@ def _key_parts(node: tuple[Any, ...], parser: _Parser) -> Iterable[Comparison]:
         or any(other.kind != "value" for other in others)
     ):
         parser.refuse("Query key condition not supported")
-    yield Comparison(first.path[0], operator, tuple(other.placeholder for other in others))
+    yield ConditionComparison(first.path[0], operator, tuple(other.placeholder for other in others))
 
 
 # Changing.

@@ -25,7 +25,7 @@ Function = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ClientContext:
+class InvocationClientContext:
     """What the caller passed along, decoded."""
 
     custom: Mapping[str, str]
@@ -33,13 +33,13 @@ class ClientContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class InvocationContext:
     """The second argument of a handler."""
 
     function_name: str
     aws_request_id: str
     invoked_function_arn: str
-    client_context: ClientContext | None
+    client_context: InvocationClientContext | None
     memory_limit_in_mb: int
     remaining: Callable[[], float]
 
@@ -116,7 +116,7 @@ class MemoryLambda:
         if InvocationType == "DryRun":
             return {"StatusCode": 204, "ResponseMetadata": answered(204)}
         deadline = self._clock() + self._timeout
-        context = Context(
+        context = InvocationContext(
             function_name=name,
             aws_request_id=request_id,
             invoked_function_arn=self._arn + name,
@@ -138,7 +138,7 @@ class MemoryLambda:
         return answer
 
 
-def _run(function: Function, event: object, context: Context) -> tuple[bytes, bool]:
+def _run(function: Function, event: object, context: InvocationContext) -> tuple[bytes, bool]:
     """What the function answers, and whether that is an error."""
     try:
         payload = json.dumps(function(event, context)).encode()
@@ -178,7 +178,7 @@ def _check_size(octets: bytes, invocation_type: str) -> None:
         )
 
 
-def _decoded(text: str) -> ClientContext | None:
+def _decoded(text: str) -> InvocationClientContext | None:
     if not text:
         return None
     if len(text) > _LARGEST_CLIENT_CONTEXT:
@@ -187,7 +187,7 @@ def _decoded(text: str) -> ClientContext | None:
         )
     try:
         members = json.loads(base64.b64decode(text, validate=True))
-        return ClientContext(members.get("custom", {}), members.get("env", {}))
+        return InvocationClientContext(members.get("custom", {}), members.get("env", {}))
     except (ValueError, AttributeError):
         raise client_error(
             "Invoke",

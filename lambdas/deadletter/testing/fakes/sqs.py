@@ -21,14 +21,14 @@ from deadletter.testing.fakes.sqs_queue import (
     NOTHING,
     READABLE,
     VISIBLE,
+    FakeQueue,
     LiveMessage,
     Message,
-    Queue,
 )
 from deadletter.testing.fakes.sqs_requests import (
     LARGEST_BATCH,
     LARGEST_MESSAGE,
-    Refusal,
+    RequestRefused,
     accept_attributes,
     accept_body,
     attributes_md5,
@@ -109,7 +109,7 @@ class MemorySqs:
         self._sender = sender_id
         self._url = f"https://sqs.{region}.amazonaws.com/{account_id}/"
         self._arn = f"arn:aws:sqs:{region}:{account_id}:"
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[str, FakeQueue] = {}
 
     # What a test or a simulator does to the world, and boto3 doesn't offer.
 
@@ -185,18 +185,18 @@ class MemorySqs:
                 raise invalid("The name of a FIFO queue, and of no other, ends in .fifo.")
             queue = self._queues.get(QueueName)
             if queue is None:
-                queue = Queue(QueueName, self._arn + QueueName, now)
+                queue = FakeQueue(QueueName, self._arn + QueueName, now)
                 queue.configure(Attributes, self._dead_letter_queue)
                 self._queues[QueueName] = queue
             for name, value in Attributes.items():
                 if queue.attributes.get(name, "") != value:
-                    raise Refusal(
+                    raise RequestRefused(
                         "QueueAlreadyExists",
                         "A queue already exists with the same name and a different value "
                         f"for attribute {name}",
                         "QueueNameExists",
                     )
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("CreateQueue") from None
         return {"QueueUrl": self._url + QueueName, "ResponseMetadata": answered()}
 
@@ -237,9 +237,11 @@ class MemorySqs:
         queue = self._queue(QueueUrl, "SetQueueAttributes")
         try:
             if queue.fifo and Attributes.get("FifoQueue", "true") != "true":
-                raise Refusal("InvalidAttributeValue", "A queue keeps the type it was made with.")
+                raise RequestRefused(
+                    "InvalidAttributeValue", "A queue keeps the type it was made with."
+                )
             queue.configure(Attributes, self._dead_letter_queue)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("SetQueueAttributes") from None
         queue.modified = self._clock()
         return {"ResponseMetadata": answered()}
@@ -249,7 +251,7 @@ class MemorySqs:
         urls = [self._url + q.name for q in self._queues.values() if q.dead_letter_arn == target]
         return {"queueUrls": urls, "ResponseMetadata": answered()}
 
-    def _queue(self, url: str, operation: str) -> Queue:
+    def _queue(self, url: str, operation: str) -> FakeQueue:
         if type(url) is not str:
             raise malformed("QueueUrl is a string")
         queue = self._queues.get(url.rpartition("/")[2])
@@ -259,7 +261,7 @@ class MemorySqs:
             ).raised_by(operation)
         return queue
 
-    def _dead_letter_queue(self, arn: str) -> Queue | None:
+    def _dead_letter_queue(self, arn: str) -> FakeQueue | None:
         return self._queues.get(arn.removeprefix(self._arn))
 
     # Sending.
@@ -289,7 +291,7 @@ class MemorySqs:
                     raise missing("MessageGroupId")
                 _check_deduplication(queue, MessageDeduplicationId)
             answer = self._accept(queue, message, size, DelaySeconds)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("SendMessage") from None
         answer["ResponseMetadata"] = answered()
         return answer
@@ -318,7 +320,7 @@ class MemorySqs:
                         entry.get("MessageDeduplicationId", ""),
                         entry.get("MessageGroupId", ""),
                     )
-                except Refusal as refusal:
+                except RequestRefused as refusal:
                     failed.append(refusal.entry(entry["Id"]))
                     total += len(entry["MessageBody"])
                 else:
@@ -330,12 +332,12 @@ class MemorySqs:
                     f"Batch requests cannot be longer than {LARGEST_MESSAGE} bytes. "
                     f"You have sent {total} bytes.",
                 )
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("SendMessageBatch") from None
         for entry, message, size in composed:
             try:
                 answer = self._accept(queue, message, size, entry.get("DelaySeconds", _ABSENT))
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 failed.append(refusal.entry(entry["Id"]))
             else:
                 answer["Id"] = entry["Id"]
@@ -374,7 +376,7 @@ class MemorySqs:
                 message.trace = accepted["AWSTraceHeader"]["StringValue"]
         return message, size
 
-    def _accept(self, queue: Queue, message: Message, size: int, delay: int) -> dict[str, Any]:
+    def _accept(self, queue: FakeQueue, message: Message, size: int, delay: int) -> dict[str, Any]:
         """Put a well-formed message into the queue, unless the queue itself objects."""
         if size > queue.largest:
             raise invalid(
@@ -422,7 +424,7 @@ class MemorySqs:
         return answer
 
     def _first_of(
-        self, queue: Queue, message: Message, now: float
+        self, queue: FakeQueue, message: Message, now: float
     ) -> tuple[float, str, str] | None:
         """The message sent with the same token in the last five minutes, living or deleted."""
         if not message.deduplication_id:
@@ -462,7 +464,7 @@ class MemorySqs:
                 # The queue may have been deleted during the wait.
                 queue = self._queue(QueueUrl, "ReceiveMessage")
                 taken = self._take(queue, MaxNumberOfMessages, visibility, short=False)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("ReceiveMessage") from None
         answer: dict[str, Any] = {"ResponseMetadata": answered()}
         if taken:
@@ -470,14 +472,16 @@ class MemorySqs:
             answer["Messages"] = [_shown(queue, m, names, user_names) for m in taken]
         return answer
 
-    def _take(self, queue: Queue, limit: int, visibility: int, *, short: bool) -> list[Message]:
+    def _take(self, queue: FakeQueue, limit: int, visibility: int, *, short: bool) -> list[Message]:
         now = self._clock()
         queue.settle(now)
         room = self._in_flight_limit - queue.in_flight
         if room <= 0:
             if queue.fifo:
                 return []
-            raise Refusal("OverLimit", "Too many messages are in flight in this queue.", status=403)
+            raise RequestRefused(
+                "OverLimit", "Too many messages are in flight in this queue.", status=403
+            )
         if short and self._random is not None:
             limit = self._random.randint(0, limit)
         limit = min(limit, room)
@@ -506,7 +510,7 @@ class MemorySqs:
         return taken
 
     def _take_in_order(
-        self, queue: Queue, limit: int, visibility: int, now: float
+        self, queue: FakeQueue, limit: int, visibility: int, now: float
     ) -> list[Message]:
         taken: list[Message] = []
         groups = list(queue.groups.values())
@@ -526,7 +530,7 @@ class MemorySqs:
                     _receive(queue, message, visibility, now)
         return taken
 
-    def _bury(self, queue: Queue, message: Message, now: float) -> bool:
+    def _bury(self, queue: FakeQueue, message: Message, now: float) -> bool:
         """Move a message to the dead-letter queue instead of showing it once too often."""
         if not queue.dead_letter_arn or message.receives_here < queue.max_receive_count:
             return False
@@ -549,7 +553,7 @@ class MemorySqs:
         queue = self._queue(QueueUrl, "DeleteMessage")
         try:
             self._delete(queue, ReceiptHandle)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("DeleteMessage") from None
         return {"ResponseMetadata": answered()}
 
@@ -559,14 +563,14 @@ class MemorySqs:
         queue = self._queue(QueueUrl, "DeleteMessageBatch")
         try:
             check_batch(Entries, _DELETE_KEYS, ("ReceiptHandle",))
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("DeleteMessageBatch") from None
         done: list[dict[str, Any]] = []
         failed: list[dict[str, Any]] = []
         for entry in Entries:
             try:
                 self._delete(queue, entry["ReceiptHandle"])
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 failed.append(refusal.entry(entry["Id"]))
             else:
                 done.append({"Id": entry["Id"]})
@@ -578,7 +582,7 @@ class MemorySqs:
         queue = self._queue(QueueUrl, "ChangeMessageVisibility")
         try:
             self._change_visibility(queue, ReceiptHandle, VisibilityTimeout)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("ChangeMessageVisibility") from None
         return {"ResponseMetadata": answered()}
 
@@ -588,7 +592,7 @@ class MemorySqs:
         queue = self._queue(QueueUrl, "ChangeMessageVisibilityBatch")
         try:
             check_batch(Entries, _VISIBILITY_KEYS, ("ReceiptHandle",))
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             raise refusal.raised_by("ChangeMessageVisibilityBatch") from None
         done: list[dict[str, Any]] = []
         failed: list[dict[str, Any]] = []
@@ -597,20 +601,20 @@ class MemorySqs:
                 self._change_visibility(
                     queue, entry["ReceiptHandle"], entry.get("VisibilityTimeout", _ABSENT)
                 )
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 failed.append(refusal.entry(entry["Id"]))
             else:
                 done.append({"Id": entry["Id"]})
         return _batch_answer(done, failed)
 
-    def _held(self, queue: Queue, handle: str) -> tuple[Message | None, bool]:
+    def _held(self, queue: FakeQueue, handle: str) -> tuple[Message | None, bool]:
         """The message of a receipt handle, if it still exists; whether the handle is its last."""
         if type(handle) is not str:
             raise malformed("ReceiptHandle is a string")
         count, _, rest = handle.partition(":")
         name, _, message_id = rest.partition(":")
         if not count.isdigit() or name != queue.name:
-            raise Refusal("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
+            raise RequestRefused("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
         now = self._clock()
         queue.settle(now)
         message = queue.messages.get(message_id)
@@ -624,7 +628,7 @@ class MemorySqs:
             raise invalid_value(handle, "ReceiptHandle", "The receipt handle has expired.")
         return message, latest
 
-    def _delete(self, queue: Queue, handle: str) -> None:
+    def _delete(self, queue: FakeQueue, handle: str) -> None:
         message, latest = self._held(queue, handle)
         if message is None:
             return
@@ -632,7 +636,7 @@ class MemorySqs:
             queue.drop(message)
             queue.remember(message)
 
-    def _change_visibility(self, queue: Queue, handle: str, timeout: int) -> None:
+    def _change_visibility(self, queue: FakeQueue, handle: str, timeout: int) -> None:
         if timeout is _ABSENT:
             raise missing("VisibilityTimeout")
         check_range(timeout, "VisibilityTimeout", 0, LONGEST_VISIBILITY)
@@ -658,7 +662,7 @@ class MemorySqs:
             queue.show(message)
 
 
-def _receive(queue: Queue, message: Message, visibility: int, now: float) -> None:
+def _receive(queue: FakeQueue, message: Message, visibility: int, now: float) -> None:
     message.receive_count += 1
     message.receives_here += 1
     message.first_received_at = message.first_received_at or now
@@ -669,7 +673,7 @@ def _receive(queue: Queue, message: Message, visibility: int, now: float) -> Non
 
 
 def _shown(
-    queue: Queue, message: Message, names: frozenset[str], user_names: tuple[str, ...]
+    queue: FakeQueue, message: Message, names: frozenset[str], user_names: tuple[str, ...]
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "MessageId": message.id,
@@ -701,7 +705,7 @@ def _asked(name: str, wanted: tuple[str, ...]) -> bool:
     )
 
 
-def _token(queue: Queue, message: Message) -> str:
+def _token(queue: FakeQueue, message: Message) -> str:
     if queue.attributes["DeduplicationScope"] == "messageGroup":
         return f"{message.group} {message.deduplication_id}"
     return message.deduplication_id
@@ -716,7 +720,7 @@ def _batch_answer(done: list[dict[str, Any]], failed: list[dict[str, Any]]) -> d
     return answer
 
 
-def _check_deduplication(queue: Queue, token: str) -> None:
+def _check_deduplication(queue: FakeQueue, token: str) -> None:
     if not token and queue.attributes["ContentBasedDeduplication"] != "true":
         raise invalid(
             "The queue should either have ContentBasedDeduplication enabled or "

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 from deadletter.testing.fakes.errors import malformed
 from deadletter.testing.fakes.sqs_requests import (
     LARGEST_MESSAGE,
-    Refusal,
+    RequestRefused,
     invalid_value,
     unknown_attribute,
 )
@@ -180,7 +180,7 @@ class _Timers:
                 yield message
 
 
-class Queue:
+class FakeQueue:
     """A queue: every message by id, those `ready` to be shown, and (FIFO) each group in order."""
 
     def __init__(self, name: str, arn: str, now: float) -> None:
@@ -206,7 +206,9 @@ class Queue:
         self.sequence = 0
         self.deleted: OrderedDict[str, Message] = OrderedDict()
 
-    def configure(self, attributes: Mapping[str, str], find: Callable[[str], Queue | None]) -> None:
+    def configure(
+        self, attributes: Mapping[str, str], find: Callable[[str], FakeQueue | None]
+    ) -> None:
         """Set queue attributes, all or none. `find` knows the account's queues by ARN."""
         changed = dict(self.attributes)
         for name, value in attributes.items():
@@ -217,7 +219,7 @@ class Queue:
             if name in _NUMBERS:
                 _, least, most = _NUMBERS[name]
                 if not (value.isascii() and value.isdigit() and least <= int(value) <= most):
-                    raise Refusal(
+                    raise RequestRefused(
                         "InvalidAttributeValue", f"Invalid value for the parameter {name}."
                     )
             changed[name] = value
@@ -236,7 +238,9 @@ class Queue:
         self.wait = int(changed["ReceiveMessageWaitTimeSeconds"])
         self.visibility = int(changed["VisibilityTimeout"])
 
-    def _redrive_policy(self, text: str, find: Callable[[str], Queue | None]) -> tuple[str, int]:
+    def _redrive_policy(
+        self, text: str, find: Callable[[str], FakeQueue | None]
+    ) -> tuple[str, int]:
         def refuse(reason: str) -> NoReturn:
             raise invalid_value(text, "RedrivePolicy", reason)
 

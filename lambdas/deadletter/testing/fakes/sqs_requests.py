@@ -29,7 +29,7 @@ _VALUE_KEYS = frozenset(
 )
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request, or one entry of a batch, that SQS turns down."""
 
     def __init__(
@@ -54,24 +54,24 @@ class Refusal(Exception):
         }
 
 
-def invalid(message: str) -> Refusal:
-    return Refusal("InvalidParameterValue", message, "InvalidParameterValueException")
+def invalid(message: str) -> RequestRefused:
+    return RequestRefused("InvalidParameterValue", message, "InvalidParameterValueException")
 
 
-def invalid_value(value: object, parameter: str, reason: str) -> Refusal:
+def invalid_value(value: object, parameter: str, reason: str) -> RequestRefused:
     return invalid(f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
 
 
-def missing(parameter: str) -> Refusal:
-    return Refusal(
+def missing(parameter: str) -> RequestRefused:
+    return RequestRefused(
         "MissingParameter",
         f"The request must contain the parameter {parameter}.",
         "MissingRequiredParameterException",
     )
 
 
-def prefixed(name: str, message: str, shape: str | None = None) -> Refusal:
-    return Refusal(f"AWS.SimpleQueueService.{name}", message, shape or name)
+def prefixed(name: str, message: str, shape: str | None = None) -> RequestRefused:
+    return RequestRefused(f"AWS.SimpleQueueService.{name}", message, shape or name)
 
 
 def check_batch(
@@ -131,8 +131,8 @@ def check_range(value: int, parameter: str, least: int, most: int) -> None:
         raise invalid_value(value, parameter, f"Must be between {least} and {most}, if provided.")
 
 
-def unknown_attribute(names: Iterable[str]) -> Refusal:
-    return Refusal("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
+def unknown_attribute(names: Iterable[str]) -> RequestRefused:
+    return RequestRefused("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
 
 
 def accept_body(body: str) -> bytes:
@@ -142,7 +142,7 @@ def accept_body(body: str) -> bytes:
     if not body:
         raise missing("MessageBody")
     if _has_forbidden(body):
-        raise Refusal(
+        raise RequestRefused(
             "InvalidMessageContents", "The message holds characters outside the allowed set."
         )
     return body.encode()
