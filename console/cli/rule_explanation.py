@@ -189,7 +189,8 @@ class _Said:
 
 def _asked(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str) -> _Said:
     """What the pipeline's router says; Problem if it fails, or says what nobody understands."""
-    from deadletter.routing.router import Question, question_to_json
+    from deadletter.routing.router import Question
+    from deadletter.routing.wire import question_to_json
 
     question = question_to_json(Question(letter, home=home))
     answer = aws.lambda_.invoke(

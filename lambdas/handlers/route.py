@@ -8,7 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients
 from deadletter.aws.compose import router_for
-from deadletter.routing.router import DirectRouter, answer_event
+from deadletter.routing.router import DirectRouter
+from deadletter.routing.wire import answer_event
 from handlers.runtime import settings, world
 
 logger = Logger(service="route")

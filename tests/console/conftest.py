@@ -31,7 +31,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report
 from deadletter.redrive.waiting_room import Admission
 from deadletter.routing.decision import Hold
-from deadletter.routing.router import answer_event
+from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json, resources_from_environment
 
 REGION = "eu-west-1"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from deadletter.aws import outcomes
-from deadletter.processing.result import RECOVERED, Fate, Trouble
+from deadletter.failure.fate import Fate
+from deadletter.processing.result import RECOVERED, Trouble
 from deadletter.testing import Letterbox
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,8 @@ from deadletter.message.letter import (
     to_json,
 )
 from deadletter.message.stamp import Stamp
-from deadletter.routing.router import Question, question_from_json, question_to_json
+from deadletter.routing.router import Question
+from deadletter.routing.wire import question_from_json, question_to_json
 
 LETTERS = 10_000
 LARGE_EVERY = 1_000

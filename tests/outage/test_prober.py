@@ -12,6 +12,7 @@ from deadletter.circuit.transitions import CanaryVerdict, Forced, PermitTaken, T
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
+from deadletter.outage.canary_sources import CanaryResult
 from deadletter.outage.execution_step import (
     BREATH,
     LONGEST_WAIT,
@@ -24,7 +25,6 @@ from deadletter.outage.execution_step import (
 from deadletter.outage.prober import (
     ENOUGH_EMPTY,
     CanaryConsumer,
-    CanaryResult,
     ConsumerUnavailable,
     Health,
     Prober,

@@ -18,6 +18,7 @@ from deadletter.circuit.transitions import (
     Tripped,
 )
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.execution_step import (
@@ -29,7 +30,6 @@ from deadletter.outage.execution_step import (
 )
 from deadletter.outage.prober import CanarySender, Prober, QueueCanary
 from deadletter.outage.queue_canary import heard
-from deadletter.processing.result import GIVEN_BACK
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable

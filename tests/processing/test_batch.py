@@ -11,12 +11,13 @@ import pytest
 
 from deadletter.circuit.state import Circuit, Permit, State
 from deadletter.failure.failure import Category
+from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, process_unguarded, unhandled
-from deadletter.processing.result import BatchResult, Fate
+from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import BadSettings, Pipeline
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter

@@ -25,10 +25,12 @@ from deadletter.routing.router import (
     RouterAnswer,
     RouterUnavailable,
     Verdict,
+    one_each,
+)
+from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
     answer_to_json,
-    one_each,
     question_from_json,
     question_to_json,
 )

@@ -11,13 +11,13 @@ from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.failure.fate import Fate
 from deadletter.message import envelope
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
 from deadletter.processing import batch, delivery, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
-from deadletter.processing.result import Fate
 from deadletter.redrive import journal, mover, queue_worker
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover

@@ -18,8 +18,8 @@ from deadletter.circuit.transitions import SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
+from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import FIRST_LOOK, Execution, ExecutionStep
-from deadletter.outage.prober import ASIDE_COOLDOWNS
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Mode, Pipeline
 from deadletter.testing.fakes import client_error

@@ -17,8 +17,9 @@ from deadletter.aws.compose import prober_for
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import Tripped
+from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import Execution, ExecutionStep
-from deadletter.outage.prober import ASIDE_COOLDOWNS, ConsumerUnavailable
+from deadletter.outage.prober import ConsumerUnavailable
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.settings.pipeline import BadSettings, Pipeline
 from deadletter.testing.fakes import MemoryLambda, client_error

@@ -39,21 +39,21 @@ from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.transitions import Breaker
 from deadletter.failure.ledger import LIVES
 from deadletter.message.queue import MAIN_DLQ, SendResult
-from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.outage.event_source import ConsumerPause
-from deadletter.outage.execution_step import CircuitAnnouncer
-from deadletter.outage.executions import OutageExecutions
-from deadletter.outage.health import HttpHealth
-from deadletter.outage.prober import (
+from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
     CanaryChoice,
     CanarySource,
     DlqCanaries,
     LaneCanaries,
     MainQueueCanaries,
-    Prober,
     Waiting,
 )
+from deadletter.outage.consumer_steps import ConsumerSteps
+from deadletter.outage.event_source import ConsumerPause
+from deadletter.outage.execution_step import CircuitAnnouncer
+from deadletter.outage.executions import OutageExecutions
+from deadletter.outage.health import HttpHealth
+from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.outage.reconciler import Reconciler
 from deadletter.processing.batch import Consumer, Handle, unhandled

@@ -11,7 +11,8 @@ from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import encoded, to_event
 from deadletter.message.queue import ReceivedLetter
-from deadletter.outage.prober import CanaryConsumer, CanaryResult, ConsumerUnavailable
+from deadletter.outage.canary_sources import CanaryResult
+from deadletter.outage.prober import CanaryConsumer, ConsumerUnavailable
 from deadletter.processing.lambda_event import PERMIT
 
 if TYPE_CHECKING:

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.message.letter import encoded
-from deadletter.routing.router import (
-    Question,
-    RouterAnswer,
-    RouterUnavailable,
-    answer_from_json,
-    question_to_json,
-)
+from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.wire import answer_from_json, question_to_json
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

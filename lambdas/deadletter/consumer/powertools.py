@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
 from deadletter.consumer import handle
+from deadletter.failure.fate import ACKNOWLEDGED, Fate
 from deadletter.failure.signals import refuse_unfinished
-from deadletter.processing.result import ACKNOWLEDGED, BatchResult, Fate, MessageResult
+from deadletter.processing.result import BatchResult, MessageResult
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import (

@@ -7,18 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.failure.fate import Evidence, evidence_of, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.prober import (
-    CanaryChoice,
-    CanarySender,
-    CanarySource,
-    QueueCanary,
-    waits_for,
-)
-from deadletter.processing.result import Evidence, evidence_of, was_tried
+from deadletter.outage.canary_sources import CanaryChoice, CanarySource, waits_for
+from deadletter.outage.prober import CanarySender, QueueCanary
 from deadletter.redrive.mover import Mover, Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
+from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import Skip, fails_one_message, refuse_unfinished
 from deadletter.message.envelope import seal
@@ -34,16 +35,7 @@ from deadletter.processing.idempotency import (
     ClaimsUnavailable,
     Standing,
 )
-from deadletter.processing.result import (
-    GIVEN_BACK,
-    UNBLAMED,
-    BatchResult,
-    Evidence,
-    Fate,
-    MessageResult,
-    NoticedTrouble,
-    Trouble,
-)
+from deadletter.processing.result import BatchResult, MessageResult, NoticedTrouble, Trouble
 from deadletter.routing.decision import Reason
 from deadletter.settings.pipeline import Pipeline
 

@@ -9,42 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import PERMANENT, Category, Failure
-
-
-class Fate(StrEnum):
-    """What became of one message; the value is the metric's name."""
-
-    PROCESSED = "Processed"
-    SKIPPED = "Skipped"
-    DUPLICATE = "dedup.skip"
-    PARKED = "MessageMovedToParkingLot"
-    FAILED = "ProcessingFailure"
-    BUSY = "BusyElsewhere"
-    UNGUARDED = "IdempotencyUnavailable"
-    REFUSED = "RefusedWhileOpen"
-    HELD_BACK = "GroupHeldBack"
-    LATE = "TooLateToProcess"
-    BROKEN = "ConsumerLibraryError"
-
-
-ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})
-"""Fates of a message that may leave its queue: it was processed, or is proved to be parked."""
-
-
-UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
-"""Fates of a message that comes back without having been handed to its handler."""
-
-UNBLAMED = UNTRIED | {Fate.BROKEN}
-"""Fates of a message that comes back for a fault that is not its own, but somebody else's or
-ours."""
-
-GIVEN_BACK = "given back untried"
-"""What the ledger says of them, in place of why they failed."""
-
-# Of 4xx, answers that go against the caller and not against one message: nobody is let in, or
-# nobody now. Every other 4xx shows that the dependency is there and has read the message.
-_AGAINST_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
+from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 
 
 class Trouble(StrEnum):
@@ -63,14 +28,6 @@ class Trouble(StrEnum):
 
 RECOVERED = "RedriveSuccess"
 """The metric that counts letters that had been dead and were processed."""
-
-
-class Evidence(StrEnum):
-    """What a canary's fate says of the dependency."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    NEUTRAL = "neutral"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +60,6 @@ class MessageResult:
         untried = getattr(self.error, "untried", False) is True
         found = self.diagnosis
         return Evidence.NEUTRAL if untried else evidence_of(found.category, found.http_status)
-
-
-def evidence_of(category: Category, http_status: int | None) -> Evidence:
-    """What a failure of this kind says of the dependency."""
-    the_letter = category in PERMANENT
-    status = http_status or 0
-    refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
-    return Evidence.NEUTRAL if the_letter or refused else Evidence.FAILURE
-
-
-def was_tried(failure: Failure) -> bool:
-    """Whether the handler had the message when it failed."""
-    return failure.message != GIVEN_BACK or failure.error_type not in UNBLAMED
 
 
 @dataclass(frozen=True, slots=True)

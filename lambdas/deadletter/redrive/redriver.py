@@ -16,15 +16,11 @@ from deadletter.redrive.report import Count, Report, Tally
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
-from deadletter.redrive.waiting_room import SHARDS, Lane, RoomUnavailable, WaitingRoom
+from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, Lane, RoomUnavailable, WaitingRoom
 from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
 from deadletter.routing.judgement import DUE
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.settings.pipeline import Mode, Pipeline
-
-END_OF_TIME = 2.0**40
-"""A due time (epoch seconds) that no letter's is later than."""
-
 
 LANES_A_MINUTE = 100
 """By how many lanes the beginning moves on: about as many as a run has time for."""

@@ -17,8 +17,8 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
     one_each,
-    question_to_json,
 )
+from deadletter.routing.wire import question_to_json
 
 MAX_REQUEST = 4_500_000
 """Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""

@@ -115,3 +115,7 @@ def shard_of(letter: Letter, fifo: bool) -> int:
     """The shard of a lane that a letter waits in; a FIFO group waits together."""
     key = letter.group if fifo and letter.group else letter.message_id
     return hashlib.blake2b(key.encode(), digest_size=1).digest()[0] % SHARDS
+
+
+END_OF_TIME = 2.0**40
+"""A due time (epoch seconds) that no letter's is later than."""
