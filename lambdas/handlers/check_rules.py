@@ -9,8 +9,8 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import check_clients
-from deadletter.aws.compose import rule_checker_for
 from deadletter.aws.rule_edits import edits, response
+from deadletter.aws.wiring.check_rules import rule_checker_for
 from handlers.runtime import wiring, world
 
 logger = Logger(service="check-rules")

@@ -7,7 +7,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients
-from deadletter.aws.compose import redriver_for
+from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.message.queue import MAIN_DLQ
 from handlers.runtime import settings, world
 

@@ -7,7 +7,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.clients import clients
-from deadletter.aws.compose import router_for
+from deadletter.aws.wiring.route import router_for
 from deadletter.routing.router import DirectRouter
 from deadletter.routing.wire import answer_event
 from handlers.runtime import settings, world

@@ -10,7 +10,7 @@ from random import SystemRandom
 
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from deadletter.aws.compose import World
+from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import (
     Pipeline,
     Resources,

@@ -21,9 +21,10 @@ from typer.testing import CliRunner, Result
 from console.cli.main import app
 from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
-from deadletter.aws.compose import World, router_for
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.world import World
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
 from deadletter.message.queue import MAIN_DLQ, ReceivedLetter

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from deadletter.aws.compose import KEEP_SECONDS
+from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.routing.decision import Reason
 from deadletter.settings.backoff import Backoff

@@ -14,7 +14,10 @@ from unittest.mock import patch
 
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients, ConsumerClients
-from deadletter.aws.compose import World, consumer_for, redriver_for, router_for
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope

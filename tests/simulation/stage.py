@@ -11,7 +11,9 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.clients import Clients
-from deadletter.aws.compose import World, redriver_for, router_for
+from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.world import World
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report

@@ -16,7 +16,7 @@ import pytest
 
 import handlers.redrive
 import handlers.route
-from deadletter.aws.compose import router_for
+from deadletter.aws.wiring.route import router_for
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.e2e.canaries import ALL, ATTRIBUTE, BODY, SECRET, leaks
 from tests.simulation.stage import LETTERS, Stage

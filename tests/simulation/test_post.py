@@ -11,8 +11,9 @@ import pytest
 
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
-from deadletter.aws.compose import consumer_for, prober_for
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.probe import prober_for
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import SKEW, Tripped
 from deadletter.consumer import Permanent, Skip

@@ -13,8 +13,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import OutageClients
-from deadletter.aws.compose import prober_for
 from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.wiring.probe import prober_for
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import Tripped
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS

@@ -37,8 +37,9 @@ import handlers.runtime
 from deadletter.aws import clients as aws_clients
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients
-from deadletter.aws.compose import World, redriver_for
 from deadletter.aws.executions import StepFunctionsExecutions
+from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
 from deadletter.circuit.transitions import Event, Forced, TransitionResult, Tripped
 from deadletter.outage.executions import execution_name
@@ -427,7 +428,7 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
         monkeypatch.setattr(module, "clients", lambda: everything, raising=False)
         monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
     monkeypatch.setattr(aws_clients, "clients", lambda: everything)
-    monkeypatch.setattr("deadletter.aws.compose.consumer_call", lambda _: client("lambda"))
+    monkeypatch.setattr("deadletter.aws.wiring.probe.consumer_call", lambda _: client("lambda"))
     handlers.circuit.recovery.cache_clear()
     handlers.probe.prober.cache_clear()
     handlers.route.router.cache_clear()

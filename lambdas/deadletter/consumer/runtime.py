@@ -19,8 +19,9 @@ from functools import cache
 from random import SystemRandom
 
 from deadletter.aws.clients import consumer_clients, ssm
-from deadletter.aws.compose import World, consumer_for
 from deadletter.aws.registration import look_up
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.world import World
 from deadletter.consumer import emf
 from deadletter.processing.batch import Consumer
 from deadletter.processing.result import BatchResult

@@ -10,8 +10,10 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.compose import KEEP_SECONDS, World, consumer_for
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS
+from deadletter.aws.wiring.world import World
 from deadletter.consumer.runtime import Kit
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps

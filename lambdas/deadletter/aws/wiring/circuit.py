@@ -1,0 +1,38 @@
+"""The circuit's function: the steps of an outage beside the canary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.clients import (
+    OutageClients,
+)
+from deadletter.outage.consumer_steps import ConsumerSteps
+from deadletter.settings.pipeline import Pipeline, Resources
+
+if TYPE_CHECKING:
+    pass
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
+from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
+from deadletter.aws.wiring.world import World
+
+
+def recovery_for(
+    pipeline: Pipeline,
+    wiring: Resources,
+    clients: OutageClients,
+    world: World,
+    tell: Callable[[str, int], None],
+) -> ConsumerSteps:
+    """The steps of a pipeline's outages, the canary aside."""
+    breaker = breaker_for(pipeline, wiring, clients, world)
+    return ConsumerSteps(
+        pipeline=pipeline.name,
+        policy=pipeline.circuit,
+        circuits=breaker,
+        valve=consumer_pause_for(wiring, clients, breaker, tell),
+        herald=circuit_announcer_for(pipeline, clients, tell),
+        clock=world.clock,
+    )

@@ -1,0 +1,67 @@
+"""The consumer library, in a function of a team or of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.clients import (
+    ConsumerClients,
+    brief_stepfunctions,
+)
+from deadletter.aws.executions import StepFunctionsExecutions
+from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.queue import SqsQueue
+from deadletter.processing.batch import Consumer, Handle, unhandled
+from deadletter.settings.pipeline import Pipeline, Resources
+
+if TYPE_CHECKING:
+    pass
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.world import World
+
+
+def consumer_for(
+    pipeline: Pipeline,
+    wiring: Resources,
+    clients: ConsumerClients,
+    world: World,
+    *,
+    handle: Handle = unhandled,
+    tell: Callable[[str, int], None],
+) -> Consumer:
+    """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""
+    name = pipeline.name
+    breaker = breaker_for(pipeline, wiring, clients, world)
+    return Consumer(
+        pipeline=pipeline,
+        handle=handle,
+        log=ledger_for(pipeline, wiring, clients, world),
+        claims=DynamoDBClaims(
+            clients.dynamodb, wiring.letters_table, name, world.clock, pipeline.idempotency_keep
+        ),
+        circuits=breaker,
+        outcomes=DynamoDBOutcomes(
+            client=clients.dynamodb,
+            table=wiring.circuits_table,
+            pipeline=name,
+            policy=pipeline.circuit,
+            breaker=breaker,
+            # Where it may not start outages, the sweep of the next redrive run does.
+            outages=StepFunctionsExecutions(brief_stepfunctions(), wiring.circuit_machine, name)
+            if wiring.circuit_machine
+            else None,
+            clock=world.clock,
+            tell=tell,
+        ),
+        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+        parking={
+            one: SqsQueue(clients.sqs, url, world.clock) for one, url in wiring.parking.items()
+        },
+        trusted_senders=frozenset(wiring.trusted_senders),
+        clock=world.clock,
+        random=world.random,
+        new_id=world.new_id,
+    )

@@ -1,0 +1,23 @@
+"""The announcer of a pipeline's circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.clients import (
+    OutageClients,
+)
+from deadletter.aws.events import EventBridgeCircuitEvents
+from deadletter.outage.execution_step import CircuitAnnouncer
+from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    pass
+
+
+def circuit_announcer_for(
+    pipeline: Pipeline, clients: OutageClients, tell: Callable[[str, int], None]
+) -> CircuitAnnouncer:
+    announcer = EventBridgeCircuitEvents(clients.events, pipeline.name, tell)
+    return CircuitAnnouncer(pipeline=pipeline.name, announcer=announcer, tell=tell)

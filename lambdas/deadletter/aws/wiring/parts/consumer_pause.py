@@ -1,0 +1,36 @@
+"""The pause of a pipeline's consumer, where its event source mapping is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.clients import (
+    Clients,
+    OutageClients,
+)
+from deadletter.aws.event_source import LambdaMappings
+from deadletter.circuit.transitions import Breaker
+from deadletter.outage.event_source import ConsumerPause
+from deadletter.settings.pipeline import Resources
+
+if TYPE_CHECKING:
+    pass
+
+
+def consumer_pause_for(
+    wiring: Resources,
+    clients: Clients | OutageClients,
+    breaker: Breaker,
+    tell: Callable[[str, int], None],
+) -> ConsumerPause | None:
+    """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
+    if not wiring.consumer_mapping and not wiring.consumer_function:
+        return None
+    mappings = LambdaMappings(
+        clients.functions,
+        function=wiring.consumer_function,
+        queue_arn=wiring.main_arn,
+        mapping_id=wiring.consumer_mapping,
+    )
+    return ConsumerPause(breaker=breaker, mappings=mappings, tell=tell)

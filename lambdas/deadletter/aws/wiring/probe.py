@@ -1,0 +1,197 @@
+"""The probe's function: one canary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.clients import (
+    Clients,
+    OutageClients,
+    consumer_call,
+)
+from deadletter.aws.consumer_function import LambdaConsumer
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.router import LambdaRouter
+from deadletter.outage.canary_sources import (
+    ASIDE_COOLDOWNS,
+    CanaryChoice,
+    CanarySource,
+    DlqCanaries,
+    LaneCanaries,
+    MainQueueCanaries,
+    Waiting,
+)
+from deadletter.outage.health import HttpHealth
+from deadletter.outage.prober import Prober
+from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
+from deadletter.redrive.mover import MAIN, Mover
+from deadletter.redrive.report import Tally
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import BadSettings, Mode, Pipeline, Resources
+from deadletter.webhook.http import HttpsClient
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
+from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS, ledger_for
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.world import World, in_threads
+
+ANSWER_MARGIN = 5
+"""Seconds past the consumer's own timeout in which its answer may still come."""
+
+
+FINDING_SECONDS = 10
+"""What it may take to find a letter, the permit being taken: empty polls, a look at each shard."""
+
+
+HEALTH_SECONDS = 5.0
+"""How long a dependency may take to say that it is well."""
+
+
+def prober_for(
+    pipeline: Pipeline,
+    wiring: Resources,
+    clients: Clients,
+    outage_clients: OutageClients,
+    world: World,
+    tell: Callable[[str, int], None],
+    *,
+    router: Router | None = None,
+    consumer: LambdaClient | None = None,
+) -> Prober:
+    """Whoever sends a pipeline's canaries: to the consumer's function, or by the main queue.
+
+    Raises BadSettings for a lease in which no canary could be answered: none would ever
+    be sent, and the circuit never close.
+    """
+    breaker = breaker_for(pipeline, wiring, clients, world)
+    seconds = wiring.consumer_timeout + ANSWER_MARGIN
+    if pipeline.circuit.lease < seconds + FINDING_SECONDS:
+        raise BadSettings(
+            f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"
+            f" {seconds + FINDING_SECONDS}, the consumer's timeout and what a probe needs besides"
+        )
+    call = consumer or consumer_call(seconds)
+    return Prober(
+        breaker=breaker,
+        circuits=breaker,
+        sources=_canaries(pipeline, wiring, clients, world, router)
+        if wiring.consumer_function
+        else [],
+        # A consumer that is no function can't be given a letter; with the library, the
+        # ledger tells what became of one.
+        post=_post(pipeline, wiring, clients, world, tell, router)
+        if wiring.main_url and not wiring.consumer_function and _writes_and_moves(pipeline)
+        else None,
+        consumer=LambdaConsumer(call, wiring.consumer_function),
+        answer_seconds=seconds,
+        health=HttpHealth(wiring.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
+        if wiring.health_url
+        else None,
+        herald=circuit_announcer_for(pipeline, outage_clients, tell),
+        clock=world.clock,
+        new_id=world.new_id,
+        tell=tell,
+    )
+
+
+def _canaries(
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, router: Router | None
+) -> list[CanarySource]:
+    """Where canaries come from: first what is dead already, last what has not been tried."""
+    main = MainQueueCanaries(
+        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+        arn=wiring.main_arn,
+        key=pipeline.name,
+    )
+    if pipeline.mode is Mode.OBSERVE:
+        # Dead letters are looked at there, and nothing else.
+        return [main]
+    router = router or LambdaRouter(clients.functions, wiring.router_function)
+    return [*_dead(pipeline, wiring, clients, world, Waiting(router)), main]
+
+
+def _post(
+    pipeline: Pipeline,
+    wiring: Resources,
+    clients: Clients,
+    world: World,
+    tell: Callable[[str, int], None],
+    router: Router | None,
+) -> MainQueueSender:
+    """Sends canaries through the main queue; dead letters alone, for what lies in it already
+    the consumer takes by itself.
+    """
+    main = SqsQueue(clients.sqs, wiring.main_url, world.clock)
+    ledger = ledger_for(pipeline, wiring, clients, world)
+    choice = SendableLetters(
+        router=router or LambdaRouter(clients.functions, wiring.router_function),
+        ledger=ledger,
+        main=main,
+        aside_seconds=_aside_seconds(pipeline),
+        clock=world.clock,
+    )
+
+    def mover_for(tally: Tally) -> Mover:
+        return Mover(
+            fifo=pipeline.fifo,
+            targets={MAIN: main},
+            parking_for={},
+            room=waiting_room_for(pipeline, wiring, clients, world),
+            records=ledger,
+            clock=world.clock,
+            together=in_threads,
+            tally=tally,
+        )
+
+    return MainQueueSender(
+        sources=_dead(pipeline, wiring, clients, world, choice),
+        choice=choice,
+        mover_for=mover_for,
+        ledger=ledger,
+        tell=tell,
+    )
+
+
+def _writes_and_moves(pipeline: Pipeline) -> bool:
+    """Whether its consumer says in the ledger what became of a letter that we may move."""
+    return pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE
+
+
+def _aside_seconds(pipeline: Pipeline) -> float:
+    return ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap
+
+
+def _dead(
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, choice: CanaryChoice
+) -> list[DlqCanaries | LaneCanaries]:
+    """Where letters wait for a circuit, outside the main queue."""
+    journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
+    room = waiting_room_for(pipeline, wiring, clients, world)
+    return [
+        DlqCanaries(
+            queue=SqsQueue(clients.sqs, wiring.dlq_url, world.clock),
+            arn=wiring.dlq_arn,
+            main_arn=wiring.main_arn,
+            fifo=pipeline.fifo,
+            choice=choice,
+            journal=journal,
+            room=room,
+            aside_seconds=_aside_seconds(pipeline),
+            clock=world.clock,
+        ),
+        LaneCanaries(
+            arn=wiring.dlq_arn,
+            fifo=pipeline.fifo,
+            room=room,
+            choice=choice,
+            journal=journal,
+            owner=world.new_id,
+            clock=world.clock,
+            random=world.random,
+        ),
+    ]

@@ -1,0 +1,33 @@
+"""The router's function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deadletter.aws.circuits import DynamoDBCircuits
+from deadletter.aws.clients import (
+    Clients,
+)
+from deadletter.aws.rules import DynamoDBRules
+from deadletter.routing.router import DirectRouter
+from deadletter.settings.pipeline import Pipeline, Resources
+
+if TYPE_CHECKING:
+    pass
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.world import World
+
+
+def router_for(
+    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World
+) -> DirectRouter:
+    """The router of a pipeline, reading the real tables."""
+    return DirectRouter(
+        pipeline=pipeline,
+        rules=DynamoDBRules(clients.dynamodb, wiring.rules_table, world.clock),
+        ledger=ledger_for(pipeline, wiring, clients, world),
+        circuits=DynamoDBCircuits(clients.dynamodb, wiring.circuits_table, pipeline.name),
+        trusted_senders=frozenset(wiring.trusted_senders),
+        clock=world.clock,
+        random=world.random,
+    )

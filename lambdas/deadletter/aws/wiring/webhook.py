@@ -1,0 +1,55 @@
+"""The webhook dispatcher's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.clients import (
+    Clients,
+    ConsumerClients,
+    secretsmanager,
+)
+from deadletter.aws.endpoints import DynamoDBEndpoints
+from deadletter.aws.secrets import SecretsManagerSecrets
+from deadletter.processing.batch import Consumer
+from deadletter.settings.pipeline import Pipeline, Resources, Webhook
+from deadletter.webhook.dispatcher import Dispatcher
+from deadletter.webhook.http import HttpsClient
+
+if TYPE_CHECKING:
+    pass
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.world import World
+
+
+def webhook_consumer_for(
+    pipeline: Pipeline,
+    wiring: Resources,
+    webhook: Webhook,
+    clients: ConsumerClients,
+    world: World,
+    *,
+    tell: Callable[[str, int], None],
+) -> Consumer:
+    """The consumer whose handler is the webhook dispatcher."""
+    dispatcher = dispatcher_for(pipeline, wiring, webhook, clients, world)
+    return consumer_for(pipeline, wiring, clients, world, handle=dispatcher.deliver, tell=tell)
+
+
+def dispatcher_for(
+    pipeline: Pipeline,
+    wiring: Resources,
+    webhook: Webhook,
+    clients: Clients | ConsumerClients,
+    world: World,
+) -> Dispatcher:
+    """The webhook dispatcher: where the messages of a pipeline go, and how."""
+    return Dispatcher(
+        webhook=webhook,
+        registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table, world.clock),
+        secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
+        post=HttpsClient(webhook.timeout, world.clock),
+        body=pipeline.body,
+        clock=world.clock,
+    )
