@@ -67,7 +67,7 @@ class TestQueue:
         assert set(sending.confirmed) == {"a", "b"}
         assert not sending.refused
         assert not sending.unknown
-        taken = {one.letter.message_id: one.letter for one in queue.take(10, 30, 1)}
+        taken = {one.letter.message_id: one.letter for one in queue.receive(10, 30, 1)}
         for copy, proof in sending.confirmed.items():
             assert proof.new_id is not None
             assert taken[proof.new_id].attributes["Redrive"].data_type == "String"
@@ -77,30 +77,30 @@ class TestQueue:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing("a")])
         before = aws.clock()
-        taken = queue.take(10, 60, 1)
+        taken = queue.receive(10, 60, 1)
         assert len(taken) == 1
         assert before + 60 <= taken[0].locked_until <= aws.clock() + 60
-        assert queue.take(10, 60, 0) == []
-        queue.release([one.handle for one in taken])
-        assert len(queue.take(10, 60, 1)) == 1
+        assert queue.receive(10, 60, 0) == []
+        queue.make_visible([one.handle for one in taken])
+        assert len(queue.receive(10, 60, 1)) == 1
 
     def test_hidden_messages_come_back_each_in_its_own_time(self, aws: Aws) -> None:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing(str(number)) for number in range(10)])
         queue.send([outgoing("last")])
-        taken = [*queue.take(10, 60, 1), *queue.take(10, 60, 1)]
+        taken = [*queue.receive(10, 60, 1), *queue.receive(10, 60, 1)]
         assert len(taken) == 11
         first, *others = [one.handle for one in taken]
         # Eleven are two calls, and one that fails costs no other.
         waits = [(first, 0), *((handle, 30) for handle in others)]
         assert queue.hide([*waits, ("no handle", 30)]) == 1
-        assert len(queue.take(10, 60, 1)) == 1
+        assert len(queue.receive(10, 60, 1)) == 1
         assert SqsQueue(aws.sqs, aws.queue() + "x", aws.clock).hide(waits) == 11
 
     def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing("a")])
-        [taken] = queue.take(10, 60, 1)
+        [taken] = queue.receive(10, 60, 1)
         with pytest.raises(ValueError, match="another letter's"):
             queue.delete([(taken, Confirmation("somebody-else", "test"))])
         assert queue.delete([(taken, Confirmation(taken.letter.message_id, "test"))]) == []

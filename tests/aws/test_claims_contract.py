@@ -95,7 +95,7 @@ def test_the_good_path_is_two_round_trips_and_a_duplicate_one(desk: Desk) -> Non
 
 
 def test_a_released_message_is_claimed_again(desk: Desk) -> None:
-    assert desk.port.release(desk.claim("one", lease=60))
+    assert desk.port.withdraw(desk.claim("one", lease=60))
     assert desk.claim("two").standing is MINE
 
 
@@ -120,7 +120,7 @@ def test_who_is_late_but_was_not_replaced_is_done_all_the_same(desk: Desk) -> No
     assert desk.claim("two").standing is DUPLICATE
 
 
-@pytest.mark.parametrize("ended", ["done", "release", "neither"])
+@pytest.mark.parametrize("ended", ["done", "withdraw", "neither"])
 def test_a_zombie_changes_nothing_of_a_newer_owners_row(desk: Desk, ended: str) -> None:
     zombie = desk.claim("zombie")
     desk.aws.clock.advance(LEASE + 1)
@@ -129,7 +129,7 @@ def test_a_zombie_changes_nothing_of_a_newer_owners_row(desk: Desk, ended: str) 
         assert getattr(desk.port, ended)(newer)
     rows = desk.rows()
     assert not desk.port.done(zombie)
-    assert not desk.port.release(zombie)
+    assert not desk.port.withdraw(zombie)
     assert desk.rows() == rows
 
 
@@ -140,7 +140,7 @@ def test_a_claim_whose_answer_was_lost_is_known_by_its_owner(desk: Desk) -> None
     assert desk.claim("two").standing is BUSY
 
 
-@pytest.mark.parametrize("ended", ["done", "release"])
+@pytest.mark.parametrize("ended", ["done", "withdraw"])
 def test_an_end_whose_answer_was_lost_is_an_end(desk: Desk, ended: str) -> None:
     claim = desk.claim("one", lease=60)
     desk.calls.lose_answers()
@@ -151,14 +151,14 @@ def test_an_end_whose_answer_was_lost_is_an_end(desk: Desk, ended: str) -> None:
 def test_a_release_that_comes_after_its_own_owners_done_undoes_nothing(desk: Desk) -> None:
     claim = desk.claim("one")
     desk.port.done(claim)
-    assert not desk.port.release(claim)
+    assert not desk.port.withdraw(claim)
     assert desk.claim("two").standing is DUPLICATE
 
 
 def test_what_was_released_can_still_be_done_unless_somebody_has_it(desk: Desk) -> None:
     """A parked letter: its effect failed, and it must not be processed again."""
     claim = desk.claim("one")
-    desk.port.release(claim)
+    desk.port.withdraw(claim)
     assert desk.port.done(claim)
     assert desk.claim("two").standing is DUPLICATE
 
@@ -179,7 +179,7 @@ def test_another_payload_under_the_same_key_is_another_message(desk: Desk) -> No
 
 def test_a_colliding_message_never_takes_the_place_of_a_released_one(desk: Desk) -> None:
     """Else the first one, come back, would collide with it and lose its own history."""
-    desk.port.release(desk.claim("one", ORDER))
+    desk.port.withdraw(desk.claim("one", ORDER))
     other = desk.claim("two", OTHER)
     assert other.collision
     desk.port.done(other)
@@ -279,7 +279,7 @@ def test_no_answer_is_no_claim_and_stands_until_the_lease_ends_if_it_was_one(
     assert desk.claim("two").standing is (BUSY if applied else MINE)
 
 
-@pytest.mark.parametrize("deed", ["done", "release"])
+@pytest.mark.parametrize("deed", ["done", "withdraw"])
 def test_an_end_without_an_answer_is_said(desk: Desk, deed: str) -> None:
     claim = desk.claim("one")
 
@@ -294,7 +294,7 @@ def test_an_end_without_an_answer_is_said(desk: Desk, deed: str) -> None:
 def test_the_end_of_a_claim_that_nobody_knows_is_none(desk: Desk) -> None:
     stranger = Claim("0" * 64, "me", 1_900_000_000.0, MINE)
     assert not desk.port.done(stranger)
-    assert not desk.port.release(stranger)
+    assert not desk.port.withdraw(stranger)
     assert desk.rows() == []
 
 

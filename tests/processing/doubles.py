@@ -98,8 +98,8 @@ class Desk:
     def done(self, claim: Claim) -> bool:
         return self._end(claim, "done")
 
-    def release(self, claim: Claim) -> bool:
-        return self._end(claim, "release")
+    def withdraw(self, claim: Claim) -> bool:
+        return self._end(claim, "withdraw")
 
     def _end(self, claim: Claim, how: str) -> bool:
         self._answer(how)
@@ -190,10 +190,10 @@ class Lot:
             case _:
                 return SendResult(unknown=frozenset({one.copy}))
 
-    def take(self, *_: object) -> Any:
+    def receive(self, *_: object) -> Any:
         raise AssertionError("a consumer takes nothing from the parking lot")
 
-    delete = release = depth = take
+    delete = make_visible = depth = receive
 
 
 @dataclass

@@ -168,7 +168,7 @@ def test_a_failure_is_recorded_with_all_that_is_known_of_it() -> None:
     assert not failure.dependency_down
     assert handled.failed == ("m1",)
     assert handled.counts == {"ProcessingFailure": 1}
-    assert site.claims.states() == {"origin:first": "release"}
+    assert site.claims.states() == {"origin:first": "withdraw"}
 
 
 def test_a_failure_disturbs_no_neighbour() -> None:
@@ -584,7 +584,7 @@ def break_done(site: Site, error: Exception) -> None:
 
 
 def break_release(site: Site, error: Exception) -> None:
-    site.claims.raises["release"] = error
+    site.claims.raises["withdraw"] = error
 
 
 def break_log(site: Site, error: Exception) -> None:
@@ -764,7 +764,7 @@ def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) 
     site = Site()
     handled = site.process(record(letter()), handle=handle)
     assert handled.failed == ("m1",)
-    assert site.claims.states() == {"origin:m1": "release"}
+    assert site.claims.states() == {"origin:m1": "withdraw"}
     [(_, failure)] = site.log.failures
     assert failure.error_type == "TypeError"
     assert process_unguarded([record(letter())], handle, NOW).failed == ("m1",)

@@ -79,14 +79,14 @@ def _() -> Iterator[None]:
 @bug("letters are locked for the queue's default time only")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def take(self: Any, most: int, lock_seconds: int, wait_seconds: int) -> Any:
+        def receive(self: Any, most: int, lock_seconds: int, wait_seconds: int) -> Any:
             found = original(self, most, 30, wait_seconds)
             longer = self._clock() + lock_seconds
             return [replace(one, locked_until=longer) for one in found]
 
-        return take
+        return receive
 
-    with replaced(SqsQueue, "take", make):
+    with replaced(SqsQueue, "receive", make):
         yield
 
 
@@ -437,14 +437,14 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a release deletes the claim")
+@bug("a withdrawal deletes the claim")
 def _() -> Iterator[None]:
-    def release(self: Any, claim: Any) -> bool:
+    def withdraw(self: Any, claim: Any) -> bool:
         key: Any = {"pk": {"S": self._partition(claim)}, "sk": {"S": "claim"}}
         self._table.client.delete_item(TableName=self._table.name, Key=key)
         return True
 
-    with patch.object(DynamoDBClaims, "release", release):
+    with patch.object(DynamoDBClaims, "withdraw", withdraw):
         yield
 
 

@@ -121,7 +121,7 @@ class Workers:
             self.scheduler.sleep(self._random.random() * 5)
             if not works:
                 held.ended = True
-                claims.release(claim)
+                claims.withdraw(claim)
                 return
             held.effect = True
             if not claims.done(claim) and not held.excused:
@@ -220,7 +220,7 @@ def _with_one_owner(self: DynamoDBClaims, key: BusinessKey, owner: str, until: f
 BUGS: dict[str, Any] = {
     "done whatever the owner": ("_update", _whatever_the_owner(":done")),
     "released whatever the owner": ("_update", _whatever_the_owner(":released")),
-    "a release deletes the row": ("release", _deleting),
+    "a withdrawal deletes the row": ("withdraw", _deleting),
     "no hash of the payload": ("claim", _without_payload),
     "a lease that never ends": ("claim", _with_lease(1e10)),
     "a lease that has ended at once": ("claim", _with_lease(0)),

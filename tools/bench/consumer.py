@@ -87,7 +87,7 @@ class Nothing:
     def done(self, _: Claim) -> bool:
         return True
 
-    def release(self, _: Claim) -> bool:
+    def withdraw(self, _: Claim) -> bool:
         return True
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:

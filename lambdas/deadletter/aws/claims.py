@@ -83,7 +83,7 @@ class DynamoDBClaims:
             {":own": claim.owner, ":done": _DONE},
         )
 
-    def release(self, claim: Claim) -> bool:
+    def withdraw(self, claim: Claim) -> bool:
         still_ours = "own = :own"
         # A release that was held up on its way must not undo its own owner's done.
         not_done = "#status <> :done"

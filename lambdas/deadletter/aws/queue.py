@@ -55,7 +55,7 @@ class SqsQueue:
             )
         return self._traits
 
-    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
+    def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
         """Up to ten letters; what is no letter at all stays in the queue until its lock ends."""
         locked_until = self._clock() + min(lock_seconds, _LONGEST_LOCK)
         try:
@@ -128,7 +128,7 @@ class SqsQueue:
             left.extend(one for position, one in enumerate(part) if position not in gone)
         return left
 
-    def release(self, handles: Sequence[str]) -> None:
+    def make_visible(self, handles: Sequence[str]) -> None:
         """Make letters visible at once, as far as SQS does it: their locks end anyway."""
         self.hide([(handle, 0) for handle in handles])
 

@@ -80,13 +80,13 @@ class Queue(LetterStore, Protocol):
     @property
     def traits(self) -> QueueTraits: ...
 
-    def take(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
+    def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
         """Up to ten letters with all their attributes, locked for `lock_seconds` from now."""
 
     def send(self, batch: Sequence[Envelope]) -> SendResult:
         """Send one batch of up to ten; never raises for what SQS answers."""
 
-    def release(self, handles: Sequence[str]) -> None:
+    def make_visible(self, handles: Sequence[str]) -> None:
         """Give letters back at once; a lock that cannot be lifted ends by itself."""
 
     def depth(self) -> Depth: ...

@@ -109,13 +109,13 @@ class MainQueueCanaries(CanarySource):
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         if key != self._key:
             return None
-        return next(iter(self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
+        return next(iter(self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
 
     def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         if given.proof is not None:
             return not self._queue.delete([(taken, given.proof)])
         if given.verdict is CanaryVerdict.FAILURE:
-            self._queue.release([taken.handle])
+            self._queue.make_visible([taken.handle])
         return False
 
 
@@ -158,7 +158,7 @@ class DlqCanaries(CanarySource):
         passed_over: list[ReceivedLetter] = []
         try:
             for _ in range(MOST_LOOKED_AT):
-                found = self._queue.take(1, math.ceil(lock_seconds), POLL_SECONDS)
+                found = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
                 if not found:
                     return None
                 passed_over += found
@@ -167,7 +167,7 @@ class DlqCanaries(CanarySource):
             return None
         finally:
             if passed_over:
-                self._queue.release([one.handle for one in passed_over])
+                self._queue.make_visible([one.handle for one in passed_over])
 
     def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
         if given.proof is not None:
@@ -179,7 +179,7 @@ class DlqCanaries(CanarySource):
 
     def give_back(self, taken: ReceivedLetter) -> None:
         """Give a letter back at once, for nobody has tried it."""
-        self._queue.release([taken.handle])
+        self._queue.make_visible([taken.handle])
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter that was taken, as any is moved; False if it surely is here still."""

@@ -265,7 +265,7 @@ class _Batch:
 
     def _release(self, claim: Claim | None) -> bool:
         claims = self.consumer.claims
-        return claims is None or claim is None or claims.release(claim)
+        return claims is None or claim is None or claims.withdraw(claim)
 
     def _recover(self, delivery: Delivery, *, unasked: bool) -> None:
         """Say in the ledger that a letter which had been dead was processed."""

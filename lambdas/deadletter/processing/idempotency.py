@@ -92,7 +92,7 @@ class Claims(Protocol):
     def done(self, claim: Claim) -> bool:
         """Remember that the message was processed; False if a newer owner has it."""
 
-    def release(self, claim: Claim) -> bool:
+    def withdraw(self, claim: Claim) -> bool:
         """Let the next receive process the message; False if a newer owner has it, or it
         is done."""
 

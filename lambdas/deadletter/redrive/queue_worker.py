@@ -104,7 +104,7 @@ class QueueWorker:
             wanted = min(MAX_BATCH, most - len(hand))
             try:
                 # Only an empty hand waits for letters: others are waiting in a full one.
-                found = self._source.take(wanted, self._run.lock_seconds, 0 if hand else 1)
+                found = self._source.receive(wanted, self._run.lock_seconds, 0 if hand else 1)
             except TooManyInFlight:
                 if not hand:
                     raise

@@ -162,17 +162,17 @@ class Redriver:
             nothing_visible = self._source.depth().visible == 0
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
-                first.extend(self._source.take(MAX_BATCH, run.lock_seconds, 1))
+                first.extend(self._source.receive(MAX_BATCH, run.lock_seconds, 1))
                 self._tally.add(Count.RECEIVED, len(first))
             openings = self._openings()
             if nothing_visible and not first and not openings:
                 return "nothing to do"
             bucket = self._lease.acquire(self._owner, now, run.locked_until)
         except BaseException:
-            self._source.release([one.handle for one in first])
+            self._source.make_visible([one.handle for one in first])
             raise
         if bucket is None:
-            self._source.release([one.handle for one in first])
+            self._source.make_visible([one.handle for one in first])
             return "another run holds the lease"
         # Of an open circuit's letters none is sent: at any pace they go into its lane.
         share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
@@ -208,13 +208,13 @@ class Redriver:
         now = self._clock()
         if now % HOUR >= 60:
             return False
-        sample = self._source.take(MAX_BATCH, LOCK_PAST_DEADLINE, 1)
+        sample = self._source.receive(MAX_BATCH, LOCK_PAST_DEADLINE, 1)
         try:
             dropped_at = self._source.traits.retention - EXPIRY_MARGIN
             ages = [now - one.letter.sent_ms / 1000 for one in sample if one.letter.sent_ms]
             return any(age > dropped_at for age in ages)
         finally:
-            self._source.release([one.handle for one in sample])
+            self._source.make_visible([one.handle for one in sample])
 
     def _drain(
         self,
@@ -235,7 +235,7 @@ class Redriver:
                 ]
             )
         finally:
-            self._source.release(run.left)
+            self._source.make_visible(run.left)
             self._report_bounces()
             stopped = run.stopped or "the source is empty"
             self._lease.give_back(self._owner, pace.bucket, self._report(stopped), self._clock())
@@ -274,7 +274,7 @@ class Redriver:
             verdicts = self._asker.verdicts(sample, served=False)
             self._tally.add(Count.LEFT, len(sample))
         finally:
-            self._source.release([one.handle for one in hand])
+            self._source.make_visible([one.handle for one in hand])
         return f"looked at {len(verdicts)} letters, moved none"
 
     def _openings(self) -> list[OpenShard]:
