@@ -17,7 +17,7 @@ from console.cli import main, reference
 from console.operations.problem import Exit
 from tests.rules import cookbook
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 COMMANDS = reference.commands()
 

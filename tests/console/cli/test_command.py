@@ -17,7 +17,7 @@ from botocore import exceptions
 from console.operations import app, aws
 from console.operations.problem import Exit
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_shared_options_may_stand_before_or_after_the_command(cloud: Any, dlq: Any) -> None:

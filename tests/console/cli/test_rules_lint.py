@@ -144,6 +144,6 @@ def test_settings_that_are_none_are_a_usage_error(dlq: Any, tmp_path: Path) -> N
 
 
 def test_the_projects_own_settings_are_understood(dlq: Any) -> None:
-    settings = Path(__file__).parents[2] / "cdk.json"
+    settings = Path(__file__).parents[3] / "cdk.json"
     done = dlq("rules", "lint", "-", "--settings", str(settings), answers=json.dumps([GOOD]))
     assert done.exit_code == Exit.DONE, done.output
