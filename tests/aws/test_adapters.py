@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.lease import DynamoDBLease, read_last_run
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -217,6 +219,18 @@ class TestWaitingRoom:
         room.admit([one])
         assert set(room.find([one.taken, other.taken])) == {"a"}
 
+    def test_the_letters_of_a_lane_are_counted_over_all_its_shards(
+        self, room: DynamoDBWaitingRoom, letters: Aws
+    ) -> None:
+        room.admit([self.admission(str(number)) for number in range(20)])
+        other = replace(self.admission("other"), hold=Hold("rule:x", 500, "a rule"))
+        room.admit([other])
+        lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders")
+        assert {lane.name: lanes.count(lane.name) for lane in lanes.lanes()} == {
+            "due": 20, "rule:x": 1,
+        }  # fmt: skip
+        assert lanes.count("never") == 0
+
     def test_a_lane_is_retired_unless_somebody_has_used_it_since(
         self, room: DynamoDBWaitingRoom
     ) -> None:
@@ -236,6 +250,7 @@ def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
     ledger.count_matches({"r": 2})
     ledger.count_matches({"r": 3, "q": 1})
     assert ledger.matches(["r", "q", "never"]) == {"r": 5, "q": 1}
+    assert ledger.all_matches() == {"r": 5, "q": 1}
 
 
 def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
@@ -248,3 +263,16 @@ def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters
     lease.give_back("one", TokenBucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
     assert lease.acquire("three", 171, 250) is None
     assert lease.acquire("three", 251, 300) == TokenBucket(10.0, 50.0, 7.5, 160)
+
+
+def test_the_report_of_the_last_run_is_read_from_the_lease(letters: Aws) -> None:
+    def last_run() -> Mapping[str, Any] | None:
+        return read_last_run(letters.dynamodb, LETTERS, "orders", "dlq")
+
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    assert last_run() is None
+    lease.acquire("a run", 100, 200)
+    assert last_run() is None
+    report = Report("orders", "dlq", "done")
+    lease.give_back("a run", TokenBucket(10.0, 50.0, 7.5, 160), report, 160.5)
+    assert last_run() == {**report.to_json(), "at": 160}

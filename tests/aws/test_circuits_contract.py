@@ -173,6 +173,14 @@ class TestReading:
     def test_a_circuit_that_was_never_seen_is_closed(self, table: Table) -> None:
         assert table.read("never") == Circuit("never")
 
+    def test_one_circuit_is_found_by_a_get_item(self, table: Table) -> None:
+        assert table.breaker.find("never") == Circuit("never")
+        table.apply(hold(State.OPEN))
+        assert table.breaker.find("orders") == table.read()
+        table.type_in(state={"S": "ajar"})
+        assert table.breaker.find("orders").unreadable
+        assert table.client.calls["get_item"] == 3
+
     def test_one_hundred_circuits_are_one_call(self, table: Table) -> None:
         keys = [f"https://{number}.example" for number in range(100)]
         assert set(table.breaker.read(keys)) == set(keys)

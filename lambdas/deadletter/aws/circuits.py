@@ -69,6 +69,16 @@ class DynamoDBCircuits(Circuits):
             raise CircuitsUnavailable("the circuits table gave no answer") from error
         return found
 
+    def find(self, key: str) -> Circuit:
+        """One circuit, by a GetItem: `read` needs the permission for BatchGetItem."""
+        try:
+            answer = self._client.get_item(
+                TableName=self._table, Key=self._key(key), ConsistentRead=True
+            )
+        except AWS_ERRORS as error:
+            raise CircuitsUnavailable("the circuits table gave no answer") from error
+        return circuit_from_item(plain(answer["Item"])) if "Item" in answer else Circuit(key)
+
     def _get(self, keys: Sequence[str]) -> list[dict[str, Any]]:
         wanted: Any = {
             self._table: {

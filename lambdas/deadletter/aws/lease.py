@@ -9,13 +9,28 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import Table, plain
+from deadletter.aws.table import Key, Table, plain
 from deadletter.redrive.redriver import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+
+def read_last_run(
+    client: DynamoDBClient, table: str, pipeline: str, source_id: str
+) -> Mapping[str, Any] | None:
+    """The report of a source's last run that had work, with its end `at` in epoch seconds.
+
+    None if none is on record. Numbers are Decimal. Raises LeaseUnavailable.
+    """
+    try:
+        item = Table(client, table).get(_key(pipeline, source_id)) or {}
+    except AWS_ERRORS as error:
+        raise LeaseUnavailable from error
+    report = item.get("last_run")
+    return report if isinstance(report, dict) else None
 
 
 class DynamoDBLease:
@@ -31,7 +46,7 @@ class DynamoDBLease:
         burst: float,
     ) -> None:
         self._table = Table(client, table)
-        self._key = (f"{pipeline}#lease", source_id)
+        self._key = _key(pipeline, source_id)
         self._rate = rate
         self._burst = burst
 
@@ -81,6 +96,10 @@ class DynamoDBLease:
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)
         return TokenBucket(self._rate, self._burst, tokens, float(item.get("at", now)))
+
+
+def _key(pipeline: str, source_id: str) -> Key:
+    return (f"{pipeline}#lease", source_id)
 
 
 def _number(value: float) -> Decimal:

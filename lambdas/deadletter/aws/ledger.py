@@ -60,6 +60,16 @@ class DynamoDBLedger:
         found = self._get([self._matches_key(rule) for rule in rules])
         return {item[SORT]: _count(item.get("matches", 0)) for item in found.values()}
 
+    def all_matches(self) -> Mapping[str, int]:
+        """How many letters each rule has matched, for every rule that matched any."""
+        try:
+            items = self._table.query(
+                "pk = :matches", {":matches": f"{self._pipeline}#matches"}, ConsistentRead=True
+            )
+        except _ERRORS as error:
+            raise LedgerUnavailable("the ledger gave no answer") from error
+        return {item[SORT]: _count(item.get("matches", 0)) for item in items}
+
     def keep_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
         for message_id, mark in stamps_by_id.items():

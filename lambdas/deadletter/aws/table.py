@@ -78,6 +78,11 @@ class Table:
                 raise StillUnprocessed(self.name)
         return found
 
+    def get(self, key: Key) -> dict[str, Any] | None:
+        """One item, read consistently; None if it is missing."""
+        answer = self.client.get_item(TableName=self.name, Key=_key(key), ConsistentRead=True)
+        return plain(answer["Item"]) if "Item" in answer else None
+
     def write_many(
         self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
     ) -> None:
@@ -113,6 +118,24 @@ class Table:
             if not last or (most is not None and len(found) >= most):
                 return found if most is None else found[:most]
             start = {"ExclusiveStartKey": last}
+
+    def count(self, condition: str, values: Mapping[str, Any], **options: Any) -> int:
+        """The number of items that meet the condition."""
+        number = 0
+        start: dict[str, Any] = {}
+        while True:
+            answer = self.client.query(
+                TableName=self.name,
+                KeyConditionExpression=condition,
+                ExpressionAttributeValues=stored(values),
+                Select="COUNT",
+                **options,
+                **start,
+            )
+            number += int(answer["Count"])
+            if not answer.get("LastEvaluatedKey"):
+                return number
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def update(self, key: Key, expression: str, values: Mapping[str, Any], **options: Any) -> Any:
         return self.client.update_item(

@@ -17,6 +17,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
+    SHARDS,
     Admission,
     Lane,
     RoomContents,
@@ -38,7 +39,43 @@ _LONE = "letter"
 """Sort key of a letter that belongs to no FIFO group."""
 
 
-class DynamoDBWaitingRoom:
+class DynamoDBLanes:
+    """The lanes of one pipeline's waiting room, and how many letters wait in each.
+
+    `lanes` of the index are `<pipeline>|<lane>|<shard>`.
+    """
+
+    def __init__(self, dynamodb: DynamoDBClient, table: str, pipeline: str) -> None:
+        self._table = Table(dynamodb, table)
+        self._pipeline = pipeline
+
+    def lanes(self) -> Sequence[Lane]:
+        try:
+            items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
+
+    def count(self, lane: str) -> int:
+        """Letters in a lane, over all its shards; the index may lag by seconds."""
+        try:
+            return sum(
+                self._table.count(
+                    "lane = :lane", {":lane": self._lane(lane, shard)}, IndexName=LANES
+                )
+                for shard in range(SHARDS)
+            )
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+
+    def _lane(self, lane: str, shard: int) -> str:
+        return f"{self._pipeline}|{lane}|{shard}"
+
+    def _lane_name(self, stored: str) -> str:
+        return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]
+
+
+class DynamoDBWaitingRoom(DynamoDBLanes):
     """The waiting room of one pipeline.
 
     A letter's item is keyed by its copy's id, on FIFO by its group and then by its
@@ -57,20 +94,12 @@ class DynamoDBWaitingRoom:
         fifo: bool,
         clock: Callable[[], float],
     ) -> None:
-        self._table = Table(dynamodb, table)
+        super().__init__(dynamodb, table, pipeline)
         self._s3 = s3
         self._bucket = bucket
-        self._pipeline = pipeline
         self._fifo = fifo
         self._clock = clock
         self._registered: set[str] = set()
-
-    def lanes(self) -> Sequence[Lane]:
-        try:
-            items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
-        except _ERRORS as error:
-            raise RoomUnavailable from error
-        return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
 
     def retire(self, lane: Lane) -> None:
         try:
@@ -312,12 +341,6 @@ class DynamoDBWaitingRoom:
     def _group(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
         return f"{self._pipeline}#group#{home}#{digest}"
-
-    def _lane(self, lane: str, shard: int) -> str:
-        return f"{self._pipeline}|{lane}|{shard}"
-
-    def _lane_name(self, stored: str) -> str:
-        return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]
 
 
 def _group_of(seat: WaitingRoomEntry) -> str:
