@@ -8,13 +8,11 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.clients import check_clients
-from deadletter.aws.rule_edits import edits, response
-from deadletter.aws.wiring.check_rules import rule_checker_for
-from handlers.runtime import wiring, world
+from deadletter.aws.wiring.check_rules import check_clients, edits, response, rule_checker_for
+from handlers.runtime import resources, world
 
 logger = Logger(service="check-rules")
-checker = cache(lambda: rule_checker_for(wiring(), check_clients(), world()))
+checker = cache(lambda: rule_checker_for(resources(), check_clients(), world()))
 
 
 @logger.inject_lambda_context

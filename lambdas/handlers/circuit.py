@@ -6,8 +6,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.clients import outage_clients
-from deadletter.aws.wiring.circuit import recovery_for
+from deadletter.aws.wiring.circuit import outage_clients, recovery_for
 from deadletter.outage.execution_step import execution_from_json
 from handlers.runtime import settings, tell, world
 

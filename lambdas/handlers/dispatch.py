@@ -7,8 +7,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.clients import consumer_clients
-from deadletter.aws.wiring.webhook import webhook_consumer_for
+from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.settings.pipeline import webhook_from_json
 from handlers.runtime import settings, tell, world

@@ -6,8 +6,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.clients import clients
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.message.queue import MAIN_DLQ
 from handlers.runtime import settings, world
 
@@ -19,10 +18,10 @@ metrics = Metrics(namespace="Deadletter")
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Drain `source` (default: the DLQ), or with `dry_run` only say what would be done."""
-    pipeline, wiring = settings()
+    pipeline, resources = settings()
     source = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    redriver = redriver_for(pipeline, wiring, clients(), world(), source_id=source)
+    redriver = redriver_for(pipeline, resources, clients(), world(), source_id=source)
     report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
     metrics.add_dimension("pipeline", pipeline.name)
     for name, number in report.metrics().items():

@@ -262,12 +262,12 @@ ORDERS = {
 
 def test_two_parameters_say_where_everything_is() -> None:
     ssm: Any = Ssm({"/shop/app": APP, "/shop/pipelines/orders": ORDERS})
-    pipeline, wiring = look_up(ssm, "shop", "orders")
+    pipeline, resources = look_up(ssm, "shop", "orders")
     assert ssm.asked == ["/shop/app", "/shop/pipelines/orders"]
     assert pipeline == Pipeline("orders", idempotency_key="body.orderId")
-    assert (wiring.letters_table, wiring.circuits_table) == ("letters", "circuits")
-    assert (wiring.main_url, wiring.parking) == (ORDERS["main_url"], ORDERS["parking"])
-    assert wiring.trusted_senders == ("AROA",)
+    assert (resources.letters_table, resources.circuits_table) == ("letters", "circuits")
+    assert (resources.main_url, resources.parking) == (ORDERS["main_url"], ORDERS["parking"])
+    assert resources.trusted_senders == ("AROA",)
 
 
 def test_a_missing_parameter_and_a_missing_permission_are_named() -> None:

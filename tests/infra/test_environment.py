@@ -147,25 +147,25 @@ def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
 def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-redrive")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
-    wiring = resources_from_environment(told)
-    assert wiring == Resources(
+    resources = resources_from_environment(told)
+    assert resources == Resources(
         main_url=f"{queues}main",
         main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
         dlq_url=f"{queues}dlq",
         parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
         dedicated={"vip": f"{queues}dlq_vip", "slow": f"{queues}dlq_slow"},
-        letters_table=wiring.letters_table,
+        letters_table=resources.letters_table,
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
-        circuits_table=wiring.circuits_table,
+        circuits_table=resources.circuits_table,
         router_function="deadletter-orders-route",
-        trusted_senders=wiring.trusted_senders,
+        trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
-        consumer_mapping=wiring.consumer_mapping,
+        consumer_mapping=resources.consumer_mapping,
     )
-    assert "DispatcherMapping" in wiring.consumer_mapping
-    assert "StorageLetters" in wiring.letters_table
-    assert "StorageCircuits" in wiring.circuits_table
-    assert app.function(wiring.router_function)
+    assert "DispatcherMapping" in resources.consumer_mapping
+    assert "StorageLetters" in resources.letters_table
+    assert "StorageCircuits" in resources.circuits_table
+    assert app.function(resources.router_function)
     pipeline = pipeline_from_json(told["PIPELINE"])
     assert pipeline.name == "orders"
     assert pipeline.dedicated == ("vip", "slow")
@@ -176,10 +176,10 @@ def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
     assert set(told) == {
         *("PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
     }
-    wiring = resources_from_environment(told)
-    assert "StorageLetters" in wiring.letters_table
-    assert "StorageRules" in wiring.rules_table
-    assert "StorageCircuits" in wiring.circuits_table
+    resources = resources_from_environment(told)
+    assert "StorageLetters" in resources.letters_table
+    assert "StorageRules" in resources.rules_table
+    assert "StorageCircuits" in resources.circuits_table
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
 
 
@@ -188,19 +188,19 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
 ) -> None:
     told = app.environment("deadletter-orders-consumer")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
-    wiring = resources_from_environment(told)
-    assert wiring == Resources(
+    resources = resources_from_environment(told)
+    assert resources == Resources(
         main_url=f"{queues}main",
         parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
-        letters_table=wiring.letters_table,
-        circuits_table=wiring.circuits_table,
-        endpoints_table=wiring.endpoints_table,
-        trusted_senders=wiring.trusted_senders,
+        letters_table=resources.letters_table,
+        circuits_table=resources.circuits_table,
+        endpoints_table=resources.endpoints_table,
+        trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )
-    assert "StorageLetters" in wiring.letters_table
-    assert "StorageCircuits" in wiring.circuits_table
-    assert "StorageEndpoints" in wiring.endpoints_table
+    assert "StorageLetters" in resources.letters_table
+    assert "StorageCircuits" in resources.circuits_table
+    assert "StorageEndpoints" in resources.endpoints_table
     assert pipeline_from_json(told["PIPELINE"]).consumer_library
     assert webhook_from_json(told["WEBHOOK"]) == Webhook(secret_prefix="deadletter/webhooks/")
 
@@ -208,25 +208,25 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
 def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-circuit")
     assert set(told) == {"PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
-    wiring = resources_from_environment(told)
+    resources = resources_from_environment(told)
     redriver = resources_from_environment(app.environment("deadletter-orders-redrive"))
-    assert wiring.consumer_mapping == redriver.consumer_mapping
-    assert "StorageCircuits" in wiring.circuits_table
+    assert resources.consumer_mapping == redriver.consumer_mapping
+    assert "StorageCircuits" in resources.circuits_table
 
 
 def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-probe")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     arns = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-"
-    wiring = resources_from_environment(told)
-    assert wiring == Resources(
+    resources = resources_from_environment(told)
+    assert resources == Resources(
         main_url=f"{queues}main",
         main_arn=f"{arns}main",
         dlq_url=f"{queues}dlq",
         dlq_arn=f"{arns}dlq",
-        letters_table=wiring.letters_table,
+        letters_table=resources.letters_table,
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
-        circuits_table=wiring.circuits_table,
+        circuits_table=resources.circuits_table,
         router_function="deadletter-orders-route",
         consumer_function="arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer",
         consumer_timeout=60,
@@ -254,11 +254,11 @@ def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Sy
 
 def test_a_probe_that_sends_canaries_itself_is_told_how_and_believed(sandboxed: Synthesis) -> None:
     told = sandboxed.environment("mail-hasty-probe")
-    wiring = resources_from_environment(told)
-    assert (wiring.consumer_function, wiring.consumer_timeout) == ("", 30)
-    assert wiring.main_url.endswith("/mail-hasty-main")
-    assert wiring.dlq_url.endswith("/mail-hasty-dlq")
-    assert wiring.router_function == "mail-hasty-route"
+    resources = resources_from_environment(told)
+    assert (resources.consumer_function, resources.consumer_timeout) == ("", 30)
+    assert resources.main_url.endswith("/mail-hasty-main")
+    assert resources.dlq_url.endswith("/mail-hasty-dlq")
+    assert resources.router_function == "mail-hasty-route"
     role = sandboxed.function("mail-hasty-probe")["Role"]["Fn::GetAtt"][0]
     for function in ("redrive", "route"):
         believed = resources_from_environment(sandboxed.environment(f"mail-hasty-{function}"))
@@ -305,19 +305,19 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     assert registered["parking"] == ours.parking
     assert registered["trusted_senders"] == list(ours.trusted_senders[:1])
     shared = json.dumps(parameter(app, "/deadletter/app"))
-    settings, wiring = registration.read(pipeline, shared, json.dumps(registered))
+    settings, resources = registration.read(pipeline, shared, json.dumps(registered))
     assert settings == pipeline_from_json(told["PIPELINE"])
-    assert wiring.parking == ours.parking
-    assert wiring.circuit_machine == ours.circuit_machine
-    assert "StorageLetters" in wiring.letters_table
-    assert "StorageCircuits" in wiring.circuits_table
+    assert resources.parking == ours.parking
+    assert resources.circuit_machine == ours.circuit_machine
+    assert "StorageLetters" in resources.letters_table
+    assert "StorageCircuits" in resources.circuits_table
 
 
 def test_a_pipeline_of_existing_queues_is_told_their_addresses(app: Synthesis) -> None:
-    wiring = resources_from_environment(app.environment("deadletter-theirs-redrive"))
-    assert wiring.main_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-main"
-    assert wiring.main_arn == "arn:aws:sqs:eu-west-1:111122223333:their-main"
-    assert wiring.dlq_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-dlq"
+    resources = resources_from_environment(app.environment("deadletter-theirs-redrive"))
+    assert resources.main_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-main"
+    assert resources.main_arn == "arn:aws:sqs:eu-west-1:111122223333:their-main"
+    assert resources.dlq_url == "https://sqs.eu-west-1.amazonaws.com/111122223333/their-dlq"
 
 
 def test_a_pipeline_that_only_watches_says_so_to_its_functions(app: Synthesis) -> None:

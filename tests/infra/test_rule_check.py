@@ -57,10 +57,10 @@ def test_the_history_ends_after_its_days(shared: Stack, app: Synthesis) -> None:
 def test_the_checker_is_told_where_rules_history_and_terms_are(app: Synthesis) -> None:
     told = app.environment("deadletter-check-rules")
     assert set(told) == {"RULES_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS"}
-    wiring = resources_from_environment(told)
-    assert "StorageRules" in wiring.rules_table
-    assert "StorageAudit" in wiring.audit_table
-    assert (wiring.audit_days, wiring.registrations) == (400, "/deadletter/pipelines")
+    resources = resources_from_environment(told)
+    assert "StorageRules" in resources.rules_table
+    assert "StorageAudit" in resources.audit_table
+    assert (resources.audit_days, resources.registrations) == (400, "/deadletter/pipelines")
 
 
 def test_a_registration_may_grow_beyond_a_standard_parameter(app: Synthesis) -> None:

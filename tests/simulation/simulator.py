@@ -294,11 +294,11 @@ class Simulation:
         abreast: Any = in_turn
         redriver = redriver_for(
             pipeline,
-            stage.wiring,
+            stage.resources,
             clients,
             world,
             source_id=source_id,
-            router=router_for(pipeline, stage.wiring, clients, world),
+            router=router_for(pipeline, stage.resources, clients, world),
             together=in_turn,
             abreast=abreast,
         )
@@ -331,7 +331,7 @@ class Simulation:
         if not handles:
             return
         letters = [from_api(one) for one in answer["Messages"]]
-        arn = self.stage.wiring.main_arn
+        arn = self.stage.resources.main_arn
         records = [
             to_event(one, receipt_handle=handles[one.message_id], source_arn=arn) for one in letters
         ]
@@ -369,7 +369,7 @@ class Simulation:
             random=Random(self._random.random()),
         )
         return consumer_for(
-            stage.pipeline, stage.wiring, clients, world, handle=handle, tell=lambda *_: None
+            stage.pipeline, stage.resources, clients, world, handle=handle, tell=lambda *_: None
         )
 
     def _handle(self, process: Process, letter: Letter) -> None:

@@ -116,7 +116,7 @@ class Stage:
             VisibilityTimeout="30",
             MessageRetentionPeriod=str(4 * 86_400),
         )
-        self.wiring = Resources(
+        self.resources = Resources(
             main_url=self.main,
             main_arn=self.arn(self.main),
             dlq_url=self.dlq,
@@ -159,7 +159,7 @@ class Stage:
 
     @property
     def router(self) -> Router:
-        return router_for(self.pipeline, self.wiring, self.clients, self.world)
+        return router_for(self.pipeline, self.resources, self.clients, self.world)
 
     def put(self, body: str = '{"tenantId": "a"}', url: str | None = None, **options: Any) -> str:
         """Send a message as a producer; returns its id."""
@@ -239,7 +239,7 @@ class Stage:
         """One run of the redriver, as the schedule would start it."""
         redriver = redriver_for(
             self.pipeline,
-            self.wiring,
+            self.resources,
             self.clients,
             self.world,
             source_id=source_id,

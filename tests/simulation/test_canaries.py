@@ -56,7 +56,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def redrive(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
     """The redrive function, whose router is asked directly."""
     module = handlers.redrive
-    monkeypatch.setattr(module, "settings", lambda: (stage.pipeline, stage.wiring))
+    monkeypatch.setattr(module, "settings", lambda: (stage.pipeline, stage.resources))
     monkeypatch.setattr(module, "clients", lambda: stage.clients)
     monkeypatch.setattr(module, "world", lambda: stage.world)
     composed = module.redriver_for
@@ -71,7 +71,7 @@ def redrive(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
 @pytest.fixture
 def route(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
     module = handlers.route
-    parts = (stage.pipeline, stage.wiring, stage.clients, stage.world)
+    parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
     monkeypatch.setattr(module, "router", lambda: router_for(*parts))
     return lambda event: module.handler(event, Context())
 

@@ -42,7 +42,7 @@ def executions() -> Executions:
 def run(stage: Stage, executions: Executions, *, dry_run: bool = False) -> Report:
     redriver = redriver_for(
         stage.pipeline,
-        stage.wiring,
+        stage.resources,
         stage.clients,
         stage.world,
         router=stage.router,

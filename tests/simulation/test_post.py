@@ -86,8 +86,8 @@ class Site:
     strike: Callable[[str], str | None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self.stage.wiring = replace(
-            self.stage.wiring,
+        self.stage.resources = replace(
+            self.stage.resources,
             dlq_arn=self.stage.arn(self.stage.dlq),
             trusted_senders=(REDRIVER, CONSUMER, PROBE),
             consumer_timeout=CONSUMER_SECONDS,
@@ -133,7 +133,7 @@ class Site:
         clients = Clients(sqs=sqs, dynamodb=dynamodb, s3=stage.clients.s3, functions=bus)
         prober = prober_for(
             stage.pipeline,
-            stage.wiring,
+            stage.resources,
             clients,
             OutageClients(dynamodb=dynamodb, events=bus, functions=bus),
             world,
@@ -156,7 +156,7 @@ class Site:
         for _ in range(rounds):
             consumer = consumer_for(
                 stage.pipeline,
-                stage.wiring,
+                stage.resources,
                 clients,
                 stage.world,
                 handle=self._handle,
@@ -172,7 +172,7 @@ class Site:
                 to_event(
                     from_api(one),
                     receipt_handle=one["ReceiptHandle"],
-                    source_arn=stage.wiring.main_arn,
+                    source_arn=stage.resources.main_arn,
                 )
                 for one in messages
             ]

@@ -101,15 +101,15 @@ class Probe:
         stage.clock.now = max(stage.clock.now, self.circuit().open_until)
         bus: Any = DeafBus()
         outage = OutageClients(dynamodb=stage.clients.dynamodb, events=bus, functions=self.client)
-        wiring = replace(
-            stage.wiring,
+        resources = replace(
+            stage.resources,
             dlq_arn=stage.arn(stage.dlq),
             consumer_function=self.function,
             consumer_timeout=CONSUMER_SECONDS,
         )
         prober = prober_for(
             stage.pipeline,
-            wiring,
+            resources,
             stage.clients,
             outage,
             stage.world,

@@ -298,9 +298,9 @@ class Account:
 
     def redrive(self) -> Report:
         """One run of the redriver, as each minute begins one."""
-        pipeline, wiring = handlers.runtime.settings()
+        pipeline, resources = handlers.runtime.settings()
         redriver = redriver_for(
-            pipeline, wiring, aws_clients.clients(), self.world, outages=self.outages
+            pipeline, resources, aws_clients.clients(), self.world, outages=self.outages
         )
         return redriver.run(self.clock() + 55)
 
@@ -421,7 +421,7 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
         account.told[name] += number
 
     handlers.runtime.settings.cache_clear()
-    handlers.runtime.wiring.cache_clear()
+    handlers.runtime.resources.cache_clear()
     for module in (handlers.circuit, handlers.probe, handlers.route):
         monkeypatch.setattr(module, "world", lambda: account.world)
         monkeypatch.setattr(module, "tell", tell, raising=False)

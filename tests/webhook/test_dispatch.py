@@ -46,7 +46,13 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         "TRUSTED_SENDERS": "[]",
     }.items():
         monkeypatch.setenv(name, value)
-    caches = (runtime.settings, runtime.wiring, runtime.world, dispatch.consumer, dispatch.webhook)
+    caches = (
+        runtime.settings,
+        runtime.resources,
+        runtime.world,
+        dispatch.consumer,
+        dispatch.webhook,
+    )
     for one in caches:
         one.cache_clear()
     clients = ConsumerClients(sqs=box.sqs, dynamodb=box.dynamodb)

@@ -76,13 +76,13 @@ def kit_from(value: str | None) -> Kit:
             f"deadletter/orders, or {OFF}"
         )
     told: Counter[str] = Counter()
-    pipeline, wiring = look_up(ssm(), named[1], named[2])
+    pipeline, resources = look_up(ssm(), named[1], named[2])
     world = World(
         clock=time.time, wait=time.sleep, new_id=lambda: uuid.uuid4().hex, random=SystemRandom()
     )
     consumer = consumer_for(
         pipeline,
-        wiring,
+        resources,
         consumer_clients(),
         world,
         tell=lambda figure, number: told.update({figure: number}),

@@ -139,7 +139,7 @@ class Resources:
     health_url: str = ""
 
 
-# Fields of the wiring that are whole numbers, with their units.
+# Fields of the resources that are whole numbers, with their units.
 _NUMBERS = {"audit_days": "days", "consumer_timeout": "seconds"}
 
 
@@ -176,7 +176,7 @@ def webhook_from_json(text: str) -> Webhook:
 
 
 def resources_from_environment(environment: Mapping[str, str]) -> Resources:
-    """The wiring as the function's environment gives it: one upper-case variable a field.
+    """The resources as the function's environment gives it: one upper-case variable a field.
 
     Maps and tuples are JSON; raises BadSettings for what is not. A variable that is
     not there leaves the field empty.

@@ -249,14 +249,14 @@ class Letterbox:
         world = World(
             clock=self.clock, wait=self.clock.pass_by, new_id=self.new_id, random=Random(1)
         )
-        wiring = Resources(
+        resources = Resources(
             main_url=self.main,
             parking={"default": self.lot},
             letters_table="letters",
             circuits_table="circuits",
             trusted_senders=(_REDRIVER,),
         )
-        return consumer_for(self.settings, wiring, clients, world, tell=lambda *_: None)
+        return consumer_for(self.settings, resources, clients, world, tell=lambda *_: None)
 
     def _create_queues(self) -> None:
         self.dlq = self._create("dlq", MessageRetentionPeriod="1209600")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    CheckClients,
-)
+from deadletter.aws.clients import CheckClients, check_clients
 from deadletter.aws.events import EventBridgeRuleEvents
 from deadletter.aws.registrations import SsmPipelines
-from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts
+from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.rules.checker import RuleChecker
 from deadletter.settings.pipeline import Resources
 
@@ -17,14 +15,16 @@ if TYPE_CHECKING:
     pass
 from deadletter.aws.wiring.world import World
 
+__all__ = ["check_clients", "edits", "response", "rule_checker_for"]
 
-def rule_checker_for(wiring: Resources, clients: CheckClients, world: World) -> RuleChecker:
+
+def rule_checker_for(resources: Resources, clients: CheckClients, world: World) -> RuleChecker:
     """The app's rule checker."""
-    keep_seconds = wiring.audit_days * 86_400.0
+    keep_seconds = resources.audit_days * 86_400.0
     return RuleChecker(
-        terms=SsmPipelines(clients.ssm, wiring.registrations, world.clock),
-        verdicts=DynamoDBVerdicts(clients.dynamodb, wiring.rules_table),
-        history=DynamoDBHistory(clients.dynamodb, wiring.audit_table, world.clock, keep_seconds),
+        terms=SsmPipelines(clients.ssm, resources.registrations, world.clock),
+        verdicts=DynamoDBVerdicts(clients.dynamodb, resources.rules_table),
+        history=DynamoDBHistory(clients.dynamodb, resources.audit_table, world.clock, keep_seconds),
         announcer=EventBridgeRuleEvents(clients.events),
         clock=world.clock,
     )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    OutageClients,
-)
+from deadletter.aws.clients import OutageClients, outage_clients
 from deadletter.outage.consumer_steps import ConsumerSteps
 from deadletter.settings.pipeline import Pipeline, Resources
 
@@ -18,21 +16,23 @@ from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.world import World
 
+__all__ = ["outage_clients", "recovery_for"]
+
 
 def recovery_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: OutageClients,
     world: World,
     tell: Callable[[str, int], None],
 ) -> ConsumerSteps:
     """The steps of a pipeline's outages, the canary aside."""
-    breaker = breaker_for(pipeline, wiring, clients, world)
+    breaker = breaker_for(pipeline, resources, clients, world)
     return ConsumerSteps(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         circuits=breaker,
-        valve=consumer_pause_for(wiring, clients, breaker, tell),
+        valve=consumer_pause_for(resources, clients, breaker, tell),
         herald=circuit_announcer_for(pipeline, clients, tell),
         clock=world.clock,
     )

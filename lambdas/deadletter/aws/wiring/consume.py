@@ -6,10 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.clients import (
-    ConsumerClients,
-    brief_stepfunctions,
-)
+from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
@@ -22,10 +19,12 @@ from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
 
+__all__ = ["consumer_clients", "consumer_for"]
+
 
 def consumer_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: ConsumerClients,
     world: World,
     *,
@@ -34,33 +33,33 @@ def consumer_for(
 ) -> Consumer:
     """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""
     name = pipeline.name
-    breaker = breaker_for(pipeline, wiring, clients, world)
+    breaker = breaker_for(pipeline, resources, clients, world)
     return Consumer(
         pipeline=pipeline,
         handle=handle,
-        log=ledger_for(pipeline, wiring, clients, world),
+        log=ledger_for(pipeline, resources, clients, world),
         claims=DynamoDBClaims(
-            clients.dynamodb, wiring.letters_table, name, world.clock, pipeline.idempotency_keep
+            clients.dynamodb, resources.letters_table, name, world.clock, pipeline.idempotency_keep
         ),
         circuits=breaker,
         outcomes=DynamoDBOutcomes(
             client=clients.dynamodb,
-            table=wiring.circuits_table,
+            table=resources.circuits_table,
             pipeline=name,
             policy=pipeline.circuit,
             breaker=breaker,
             # Where it may not start outages, the sweep of the next redrive run does.
-            outages=StepFunctionsExecutions(brief_stepfunctions(), wiring.circuit_machine, name)
-            if wiring.circuit_machine
+            outages=StepFunctionsExecutions(brief_stepfunctions(), resources.circuit_machine, name)
+            if resources.circuit_machine
             else None,
             clock=world.clock,
             tell=tell,
         ),
-        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
+        queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         parking={
-            one: SqsQueue(clients.sqs, url, world.clock) for one, url in wiring.parking.items()
+            one: SqsQueue(clients.sqs, url, world.clock) for one, url in resources.parking.items()
         },
-        trusted_senders=frozenset(wiring.trusted_senders),
+        trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
         random=world.random,
         new_id=world.new_id,

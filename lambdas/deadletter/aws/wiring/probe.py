@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    Clients,
-    OutageClients,
-    consumer_call,
-)
+from deadletter.aws.clients import Clients, OutageClients, clients, consumer_call, outage_clients
 from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
@@ -40,6 +36,8 @@ from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS, ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 
+__all__ = ["clients", "outage_clients", "prober_for"]
+
 ANSWER_MARGIN = 5
 """Seconds past the consumer's own timeout in which its answer may still come."""
 
@@ -54,7 +52,7 @@ HEALTH_SECONDS = 5.0
 
 def prober_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: Clients,
     outage_clients: OutageClients,
     world: World,
@@ -68,8 +66,8 @@ def prober_for(
     Raises BadSettings for a lease in which no canary could be answered: none would ever
     be sent, and the circuit never close.
     """
-    breaker = breaker_for(pipeline, wiring, clients, world)
-    seconds = wiring.consumer_timeout + ANSWER_MARGIN
+    breaker = breaker_for(pipeline, resources, clients, world)
+    seconds = resources.consumer_timeout + ANSWER_MARGIN
     if pipeline.circuit.lease < seconds + FINDING_SECONDS:
         raise BadSettings(
             f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"
@@ -79,18 +77,18 @@ def prober_for(
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        sources=_canaries(pipeline, wiring, clients, world, router)
-        if wiring.consumer_function
+        sources=_canaries(pipeline, resources, clients, world, router)
+        if resources.consumer_function
         else [],
         # A consumer that is no function can't be given a letter; with the library, the
         # ledger tells what became of one.
-        post=_post(pipeline, wiring, clients, world, tell, router)
-        if wiring.main_url and not wiring.consumer_function and _writes_and_moves(pipeline)
+        post=_post(pipeline, resources, clients, world, tell, router)
+        if resources.main_url and not resources.consumer_function and _writes_and_moves(pipeline)
         else None,
-        consumer=LambdaConsumer(call, wiring.consumer_function),
+        consumer=LambdaConsumer(call, resources.consumer_function),
         answer_seconds=seconds,
-        health=HttpHealth(wiring.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
-        if wiring.health_url
+        health=HttpHealth(resources.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
+        if resources.health_url
         else None,
         herald=circuit_announcer_for(pipeline, outage_clients, tell),
         clock=world.clock,
@@ -100,24 +98,24 @@ def prober_for(
 
 
 def _canaries(
-    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, router: Router | None
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, router: Router | None
 ) -> list[CanarySource]:
     """Where canaries come from: first what is dead already, last what has not been tried."""
     main = MainQueueCanaries(
-        queue=SqsQueue(clients.sqs, wiring.main_url, world.clock),
-        arn=wiring.main_arn,
+        queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
+        arn=resources.main_arn,
         key=pipeline.name,
     )
     if pipeline.mode is Mode.OBSERVE:
         # Dead letters are looked at there, and nothing else.
         return [main]
-    router = router or LambdaRouter(clients.functions, wiring.router_function)
-    return [*_dead(pipeline, wiring, clients, world, Waiting(router)), main]
+    router = router or LambdaRouter(clients.functions, resources.router_function)
+    return [*_dead(pipeline, resources, clients, world, Waiting(router)), main]
 
 
 def _post(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: Clients,
     world: World,
     tell: Callable[[str, int], None],
@@ -126,10 +124,10 @@ def _post(
     """Sends canaries through the main queue; dead letters alone, for what lies in it already
     the consumer takes by itself.
     """
-    main = SqsQueue(clients.sqs, wiring.main_url, world.clock)
-    ledger = ledger_for(pipeline, wiring, clients, world)
+    main = SqsQueue(clients.sqs, resources.main_url, world.clock)
+    ledger = ledger_for(pipeline, resources, clients, world)
     choice = SendableLetters(
-        router=router or LambdaRouter(clients.functions, wiring.router_function),
+        router=router or LambdaRouter(clients.functions, resources.router_function),
         ledger=ledger,
         main=main,
         aside_seconds=_aside_seconds(pipeline),
@@ -141,7 +139,7 @@ def _post(
             fifo=pipeline.fifo,
             targets={MAIN: main},
             parking_for={},
-            room=waiting_room_for(pipeline, wiring, clients, world),
+            room=waiting_room_for(pipeline, resources, clients, world),
             records=ledger,
             clock=world.clock,
             together=in_threads,
@@ -149,7 +147,7 @@ def _post(
         )
 
     return MainQueueSender(
-        sources=_dead(pipeline, wiring, clients, world, choice),
+        sources=_dead(pipeline, resources, clients, world, choice),
         choice=choice,
         mover_for=mover_for,
         ledger=ledger,
@@ -167,16 +165,18 @@ def _aside_seconds(pipeline: Pipeline) -> float:
 
 
 def _dead(
-    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World, choice: CanaryChoice
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
 ) -> list[DlqCanaries | LaneCanaries]:
     """Where letters wait for a circuit, outside the main queue."""
-    journal = DynamoDBJournal(clients.dynamodb, wiring.letters_table, pipeline.name, KEEP_SECONDS)
-    room = waiting_room_for(pipeline, wiring, clients, world)
+    journal = DynamoDBJournal(
+        clients.dynamodb, resources.letters_table, pipeline.name, KEEP_SECONDS
+    )
+    room = waiting_room_for(pipeline, resources, clients, world)
     return [
         DlqCanaries(
-            queue=SqsQueue(clients.sqs, wiring.dlq_url, world.clock),
-            arn=wiring.dlq_arn,
-            main_arn=wiring.main_arn,
+            queue=SqsQueue(clients.sqs, resources.dlq_url, world.clock),
+            arn=resources.dlq_arn,
+            main_arn=resources.main_arn,
             fifo=pipeline.fifo,
             choice=choice,
             journal=journal,
@@ -185,7 +185,7 @@ def _dead(
             clock=world.clock,
         ),
         LaneCanaries(
-            arn=wiring.dlq_arn,
+            arn=resources.dlq_arn,
             fifo=pipeline.fifo,
             room=room,
             choice=choice,

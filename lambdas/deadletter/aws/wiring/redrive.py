@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    Clients,
-    stepfunctions,
-)
+from deadletter.aws.clients import Clients, clients, stepfunctions
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
@@ -32,6 +29,8 @@ from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS, ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 
+__all__ = ["clients", "redriver_for"]
+
 
 def abreast_in_threads(workers: Sequence[Callable[[], None]]) -> None:
     """Run workers side by side, each to its end."""
@@ -40,7 +39,7 @@ def abreast_in_threads(workers: Sequence[Callable[[], None]]) -> None:
 
 def redriver_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: Clients,
     world: World,
     *,
@@ -58,44 +57,44 @@ def redriver_for(
     def queue(url: str, home: str = MAIN_DLQ) -> SqsQueue:
         return SqsQueue(clients.sqs, url, world.clock, home)
 
-    sources = {MAIN_DLQ: wiring.dlq_url, **wiring.dedicated}
+    sources = {MAIN_DLQ: resources.dlq_url, **resources.dedicated}
     if source_id not in sources:
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {source_id!r}; it has {known}")
-    main = queue(wiring.main_url)
-    room = waiting_room_for(pipeline, wiring, clients, world)
+    main = queue(resources.main_url)
+    room = waiting_room_for(pipeline, resources, clients, world)
     tally = Tally()
     mover = Mover(
         fifo=pipeline.fifo,
         targets={
             MAIN: main,
-            **{f"parking:{name}": queue(url) for name, url in wiring.parking.items()},
-            **{f"dedicated:{name}": queue(url) for name, url in wiring.dedicated.items()},
+            **{f"parking:{name}": queue(url) for name, url in resources.parking.items()},
+            **{f"dedicated:{name}": queue(url) for name, url in resources.dedicated.items()},
         },
         parking_for=pipeline.parking_for,
         room=room,
-        records=ledger_for(pipeline, wiring, clients, world),
+        records=ledger_for(pipeline, resources, clients, world),
         clock=world.clock,
         together=together,
         tally=tally,
     )
-    letters = wiring.letters_table
-    breaker = breaker_for(pipeline, wiring, clients, world)
-    if outages is None and wiring.circuit_machine:
-        outages = StepFunctionsExecutions(stepfunctions(), wiring.circuit_machine, pipeline.name)
+    letters = resources.letters_table
+    breaker = breaker_for(pipeline, resources, clients, world)
+    if outages is None and resources.circuit_machine:
+        outages = StepFunctionsExecutions(stepfunctions(), resources.circuit_machine, pipeline.name)
     sweeper, outcomes = None, None
     if outages is not None and source_id == MAIN_DLQ:
         sweeper = Reconciler(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
-            valve=consumer_pause_for(wiring, clients, breaker, tally.tell),
+            valve=consumer_pause_for(resources, clients, breaker, tally.tell),
             clock=world.clock,
             tell=tally.tell,
         )
         outcomes = DynamoDBOutcomes(
             client=clients.dynamodb,
-            table=wiring.circuits_table,
+            table=resources.circuits_table,
             pipeline=pipeline.name,
             policy=pipeline.circuit,
             breaker=breaker,
@@ -108,9 +107,9 @@ def redriver_for(
         source_id=source_id,
         source=queue(sources[source_id], source_id),
         main=main,
-        main_arn=wiring.main_arn,
+        main_arn=resources.main_arn,
         mover=mover,
-        router=router or LambdaRouter(clients.functions, wiring.router_function),
+        router=router or LambdaRouter(clients.functions, resources.router_function),
         journal=DynamoDBJournal(clients.dynamodb, letters, pipeline.name, KEEP_SECONDS),
         room=room,
         circuits=breaker,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import (
-    Clients,
-)
+from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.routing.router import DirectRouter
 from deadletter.settings.pipeline import Pipeline, Resources
@@ -17,17 +15,19 @@ if TYPE_CHECKING:
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
 
+__all__ = ["clients", "router_for"]
+
 
 def router_for(
-    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
 ) -> DirectRouter:
     """The router of a pipeline, reading the real tables."""
     return DirectRouter(
         pipeline=pipeline,
-        rules=DynamoDBRules(clients.dynamodb, wiring.rules_table, world.clock),
-        ledger=ledger_for(pipeline, wiring, clients, world),
-        circuits=DynamoDBCircuits(clients.dynamodb, wiring.circuits_table, pipeline.name),
-        trusted_senders=frozenset(wiring.trusted_senders),
+        rules=DynamoDBRules(clients.dynamodb, resources.rules_table, world.clock),
+        ledger=ledger_for(pipeline, resources, clients, world),
+        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, pipeline.name),
+        trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
         random=world.random,
     )

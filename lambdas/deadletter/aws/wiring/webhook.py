@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    Clients,
-    ConsumerClients,
-    secretsmanager,
-)
+from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, secretsmanager
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.processing.batch import Consumer
@@ -22,10 +18,12 @@ if TYPE_CHECKING:
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 
+__all__ = ["consumer_clients", "dispatcher_for", "webhook_consumer_for"]
+
 
 def webhook_consumer_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     webhook: Webhook,
     clients: ConsumerClients,
     world: World,
@@ -33,13 +31,13 @@ def webhook_consumer_for(
     tell: Callable[[str, int], None],
 ) -> Consumer:
     """The consumer whose handler is the webhook dispatcher."""
-    dispatcher = dispatcher_for(pipeline, wiring, webhook, clients, world)
-    return consumer_for(pipeline, wiring, clients, world, handle=dispatcher.deliver, tell=tell)
+    dispatcher = dispatcher_for(pipeline, resources, webhook, clients, world)
+    return consumer_for(pipeline, resources, clients, world, handle=dispatcher.deliver, tell=tell)
 
 
 def dispatcher_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     webhook: Webhook,
     clients: Clients | ConsumerClients,
     world: World,
@@ -47,7 +45,7 @@ def dispatcher_for(
     """The webhook dispatcher: where the messages of a pipeline go, and how."""
     return Dispatcher(
         webhook=webhook,
-        registry=DynamoDBEndpoints(clients.dynamodb, wiring.endpoints_table, world.clock),
+        registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, world.clock),
         secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
         post=HttpsClient(webhook.timeout, world.clock),
         body=pipeline.body,

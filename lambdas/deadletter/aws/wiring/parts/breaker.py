@@ -19,13 +19,13 @@ from deadletter.aws.wiring.world import World
 
 def breaker_for(
     pipeline: Pipeline,
-    wiring: Resources,
+    resources: Resources,
     clients: Clients | OutageClients | ConsumerClients,
     world: World,
 ) -> DynamoDBBreaker:
     return DynamoDBBreaker(
         client=clients.dynamodb,
-        table=wiring.circuits_table,
+        table=resources.circuits_table,
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         clock=world.clock,

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def consumer_pause_for(
-    wiring: Resources,
+    resources: Resources,
     clients: Clients | OutageClients,
     breaker: Breaker,
     tell: Callable[[str, int], None],
 ) -> ConsumerPause | None:
     """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
-    if not wiring.consumer_mapping and not wiring.consumer_function:
+    if not resources.consumer_mapping and not resources.consumer_function:
         return None
     mappings = LambdaMappings(
         clients.functions,
-        function=wiring.consumer_function,
-        queue_arn=wiring.main_arn,
-        mapping_id=wiring.consumer_mapping,
+        function=resources.consumer_function,
+        queue_arn=resources.main_arn,
+        mapping_id=resources.consumer_mapping,
     )
     return ConsumerPause(breaker=breaker, mappings=mappings, tell=tell)

@@ -22,11 +22,11 @@ parking lot can keep a message one after the other (14 days each)."""
 
 
 def ledger_for(
-    pipeline: Pipeline, wiring: Resources, clients: Clients | ConsumerClients, world: World
+    pipeline: Pipeline, resources: Resources, clients: Clients | ConsumerClients, world: World
 ) -> DynamoDBLedger:
     return DynamoDBLedger(
         clients.dynamodb,
-        wiring.letters_table,
+        resources.letters_table,
         pipeline.name,
         world.clock,
         KEEP_SECONDS,

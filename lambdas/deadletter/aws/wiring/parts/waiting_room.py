@@ -16,13 +16,13 @@ from deadletter.aws.wiring.world import World
 
 
 def waiting_room_for(
-    pipeline: Pipeline, wiring: Resources, clients: Clients, world: World
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
 ) -> DynamoDBWaitingRoom:
     return DynamoDBWaitingRoom(
         dynamodb=clients.dynamodb,
-        table=wiring.letters_table,
+        table=resources.letters_table,
         s3=clients.s3,
-        bucket=wiring.letters_bucket,
+        bucket=resources.letters_bucket,
         pipeline=pipeline.name,
         fifo=pipeline.fifo,
         clock=world.clock,
