@@ -1,0 +1,75 @@
+"""Each function loads what it needs: the modules of ours that its import brings along.
+
+A team's function pays for every module of the consumer library at each cold start.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# The most modules of ours that a function may load, without `__init__` and `contract`.
+# A larger number needs its reason beside it.
+MOST_MODULES = {
+    "deadletter.consumer": 44,
+    "handlers.check_rules": 30,
+    "handlers.route": 35,
+    "handlers.dispatch": 48,
+    "handlers.circuit": 60,
+    "handlers.probe": 60,
+    "handlers.redrive": 70,
+}
+
+# What is for tests alone, and never in a function.
+FOR_TESTS = ("deadletter.testing", "pytest")
+
+LOADED = """
+import importlib, json, sys
+importlib.import_module(sys.argv[1])
+print(json.dumps([
+    name
+    for name, module in sys.modules.items()
+    if not (getattr(module, "__file__", None) or "").endswith("__init__.py")
+]))
+"""
+
+
+def loaded_by(module: str) -> set[str]:
+    """Every module that is loaded once `module` has been imported, packages left out."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, module],
+        cwd=ROOT / "lambdas",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout))
+
+
+def ours(loaded: set[str]) -> list[str]:
+    """Those of the modules that are ours and that count."""
+    packages = ("deadletter.", "handlers.")
+    return sorted(
+        name for name in loaded if name.startswith(packages) and name != "deadletter.contract"
+    )
+
+
+@pytest.mark.parametrize(("module", "most"), MOST_MODULES.items())
+def test_a_function_loads_few_modules(module: str, most: int) -> None:
+    loaded = loaded_by(module)
+    modules = ours(loaded)
+    assert modules, "nothing of ours was counted"
+    assert len(modules) <= most, "\n".join(modules)
+    assert not [name for name in loaded if name.startswith(FOR_TESTS)]
+
+
+def test_every_function_is_counted() -> None:
+    handlers = {path.stem for path in (ROOT / "lambdas" / "handlers").glob("*.py")}
+    functions = handlers - {"__init__", "runtime"}
+    assert {f"handlers.{name}" for name in functions} | {"deadletter.consumer"} == set(MOST_MODULES)
