@@ -6,11 +6,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from deadletter.contract import Reason
 from deadletter.failure.failure import Category, Failure
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 
 NOW = 1_790_000_000.0

@@ -28,9 +28,9 @@ from console.operations.app import DeployedPipeline
 from console.operations.peek import HIDDEN, not_given_back
 from console.operations.problem import Exit, Problem
 from console.operations.queue import depth
+from deadletter.contract import Reason
 from deadletter.message import stamp
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Reason
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

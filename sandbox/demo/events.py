@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from deadletter.contract import Reason
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, size_of, utf8
 from deadletter.message.queue import MAX_BATCH
-from deadletter.routing.decision import Reason
 
 HEALTHY = "aspen"
 RECOVERING = "birch"

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import Body, Mode
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import (
-    Body,
-    Mode,
     Pipeline,
     Resources,
     RetryPolicy,

@@ -11,9 +11,9 @@ import pytest
 
 from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.routing.decision import Reason
+from deadletter.contract import Body, Mode, Reason
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Body, Mode, Pipeline, RetryPolicy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from infra import settings as said
 from infra.context import read
 from infra.refusal import Refused

@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.contract import Reason
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
-from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 from tests.samples import letter, taken, verdict
 

@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 import pytest
 
+from deadletter.contract import Reason
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.report import ALWAYS_COUNTED, Count, Report, Tally, name_of
-from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
 
 @pytest.mark.parametrize(

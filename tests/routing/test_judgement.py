@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
+from deadletter.contract import Body, Reason
 from deadletter.failure.failure import Category
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing import judgement
-from deadletter.routing.decision import Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
 from deadletter.rules.rulebook import Action, Match, Rule
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Body, Pipeline, RetryPolicy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, failed
 
 TTL = 10_000.0

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.contract import Reason
 from deadletter.failure.failure import FailureKind
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.router import (
     DirectRouter,
     Question,

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from deadletter.contract import Reason
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.routing.decision import Reason
 from sandbox.demo.events import REFUSING, SNAPSHOT_TYPE, TENANTS, Event, batches, plan
 
 EVENTS = plan(seed=1)

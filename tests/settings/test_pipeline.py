@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import Body, Mode
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import (
     BadSettings,
-    Body,
-    Mode,
     Pipeline,
     Resources,
     RetryPolicy,

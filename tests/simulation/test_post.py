@@ -17,12 +17,13 @@ from deadletter.aws.wiring.probe import prober_for
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
+from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import FIRST_LOOK, Execution, ExecutionStep
 from deadletter.processing.delivery import Delivery
-from deadletter.settings.pipeline import Mode, Pipeline
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import (
     CONSUMER,

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from deadletter.contract import Mode
 from deadletter.message.letter import encoded
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.wire import question_to_json
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Mode, Pipeline, RetryPolicy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, attribute, prompt_policy
 

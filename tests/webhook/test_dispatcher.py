@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit
+from deadletter.contract import Body
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.signals import Permanent, Transient
@@ -20,7 +21,7 @@ from deadletter.message.letter import Attribute, Letter, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery, Reader
-from deadletter.settings.pipeline import Body, Pipeline, Webhook
+from deadletter.settings.pipeline import Pipeline, Webhook
 from deadletter.webhook.dispatcher import LONGEST_PAUSE, Dispatcher, EndpointUnfit, webhook_id
 from deadletter.webhook.endpoint import (
     BadEndpoint,

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
+from deadletter.contract import Reason
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
@@ -36,7 +37,6 @@ from deadletter.processing.idempotency import (
     Standing,
 )
 from deadletter.processing.result import BatchResult, MessageResult, NoticedTrouble, Trouble
-from deadletter.routing.decision import Reason
 from deadletter.settings.pipeline import Pipeline
 
 LEASE_MARGIN = 5.0

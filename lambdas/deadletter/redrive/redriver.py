@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
+from deadletter.contract import Mode
 from deadletter.message.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.outage.execution_step import LEVELS, STATE
 from deadletter.outage.reconciler import Reconciler
@@ -20,7 +21,7 @@ from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, Lane, RoomUnava
 from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
 from deadletter.routing.judgement import DUE
 from deadletter.routing.router import Router, RouterUnavailable
-from deadletter.settings.pipeline import Mode, Pipeline
+from deadletter.settings.pipeline import Pipeline
 
 LANES_A_MINUTE = 100
 """By how many lanes the beginning moves on: about as many as a run has time for."""

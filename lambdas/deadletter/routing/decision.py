@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
+
+from deadletter.contract import Reason
 
 LONGEST_DELAY = 900
 """Seconds an SQS queue can keep a message back; anything longer waits in the waiting room."""
 
 _NEVER = 1e12  # epoch seconds, some 30,000 years on: what is due then, or at NaN, would be lost
-
-
-class Reason(StrEnum):
-    """Why automation gave a letter up and a person has to look."""
-
-    QUARANTINED = "QUARANTINED"
-    MALFORMED = "MALFORMED"
-    EXPIRED = "EXPIRED"
-    PERMANENT = "PERMANENT"
-    POISON = "POISON"
-    SILENT = "SILENT"
-    EXHAUSTED = "EXHAUSTED"
 
 
 @dataclass(frozen=True, slots=True)

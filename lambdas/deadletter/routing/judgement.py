@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit
+from deadletter.contract import Body, Reason
 from deadletter.failure.failure import PERMANENT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Reason, Redrive
+from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
 from deadletter.rules.rulebook import NO_MATCH, Action, Match, Rule
-from deadletter.settings.pipeline import Body, Pipeline, RetryPolicy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 DUE = "due"
 """The lane of letters that wait for nothing but time."""

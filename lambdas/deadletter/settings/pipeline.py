@@ -5,26 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import Body, Mode
 from deadletter.settings.backoff import Backoff
-
-
-class Mode(StrEnum):
-    """Whether a pipeline moves letters or only says what it would do."""
-
-    ENFORCE = "enforce"
-    OBSERVE = "observe"
-
-
-class Body(StrEnum):
-    """Whether a body that is not JSON is a fault of the letter or none of our business."""
-
-    JSON = "json"
-    OPAQUE = "opaque"
-
 
 RETRY = Backoff(base=10.0, factor=2.0, cap=900.0, floor=1.0)
 """How far apart the receives of one life are: a minute's trouble is over within the life,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from deadletter.contract import Body
 from deadletter.failure.classify import retry_after
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import utf8
 from deadletter.processing.delivery import Delivery
 from deadletter.rules.document import Document
-from deadletter.settings.pipeline import Body, Webhook
+from deadletter.settings.pipeline import Webhook
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import (
     DEFAULT_ENDPOINT,

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from console.cli import parked
 from console.cli.parked import Wanted
 from console.operations.problem import Exit
-from deadletter.routing.decision import Reason
+from deadletter.contract import Reason
 
 
 def letters(dlq: Any, *arguments: str) -> Any:

@@ -10,6 +10,7 @@ from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
+from deadletter.contract import Mode
 from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
     CanaryChoice,
@@ -25,7 +26,7 @@ from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.redrive.mover import MAIN, Mover
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router
-from deadletter.settings.pipeline import BadSettings, Mode, Pipeline, Resources
+from deadletter.settings.pipeline import BadSettings, Pipeline, Resources
 from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:

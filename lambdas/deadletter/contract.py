@@ -1,0 +1,487 @@
+"""What the deployment and the runtime agree on: names, keys, figures, modes and defaults.
+
+Standard library only. It is the one module of the library that `infra` imports, and the one
+place of everything that both sides, or several packages, have to spell alike. Names in here
+are wire names: they stand in deployed tables, alarms, dashboards and messages, and outlive
+a deployment. All durations are whole seconds.
+
+    Mode, Body, Reason                words of settings and letters
+    Variable                          environment variables of our functions
+    Table, LETTERS, RULES, ...        tables, their keys and indexes
+    Partition, lane_partition, ...    how keys are composed
+    Metric, Alarm                     what is counted, and what pages
+    EventType                         what is announced on EventBridge
+    BACKOFF, CIRCUIT, PIPELINE, ...   defaults of the settings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+DEFAULT_APP = "deadletter"
+"""The name of the app, first word of the name of every resource."""
+
+EVERY_PIPELINE = "*"
+"""The pipeline of a rule that applies to all of them, and of figures about no single one."""
+
+MAIN_DLQ = "dlq"
+"""The id of the DLQ itself; other sources of a run are ids of dedicated DLQs."""
+
+DEFAULT_PARKING = "default"
+"""The id of the parking queue that every pipeline has."""
+
+ROWS_KEPT = 45 * DAY
+"""How long rows of letters and abandoned intents stay: longer than main queue, DLQ and
+parking lot can keep a message one after the other (14 days each)."""
+
+
+class Mode(StrEnum):
+    """Whether a pipeline moves letters or only says what it would do."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
+class Body(StrEnum):
+    """Whether a body that is not JSON makes a letter malformed, or is allowed."""
+
+    JSON = "json"
+    OPAQUE = "opaque"
+
+
+class Reason(StrEnum):
+    """Why automation has given a letter up and a person has to look at it."""
+
+    QUARANTINED = "QUARANTINED"
+    MALFORMED = "MALFORMED"
+    EXPIRED = "EXPIRED"
+    PERMANENT = "PERMANENT"
+    POISON = "POISON"
+    SILENT = "SILENT"
+    EXHAUSTED = "EXHAUSTED"
+
+
+# Environment
+
+
+class Variable(StrEnum):
+    """The environment variables of our functions.
+
+    All but the first two are fields of `Resources`, in upper case.
+    """
+
+    PIPELINE = "PIPELINE"
+    """The pipeline's settings that differ from the defaults, as JSON."""
+    WEBHOOK = "WEBHOOK"
+    """The webhook dispatcher's settings, as JSON."""
+    MAIN_URL = "MAIN_URL"
+    MAIN_ARN = "MAIN_ARN"
+    DLQ_URL = "DLQ_URL"
+    DLQ_ARN = "DLQ_ARN"
+    PARKING = "PARKING"
+    """URLs of the parking queues by id, as JSON."""
+    DEDICATED = "DEDICATED"
+    """URLs of the dedicated DLQs by id, as JSON."""
+    LETTERS_TABLE = "LETTERS_TABLE"
+    LETTERS_BUCKET = "LETTERS_BUCKET"
+    RULES_TABLE = "RULES_TABLE"
+    CIRCUITS_TABLE = "CIRCUITS_TABLE"
+    ENDPOINTS_TABLE = "ENDPOINTS_TABLE"
+    AUDIT_TABLE = "AUDIT_TABLE"
+    AUDIT_DAYS = "AUDIT_DAYS"
+    """Days that a change of a rule is kept."""
+    REGISTRATIONS = "REGISTRATIONS"
+    """The folder of parameters with one parameter per pipeline."""
+    ROUTER_FUNCTION = "ROUTER_FUNCTION"
+    TRUSTED_SENDERS = "TRUSTED_SENDERS"
+    """Unique ids of the roles whose `Redrive` attribute is believed, as a JSON list."""
+    CIRCUIT_MACHINE = "CIRCUIT_MACHINE"
+    """The ARN of the state machine that runs outages."""
+    CONSUMER_FUNCTION = "CONSUMER_FUNCTION"
+    CONSUMER_MAPPING = "CONSUMER_MAPPING"
+    CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
+    """Seconds that the consumer may take."""
+    HEALTH_URL = "HEALTH_URL"
+
+
+CONSUMER_VARIABLE = "DEADLETTER"
+"""The environment variable of a team's own consumer: `<app>/<pipeline>`, or `off`."""
+
+
+# Parameters of Systems Manager
+
+
+def app_parameter(app: str) -> str:
+    """The parameter with what the app's pipelines share."""
+    return f"/{app}/app"
+
+
+def pipelines_folder(app: str) -> str:
+    """The folder of the pipelines' parameters."""
+    return f"/{app}/pipelines"
+
+
+def pipeline_parameter(app: str, pipeline: str) -> str:
+    """The parameter of one pipeline."""
+    return f"{pipelines_folder(app)}/{pipeline}"
+
+
+# Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of a table: its name and its key attributes; a sort key is a number."""
+
+    name: str
+    partition: str
+    sort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's key attributes, both texts, and the attribute with its expiry (epoch seconds)."""
+
+    partition: str
+    sort: str
+    expiry: str | None = None
+
+
+LETTERS = Table("pk", "sk", expiry="ttl")
+"""Ledger, waiting room, journal and leases: see `Partition`."""
+
+RULES = Table("pipeline", "rule_id")
+"""Routing rules; the partition is a pipeline's name or EVERY_PIPELINE."""
+
+AUDIT = Table("pk", "sk", expiry="ttl")
+"""Each change of a rule: partition `<pipeline>#<rule_id>`, sort key `<time>#<sequence>`."""
+
+CIRCUITS = Table("pipeline", "circuit_key", expiry="ttl")
+"""One item per dependency; the sort key is the pipeline's name or a value of its circuit key."""
+
+ENDPOINTS = Table("tenant", "endpoint")
+"""Where the webhook dispatcher posts."""
+
+LANES = Index("lanes", partition="lane", sort="due")
+"""The waiting letters by lane and due time: partition `lane_partition`, sort key epoch seconds."""
+
+TROUBLED = Index("troubled", partition="troubled")
+"""The circuits that need care, by pipeline: an item has the attribute as long as its circuit
+is not closed, is forced, or has a consumer paused. In good times the index is empty."""
+
+ANY = "*"
+"""In place of the last part of a key: the pattern of IAM for all such keys."""
+
+
+class Partition(StrEnum):
+    """The kinds of partitions in the letters table; `of` composes the key of one."""
+
+    LEDGER = "ledger"
+    """`<pipeline>#ledger#<origin id>`: why and when one letter failed."""
+    CLAIM = "done"
+    """`<pipeline>#done#<idempotency key>`: a message that is processed, or was."""
+    MATCHES = "matches"
+    """`<pipeline>#matches`, sort key the rule's id: how often a rule has matched."""
+    JOURNAL = "journal"
+    """`<pipeline>#journal`, sort key the slot: what is about to be sent."""
+    LEASE = "lease"
+    """`<pipeline>#lease`, sort key the source: who runs now, and how the last run ended."""
+    LANES = "lanes"
+    """`<pipeline>#lanes`, sort key the lane: which lanes the waiting room has."""
+    LETTER = "letter"
+    """`<pipeline>#letter#<copy id>`: one waiting letter."""
+    GROUP = "group"
+    """`<pipeline>#group#<home>#<hash of the group>`: the waiting letters of a FIFO group."""
+
+    def of(self, pipeline: str, *ids: str) -> str:
+        """The key of a partition of this kind."""
+        return "#".join((pipeline, self.value, *ids))
+
+
+def every_partition(pipeline: str) -> str:
+    """The pattern of IAM for all partitions of one pipeline in the letters table."""
+    return f"{pipeline}#{ANY}"
+
+
+def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
+    """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
+
+    A lane is `due`, `circuit:<key>` or `rule:<id>`.
+    """
+    return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
+
+
+def circuit_lane(key: str) -> str:
+    """The lane of the letters that wait for a circuit."""
+    return f"circuit:{key}"
+
+
+BODIES = "waiting/"
+"""What the names of objects in the bucket begin with: bodies of waiting letters."""
+
+
+def body_object(pipeline: str, copy: str) -> str:
+    """The name of the object with the body of one waiting letter."""
+    return f"{BODIES}{pipeline}/{copy}"
+
+
+# Metrics
+
+NAMESPACE = "Deadletter"
+"""The namespace of all our metrics."""
+
+DIMENSION = "pipeline"
+"""Their one dimension; its value is the pipeline's name, or EVERY_PIPELINE."""
+
+CIRCUIT_LEVELS: Mapping[str, int] = {"CLOSED": 0, "HALF_OPEN": 1, "OPEN": 2}
+"""States of a circuit as the figure `CircuitState`, which alarms can compare."""
+
+
+class Metric(StrEnum):
+    """What is counted: the metric's name, its meaning in a sentence, and its unit."""
+
+    meaning: str
+    unit: str
+
+    def __new__(cls, name: str, meaning: str, unit: str = "Count") -> Metric:
+        metric = str.__new__(cls, name)
+        metric._value_ = name
+        metric.meaning = meaning
+        metric.unit = unit
+        return metric
+
+    # A run of the redriver
+    RECEIVED = "Received", "Letters that a run received."
+    REDRIVEN = "Redriven", "Letters sent back to the main queue."
+    HELD = "Held", "Letters moved into the waiting room, or kept there for longer."
+    DIVERTED = "Diverted", "Letters moved to a dedicated DLQ."
+    MOVED_TO_PARKING = "MessageMovedToParkingLot", "Messages moved to the parking lot."
+    REDRIVE_FAILURE = "RedriveFailure", "Letters that could not be moved, wherever they were to go."
+    LEFT_IN_PLACE = "LeftInPlace", "Letters that stayed where they are."
+    POSSIBLE_DUPLICATE = (
+        "PossibleDuplicate",
+        "Letters sent again because an earlier send has no record of its end.",
+    )
+    ALREADY_SENT = "AlreadySent", "Letters that the journal marks as sent, and that were deleted."
+    REDRIVE_UNMARKED = (
+        "RedriveUnmarked",
+        "Letters sent without the Redrive attribute, because there was no room for it.",
+    )
+    REDRIVE_UNRECORDED = (
+        "RedriveUnrecorded",
+        "Letters sent without the Redrive attribute whose facts could not be recorded.",
+    )
+    FOREIGN_LETTER = (
+        "ForeignLetter",
+        "Letters in a shared DLQ that came from another queue than the pipeline's.",
+    )
+    FORGED_STAMP = "ForgedStamp", "Messages with a Redrive attribute that none of our roles wrote."
+    UNDECIDED = "Undecided", "Letters that the router gave no decision, or more than one."
+    UNDELETED = "Undeleted", "Letters that were sent, and could not be deleted yet."
+    UNSENDABLE = "Unsendable", "Letters that their target queue does not take."
+    TOO_LATE_TO_SEND = "TooLateToSend", "Letters not sent because their lock was about to end."
+    BROKEN_IN_ROOM = "BrokenInWaitingRoom", "Items of the waiting room that hold no whole letter."
+    ROUTER_UNAVAILABLE = "RouterUnavailable", "Runs that ended because the router gave no answer."
+    JOURNAL_UNAVAILABLE = "JournalUnavailable", "Runs that ended because the journal failed."
+    ROOM_UNAVAILABLE = "RoomUnavailable", "Runs that ended because the waiting room failed."
+    QUEUE_UNAVAILABLE = "QueueUnavailable", "Runs that ended because a queue gave no answer."
+    RULE_INVALID = "RuleInvalid", "Rules that are invalid and match nothing."
+    RULE_LIMIT_REACHED = "RuleLimitReached", "Rules that matched max_matches letters and stopped."
+    DOMINANT_FAILURE = (
+        "DominantFailure",
+        "Letters of a run that failed alike, if they are more than 10 and more than half of it.",
+    )
+    REDRIVE_BOUNCED = "RedriveBounced", "Letters that came back after a run had sent them."
+
+    # A batch of the consumer
+    PROCESSED = "Processed", "Messages whose handler returned."
+    SKIPPED = "Skipped", "Messages whose handler raised Skip."
+    DEDUPLICATED = "dedup.skip", "Messages not processed because they were processed before."
+    PROCESSING_FAILURE = "ProcessingFailure", "Messages that failed and came back."
+    REDRIVE_SUCCESS = "RedriveSuccess", "Dead letters that were processed: outcomes, not sends."
+    BUSY_ELSEWHERE = "BusyElsewhere", "Copies of a message that was being processed."
+    IDEMPOTENCY_UNAVAILABLE = "IdempotencyUnavailable", "Claims that gave no answer."
+    IDEMPOTENCY_COLLISION = "IdempotencyCollision", "Messages with the key of another message."
+    REFUSED_WHILE_OPEN = "RefusedWhileOpen", "Messages given back because their circuit is open."
+    GROUP_HELD_BACK = (
+        "GroupHeldBack",
+        "Messages given back behind an earlier message of their FIFO group.",
+    )
+    TOO_LATE_TO_PROCESS = (
+        "TooLateToProcess",
+        "Messages given back because the function was about to end.",
+    )
+    LEASE_LOST = "LeaseLost", "Handlers that ran longer than their claim on the message."
+    LEDGER_UNAVAILABLE = (
+        "LedgerUnavailable",
+        "Failures or recoveries that could not be written, or outcomes that could not be read.",
+    )
+    CIRCUITS_UNAVAILABLE = "CircuitsUnavailable", "Batches that could not read their circuits."
+    PARKING_UNAVAILABLE = (
+        "ParkingUnavailable",
+        "Permanent failures that could not be parked, and came back.",
+    )
+    VISIBILITY_UNCHANGED = (
+        "VisibilityUnchanged",
+        "Messages whose visibility could not be changed; they come back when the queue says so.",
+    )
+    CONSUMER_LIBRARY_ERROR = (
+        "ConsumerLibraryError",
+        "Defects of the consumer library: each cost one message one receive.",
+    )
+    OUTCOMES_DROPPED = "OutcomesDropped", "Outcomes that a throttled circuit was not told."
+    CIRCUIT_TRIPPED = "CircuitTripped", "Circuits that a batch opened."
+    CIRCUIT_NOT_TRIPPED = (
+        "CircuitNotTripped",
+        "Trips that got no answer from the circuits table; the next batch tries again.",
+    )
+    OUTAGE_NOT_STARTED = (
+        "OutageNotStarted",
+        "Trips whose execution could not be started; the next redrive run starts it.",
+    )
+
+    # An outage
+    CIRCUIT_STATE = (
+        "CircuitState",
+        "The state of the pipeline's circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN.",
+    )
+    OPEN_CIRCUITS = "OpenCircuits", "Circuits of single keys that are not closed."
+    CIRCUIT_OPENED = "CircuitOpened", "Outages of the pipeline's circuit that began."
+    CIRCUIT_UNANNOUNCED = "CircuitUnannounced", "State changes that EventBridge did not take."
+    NOTHING_TO_PAUSE = "NothingToPause", "Outages whose consumer has no mapping to pause."
+    CONSUMER_NOT_PAUSED = "ConsumerNotPaused", "Outages whose consumer could not be paused."
+    NOTHING_TO_PROBE = "NothingToProbe", "Probes that found no letter to try."
+    OUTAGE_RESTARTED = "OutageRestarted", "Lost executions that a redrive run started again."
+    MAPPING_PUT_BACK = "MappingPutBack", "Paused mappings that a redrive run enabled again."
+    SWEEP_FAILED = "SweepFailed", "Circuits or mappings that a redrive run could not repair."
+
+
+# Alarms
+
+
+class Alarm(StrEnum):
+    """The names of alarms, behind `<app>-<pipeline>-`; each is a section of the runbook too."""
+
+    DLQ_AGE = "DlqAge"
+    DLQ_DEPTH = "DlqDepth"
+    PARKING_LOT_NOT_EMPTY = "ParkingLotNotEmpty"
+    REDRIVE_ERRORS = "RedriveErrors"
+    ROUTER_ERRORS = "RouterErrors"
+    REDRIVE_HEARTBEAT = "RedriveHeartbeat"
+    RULE_INVALID = "RuleInvalid"
+    RULE_LIMIT_REACHED = "RuleLimitReached"
+    RULE_CHECK_FAILED = "RuleCheckFailed"
+    """Behind `<app>-`: the rule checker belongs to the whole app."""
+    DOMINANT_FAILURE = "DominantFailure"
+    LEDGER_UNAVAILABLE = "LedgerUnavailable"
+    CIRCUIT_OPEN = "CircuitOpen"
+    CIRCUIT_FLAPPING = "CircuitFlapping"
+    OPEN_CIRCUITS = "OpenCircuits"
+    CIRCUIT_BREAKER_FAILED = "CircuitBreakerFailed"
+
+
+def pipeline_prefix(app: str, pipeline: str) -> str:
+    """What the names of a pipeline's resources, alarms among them, begin with."""
+    return f"{app}-{pipeline}-"
+
+
+# Events
+
+EVENT_SOURCE = "deadletter"
+"""The source of our events on the account's default bus."""
+
+
+class EventType(StrEnum):
+    """The detail types of our events."""
+
+    RULE_REFUSED = "RuleRefused"
+    CIRCUIT_STATE_CHANGED = "CircuitStateChanged"
+
+
+RESPONSE = "deadletter"
+"""The key in a consumer's response under which the library says what a batch means."""
+
+
+# Defaults of the settings
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffDefaults:
+    """See `deadletter.settings.backoff` for the formula."""
+
+    base: int
+    cap: int
+    floor: int
+    factor: float = 2.0
+
+
+BACKOFF = BackoffDefaults(base=MINUTE, cap=6 * HOUR, floor=5)
+"""How far apart the re-drives of a letter are."""
+
+RETRY = BackoffDefaults(base=10, cap=15 * MINUTE, floor=1)
+"""How far apart the receives of one life are: a minute's trouble is over within the life,
+and a quarter of an hour is the longest that a message hides for one failure."""
+
+MAX_ATTEMPTS = 6
+"""Re-drives before a letter is parked as EXHAUSTED."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitDefaults:
+    """See `deadletter.circuit.state.CircuitPolicy` for what they mean."""
+
+    failure_rate: float = 0.5
+    window: int = 2 * MINUTE
+    minimum: int = 20
+    consecutive: int = 10
+    cooldown: int = 30
+    cooldown_factor: float = 2.0
+    cooldown_cap: int = 10 * MINUTE
+    settle: int = 10 * MINUTE
+    lease: int = 2 * MINUTE
+    successes: int = 2
+    ramp: int = 5 * MINUTE
+    pause_consumer: bool = False
+
+
+CIRCUIT = CircuitDefaults()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDefaults:
+    """See `deadletter.settings.pipeline.Pipeline` for what they mean."""
+
+    mode: Mode = Mode.ENFORCE
+    fifo: bool = False
+    body: Body = Body.JSON
+    message_ttl: int = 12 * DAY
+    max_delay: int = 7 * DAY
+    poison_lives: int = 3
+    idempotency_keep: int = ROWS_KEPT
+    park_permanent: bool = True
+    refuse_when_open: bool = False
+    rate: float = 50.0
+    burst: int = 500
+    backlog_limit: int = 10_000
+    workers: int = 4
+
+
+PIPELINE = PipelineDefaults()
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDefaults:
+    """See `deadletter.settings.pipeline.Webhook` for what they mean."""
+
+    request_timeout: float = 5.0
+    ports: tuple[int, ...] = (443,)
+    allow_loopback: bool = False
+
+
+WEBHOOK = WebhookDefaults()
