@@ -1,5 +1,5 @@
-"""`python -m console` is `dlq` from a checkout."""
+"""`python -m console.cli` is `dlq` from a checkout, as `python -m console` is."""
 
-from console.cli.main import main
+from .main import main
 
 main()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from console.cli.command import ask
-from console.operations.duration import seconds
-from console.operations.problem import Exit, Problem
+from ..operations.duration import seconds
+from ..operations.problem import Exit, Problem
+from .command import ask
 
 # What a person is offered: long enough for the night, and over before it is forgotten.
 SUGGESTED = "24h"

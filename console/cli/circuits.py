@@ -12,9 +12,15 @@ from uuid import uuid4
 
 import typer
 
-from console.cli import asking
-from console.cli.command import OnePipeline, Session, SomePipelines, command, group
-from console.cli.output import (
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, Force, State
+from deadletter.circuit.transitions import Event, Forced, OverrideEnded
+
+from ..operations import deployed
+from ..operations.app import App, DeployedPipeline
+from ..operations.problem import Exit, Problem
+from . import asking
+from .command import OnePipeline, Session, SomePipelines, command, group
+from .output import (
     Block,
     CommandResult,
     Part,
@@ -26,11 +32,6 @@ from console.cli.output import (
     line,
     moment,
 )
-from console.operations import deployed
-from console.operations.app import App, DeployedPipeline
-from console.operations.problem import Exit, Problem
-from deadletter.circuit.state import Circuit, CircuitsUnavailable, Force, State
-from deadletter.circuit.transitions import Event, Forced, OverrideEnded
 
 if TYPE_CHECKING:
     from deadletter.aws.circuits import DynamoDBBreaker

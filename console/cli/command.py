@@ -21,11 +21,11 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from console.cli import output
-from console.cli.output import Reply, line, printable
-from console.operations import app as apps
-from console.operations import aws as clients
-from console.operations.problem import Exit, Problem
+from ..operations import app as apps
+from ..operations import aws as clients
+from ..operations.problem import Exit, Problem
+from . import output
+from .output import Reply, line, printable
 
 DEFAULT_APP = "deadletter"
 

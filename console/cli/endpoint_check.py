@@ -13,9 +13,18 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli.command import Session
-from console.cli.endpoint_list import ListedEndpoint, listed
-from console.cli.output import (
+from deadletter.webhook import signing
+from deadletter.webhook.endpoint import Endpoint, SecretsUnavailable, SecretUnusable
+from deadletter.webhook.http import HttpResponse as Answered
+from deadletter.webhook.http import HttpsClient, NoAnswer
+from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
+
+from ..operations import endpoint_table
+from ..operations.endpoint_table import Guard, Id, Loopback, Ports, guard
+from ..operations.problem import Exit
+from .command import Session
+from .endpoint_list import ListedEndpoint, listed
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -27,14 +36,6 @@ from console.cli.output import (
     duration,
     line,
 )
-from console.operations import endpoint_table
-from console.operations.endpoint_table import Guard, Id, Loopback, Ports, guard
-from console.operations.problem import Exit
-from deadletter.webhook import signing
-from deadletter.webhook.endpoint import Endpoint, SecretsUnavailable, SecretUnusable
-from deadletter.webhook.http import HttpResponse as Answered
-from deadletter.webhook.http import HttpsClient, NoAnswer
-from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 # Seconds for the exchange in all: the dispatcher's default.
 _TIMEOUT = 5.0

@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
-from console.cli import asking
-from console.cli.command import Session
-from console.cli.endpoint_list import ListedEndpoint, listed
-from console.cli.output import Block, CommandResult, Reply, line
-from console.operations import endpoint_table
-from console.operations.endpoint_table import Id, Loopback, Ports, guard
-from console.operations.problem import Exit, Problem
 from deadletter.webhook.endpoint import SecretUnusable, refuse_secret_name
 from deadletter.webhook.url_guard import UrlRefused, read_url
+
+from ..operations import endpoint_table
+from ..operations.endpoint_table import Id, Loopback, Ports, guard
+from ..operations.problem import Exit, Problem
+from . import asking
+from .command import Session
+from .endpoint_list import ListedEndpoint, listed
+from .output import Block, CommandResult, Reply, line
 
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="Where to post: https.")]
 SecretNames = Annotated[

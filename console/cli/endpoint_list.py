@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from console.cli.command import Session
-from console.cli.output import (
+from ..operations import endpoint_table
+from ..operations.endpoint_table import EndpointRow, shown
+from .command import Session
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -20,8 +22,6 @@ from console.cli.output import (
     line,
     moment,
 )
-from console.operations import endpoint_table
-from console.operations.endpoint_table import EndpointRow, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from console.cli.command import command, group
-from console.cli.endpoint_check import check
-from console.cli.endpoint_edit import add, disable, enable
-from console.cli.endpoint_list import list_
+from .command import command, group
+from .endpoint_check import check
+from .endpoint_edit import add, disable, enable
+from .endpoint_list import list_
 
 typer_app = group("Webhook endpoints: where tenants want their events, and which get none.")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from console.cli.command import (
+from ..operations.problem import MEANING
+from .command import (
     AppName,
     AsJson,
     Debug,
@@ -19,24 +20,23 @@ from console.cli.command import (
     Shared,
     examples,
 )
-from console.operations.problem import MEANING
 
 COMMANDS = {
-    "status": ("console.cli.status", "What needs attention, and how full each queue is."),
+    "status": (".status", "What needs attention, and how full each queue is."),
     "redrive": (
-        "console.cli.redrive",
+        ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",
     ),
-    "parked": ("console.cli.parked", "Letters that automation gave up and a person has to judge."),
+    "parked": (".parked", "Letters that automation gave up and a person has to judge."),
     "circuit": (
-        "console.cli.circuits",
+        ".circuits",
         "Circuit breakers: what is held up, and your own word on it.",
     ),
     "endpoint": (
-        "console.cli.endpoints",
+        ".endpoints",
         "Webhook endpoints: where tenants want their events, and which get none.",
     ),
-    "rules": ("console.cli.rules", "Routing rules: which letters to stop, slow down or set apart."),
+    "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""
 
@@ -56,7 +56,7 @@ class _Commands(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _ = COMMANDS[cmd_name]
-        return typer.main.get_command(import_module(module).typer_app)
+        return typer.main.get_command(import_module(module, __package__).typer_app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
 
-from console.operations.problem import Exit, Problem
+from ..operations.problem import Exit, Problem
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.cli.command import OnePipeline, Session, command, group
-from console.cli.output import (
+from deadletter.contract import Reason
+from deadletter.message import stamp
+from deadletter.message.stamp import Stamp
+
+from ..operations import peek as peeking
+from ..operations.app import DeployedPipeline
+from ..operations.peek import HIDDEN, not_given_back
+from ..operations.problem import Exit, Problem
+from ..operations.queue import depth
+from .command import OnePipeline, Session, command, group
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -23,14 +32,6 @@ from console.cli.output import (
     moment,
     size,
 )
-from console.operations import peek as peeking
-from console.operations.app import DeployedPipeline
-from console.operations.peek import HIDDEN, not_given_back
-from console.operations.problem import Exit, Problem
-from console.operations.queue import depth
-from deadletter.contract import Reason
-from deadletter.message import stamp
-from deadletter.message.stamp import Stamp
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

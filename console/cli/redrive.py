@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli.command import OnePipeline, Session, command, group
-from console.cli.output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
-from console.operations.app import DeployedPipeline
-from console.operations.aws import Aws, error_code, failure
-from console.operations.problem import Exit, Problem
-from console.operations.queue import depth
 from deadletter.message.queue import MAIN_DLQ
+
+from ..operations.app import DeployedPipeline
+from ..operations.aws import Aws, error_code, failure
+from ..operations.problem import Exit, Problem
+from ..operations.queue import depth
+from .command import OnePipeline, Session, command, group
+from .output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
 
 
 @dataclass(frozen=True, slots=True)

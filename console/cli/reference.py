@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from console.cli.main import app
+from .main import app
 
 # Columns: what a help page is on the smallest terminal people still have.
 _WIDTH = 80

@@ -10,19 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import asking, rule_text, rule_trial
-from console.cli.command import Session
-from console.cli.output import Block, CommandResult, Reply, Styled, clock, count, duration, line
-from console.cli.rule_words import Pattern, Tenant, Where, words
-from console.operations import deployed, letters, rule_table
-from console.operations.app import App, DeployedPipeline
-from console.operations.aws import side_by_side
-from console.operations.duration import seconds
-from console.operations.problem import Exit, Problem
-from console.operations.rule_table import RuleTableChange, Stored
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode
 from deadletter.settings.pipeline import Pipeline as Terms
+
+from ..operations import deployed, letters, rule_table
+from ..operations.app import App, DeployedPipeline
+from ..operations.aws import side_by_side
+from ..operations.duration import seconds
+from ..operations.problem import Exit, Problem
+from ..operations.rule_table import RuleTableChange, Stored
+from . import asking, rule_text, rule_trial
+from .command import Session
+from .output import Block, CommandResult, Reply, Styled, clock, count, duration, line
+from .rule_words import Pattern, Tenant, Where, words
 
 RuleId = Annotated[str, typer.Argument(metavar="RULE_ID", help="Its id, in metrics and stamps.")]
 OnPipeline = Annotated[

@@ -10,8 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli.command import OnePipeline, Session
-from console.cli.output import (
+from deadletter.message import stamp
+from deadletter.message.letter import Letter, encoded
+from deadletter.message.queue import MAIN_DLQ
+from deadletter.routing.decision import Decision, Divert, Hold, NotADecision, Park, Redrive, decode
+
+from ..operations import letters
+from ..operations.app import DeployedPipeline
+from ..operations.aws import Aws, failure
+from ..operations.letters import Attributes, Body, Sample, Source
+from ..operations.peek import HIDDEN, not_given_back
+from ..operations.problem import Exit, Problem
+from .command import OnePipeline, Session
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -23,16 +34,6 @@ from console.cli.output import (
     line,
     moment,
 )
-from console.operations import letters
-from console.operations.app import DeployedPipeline
-from console.operations.aws import Aws, failure
-from console.operations.letters import Attributes, Body, Sample, Source
-from console.operations.peek import HIDDEN, not_given_back
-from console.operations.problem import Exit, Problem
-from deadletter.message import stamp
-from deadletter.message.letter import Letter, encoded
-from deadletter.message.queue import MAIN_DLQ
-from deadletter.routing.decision import Decision, Divert, Hold, NotADecision, Park, Redrive, decode
 
 
 @dataclass(frozen=True, slots=True)

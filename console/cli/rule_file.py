@@ -12,17 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import rule_text
-from console.cli.command import Session
-from console.cli.output import Block, CommandResult, Line, Reply, Styled, count, line
-from console.cli.rule_edit import Yes
-from console.operations import deployed, rule_table
-from console.operations.app import App
-from console.operations.letters import read_text
-from console.operations.problem import Exit, Problem
-from console.operations.rule_table import RuleTable, RuleTableChange, Stored, told
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rulebook import EVERY_PIPELINE, VERDICT
+
+from ..operations import deployed, rule_table
+from ..operations.app import App
+from ..operations.letters import read_text
+from ..operations.problem import Exit, Problem
+from ..operations.rule_table import RuleTable, RuleTableChange, Stored, told
+from . import rule_text
+from .command import Session
+from .output import Block, CommandResult, Line, Reply, Styled, count, line
+from .rule_edit import Yes
 
 # Mistakes of a file that an error names; `dlq rules lint` names all.
 _MAX_MISTAKES = 3

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli.command import Session
-from console.cli.output import Block, Reply, Styled, count, line
-from console.cli.rule_file import Mistake, entries
-from console.operations.duration import seconds
-from console.operations.letters import read_text
-from console.operations.problem import Exit, Problem
-from console.operations.rule_table import book
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rulebook import COLUMNS, EVERY_PIPELINE
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+
+from ..operations.duration import seconds
+from ..operations.letters import read_text
+from ..operations.problem import Exit, Problem
+from ..operations.rule_table import book
+from .command import Session
+from .output import Block, Reply, Styled, count, line
+from .rule_file import Mistake, entries
 
 # Seconds: no setting allows a longer delay.
 _LONGEST_DELAY = 30 * 86_400

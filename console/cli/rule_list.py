@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from console.cli import rule_text
-from console.cli.command import Session, SomePipelines
-from console.cli.output import (
+from deadletter.rules.rulebook import EVERY_PIPELINE, Rule, RuleBook, RuleMode
+
+from ..operations import deployed, item, rule_table
+from ..operations.app import App, DeployedPipeline
+from ..operations.rule_table import Stored
+from . import rule_text
+from .command import Session, SomePipelines
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -22,10 +27,6 @@ from console.cli.output import (
     line,
     moment,
 )
-from console.operations import deployed, item, rule_table
-from console.operations.app import App, DeployedPipeline
-from console.operations.rule_table import Stored
-from deadletter.rules.rulebook import EVERY_PIPELINE, Rule, RuleBook, RuleMode
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from console.cli.output import duration
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rulebook import Rule
+
+from .output import duration
 
 # Alternatives of one `$or` that are spelled out.
 _MAX_ALTERNATIVES = 3

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.cli import rule_text
-from console.cli.command import OnePipeline, Session
-from console.cli.output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
-from console.cli.rule_words import Pattern, Tenant, Where, words
-from console.operations import deployed, letters, rule_table
-from console.operations.app import App, DeployedPipeline
-from console.operations.aws import Aws
-from console.operations.letters import Attributes, Body, Sample, Source
-from console.operations.peek import HIDDEN, MOST, not_given_back
-from console.operations.problem import Exit, Problem
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode, RuleRefused, read_rule
+
+from ..operations import deployed, letters, rule_table
+from ..operations.app import App, DeployedPipeline
+from ..operations.aws import Aws
+from ..operations.letters import Attributes, Body, Sample, Source
+from ..operations.peek import HIDDEN, MOST, not_given_back
+from ..operations.problem import Exit, Problem
+from . import rule_text
+from .command import OnePipeline, Session
+from .output import Block, CommandResult, Line, Reply, Styled, TextTable, count, line
+from .rule_words import Pattern, Tenant, Where, words
 
 if TYPE_CHECKING:
     from deadletter.circuit.state import Circuit

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from console.operations.letters import read_text
-from console.operations.problem import Exit, Problem
 from deadletter.rules.rulebook import COLUMNS, VERDICT
+
+from ..operations.letters import read_text
+from ..operations.problem import Exit, Problem
 
 # The context that nearly every pipeline has, and that a rule is nearly always about.
 _TENANT = "tenantId"

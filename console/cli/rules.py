@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from console.cli.command import command, group
-from console.cli.rule_edit import add, disable
-from console.cli.rule_explanation import explain
-from console.cli.rule_file import export, import_
-from console.cli.rule_lint import lint
-from console.cli.rule_list import list_
-from console.cli.rule_trial import try_
+from .command import command, group
+from .rule_edit import add, disable
+from .rule_explanation import explain
+from .rule_file import export, import_
+from .rule_lint import lint
+from .rule_list import list_
+from .rule_trial import try_
 
 typer_app = group("Routing rules: which letters to stop, slow down or set apart.")
 

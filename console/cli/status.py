@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.cli.command import Session, SomePipelines, command, plain_typer
-from console.cli.output import (
+from deadletter.circuit.state import State
+from deadletter.message.queue import MAIN_DLQ
+from deadletter.redrive.waiting_room import SHARDS
+
+from ..operations.app import App, DeployedPipeline
+from ..operations.aws import Aws, Read, Start, side_by_side
+from ..operations.item import plain
+from ..operations.problem import Exit, Problem
+from ..operations.queue import QueueDepth, depth
+from .command import Session, SomePipelines, command, plain_typer
+from .output import (
     Block,
     CommandResult,
     Line,
@@ -29,14 +38,6 @@ from console.cli.output import (
     line,
     moment,
 )
-from console.operations.app import App, DeployedPipeline
-from console.operations.aws import Aws, Read, Start, side_by_side
-from console.operations.item import plain
-from console.operations.problem import Exit, Problem
-from console.operations.queue import QueueDepth, depth
-from deadletter.circuit.state import State
-from deadletter.message.queue import MAIN_DLQ
-from deadletter.redrive.waiting_room import SHARDS
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

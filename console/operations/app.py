@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from console.operations.aws import Aws
-from console.operations.problem import Exit, Problem
+from .aws import Aws
+from .problem import Exit, Problem
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from console.operations.problem import Exit, Problem
+from .problem import Exit, Problem
 
 if TYPE_CHECKING:
     import boto3

@@ -6,9 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import NoReturn
 
-from console.operations import app as apps
-from console.operations.aws import Aws, error_code
-from console.operations.problem import Exit, Problem
 from deadletter.rules.checker import pipeline_from_terms
 from deadletter.rules.rulebook import EVERY_PIPELINE
 from deadletter.settings.pipeline import (
@@ -17,6 +14,10 @@ from deadletter.settings.pipeline import (
     pipeline_from_json,
     resources_from_environment,
 )
+
+from . import app as apps
+from .aws import Aws, error_code
+from .problem import Exit, Problem
 
 
 def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.DeployedPipeline, ...]]:

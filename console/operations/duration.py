@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from console.operations.problem import Exit, Problem
+from .problem import Exit, Problem
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 # Nine digits of seconds are thirty years.

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.operations import item
-from console.operations.aws import Aws, error_code
-from console.operations.problem import Exit, Problem
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
 from deadletter.webhook.url_guard import UrlRefused, read_url
+
+from . import item
+from .aws import Aws, error_code
+from .problem import Exit, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from console.operations.problem import Exit, Problem
+from .problem import Exit, Problem
 
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.operations.app import DeployedPipeline
-from console.operations.peek import peek
-from console.operations.problem import Exit, Problem
 from deadletter.message.letter import Attribute, Letter, NotALetter, from_api, from_event
 from deadletter.message.queue import MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
+
+from .app import DeployedPipeline
+from .peek import peek
+from .problem import Exit, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from console.cli.output import count
+from ..cli.output import count
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

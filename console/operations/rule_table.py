@@ -8,9 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from console.operations import item
-from console.operations.aws import Aws, error_code
-from console.operations.problem import Exit, Problem
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rulebook import (
     COLUMNS,
@@ -22,6 +19,10 @@ from deadletter.rules.rulebook import (
     read_rules,
 )
 from deadletter.settings.pipeline import Pipeline
+
+from . import item
+from .aws import Aws, error_code
+from .problem import Exit, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -200,7 +200,7 @@ def test_a_mistyped_command_gets_a_suggestion(dlq: Any) -> None:
     assert "Did you mean 'status'?" in done.stderr
 
 
-def test_it_runs_as_a_module_and_a_closed_pipe_is_no_traceback() -> None:
+def test_a_closed_pipe_is_no_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "console", "--help"],
         cwd=ROOT,
@@ -216,6 +216,19 @@ def test_it_runs_as_a_module_and_a_closed_pipe_is_no_traceback() -> None:
     process.stderr.close()
     process.wait(timeout=30)
     assert process.returncode != -signal.SIGABRT
+
+
+@pytest.mark.parametrize("module", ["console", "console.cli"])
+def test_it_runs_as_a_module(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "lambdas")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("Usage: dlq ")
 
 
 def test_clients_are_made_once() -> None:

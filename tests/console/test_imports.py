@@ -1,0 +1,32 @@
+"""What the console's modules import."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+CONSOLE = Path(__file__).parents[2] / "console"
+
+
+def absolute_imports(text: str) -> list[str]:
+    """The modules of `console` that a source imports by an absolute name."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
+    return [name for name in names if name.partition(".")[0] == "console"]
+
+
+@pytest.mark.parametrize("path", sorted(CONSOLE.rglob("*.py")), ids=lambda path: path.name)
+def test_imports_inside_the_console_are_relative(path: Path) -> None:
+    """The wheel installs the package under another name."""
+    assert absolute_imports(path.read_text()) == []
+
+
+@pytest.mark.parametrize("fault", ["import console.cli", "from console.cli import main"])
+def test_an_absolute_import_is_found(fault: str) -> None:
+    assert absolute_imports(fault) == [fault.split()[1]]
