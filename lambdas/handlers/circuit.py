@@ -8,10 +8,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.circuit import outage_clients, recovery_for
 from deadletter.outage.execution_step import execution_from_json
-from handlers.runtime import settings, tell, world
+from handlers.runtime import count_metric, settings, world
 
 logger = Logger(service="circuit")
-recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), tell))
+recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), count_metric))
 
 
 @logger.inject_lambda_context

@@ -10,12 +10,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.settings.pipeline import webhook_from_json
-from handlers.runtime import settings, tell, world
+from handlers.runtime import count_metric, settings, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ["WEBHOOK"]))
 consumer = cache(
-    lambda: webhook_consumer_for(*settings(), webhook(), consumer_clients(), world(), tell=tell)
+    lambda: webhook_consumer_for(*settings(), webhook(), consumer_clients(), world(), count_metric)
 )
 
 
@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     deadline = world().clock() + seconds_left(context)
     handled = consumer().process(records_of(event), deadline=deadline, permit=permit_of(context))
     for name, number in handled.counts.items():
-        tell(name, number)
+        count_metric(name, number)
     for line in handled.log_lines():
         logger.warning(line["what"], extra=dict(line))
     return handled.to_response()

@@ -32,7 +32,7 @@ def settings() -> tuple[described.Pipeline, described.Resources]:
     return described.pipeline_from_json(os.environ["PIPELINE"]), resources()
 
 
-def tell(name: str, number: int) -> None:
+def count_metric(name: str, number: int) -> None:
     """Count something of this function's pipeline, or set a gauge."""
     with single_metric(name, MetricUnit.Count, number, namespace="Deadletter") as metric:
         metric.add_dimension("pipeline", settings()[0].name)

@@ -105,7 +105,7 @@ class Table:
         self.client = Counted(aws.dynamodb)
         self.clock = Clock(NOW)
         self.ids = itertools.count(1)
-        self.told: Counter[str] = Counter()
+        self.metrics: Counter[str] = Counter()
         self.started: list[tuple[str, int, int]] = []
         create_circuits_table(aws.dynamodb)
         self.breaker = self.new_breaker()
@@ -132,7 +132,7 @@ class Table:
             breaker=self.breaker,
             outages=self if outages == "self" else outages,
             clock=self.clock,
-            tell=lambda name, number: self.told.update({name: number}),
+            count_metric=lambda name, number: self.metrics.update({name: number}),
         )
 
     def start(self, key: str, generation: int, restart: int) -> None:
@@ -482,7 +482,7 @@ class TestOutcomes:
         opened = table.read()
         assert opened.state is State.OPEN
         assert table.started == [("orders", opened.outage, 0)]
-        assert table.told == {TRIPPED: 1}
+        assert table.metrics == {TRIPPED: 1}
         table.clock.now += 5
         ours.report("orders", 0, 20)
         assert len(table.started) == 1
@@ -501,7 +501,7 @@ class TestOutcomes:
         outcomes.report("orders", 3, 1)
         table.clock.now += 2
         outcomes.report("orders", 1, 0)
-        assert table.told == {DROPPED: 4}
+        assert table.metrics == {DROPPED: 4}
         assert sum(one.good for one in table.read().buckets) == 1
 
     def test_a_trip_that_could_not_be_written_is_tried_at_the_next_report(
@@ -510,7 +510,7 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         table.client.spoilt["update_item"] = [lambda act: act(), throttled]
         outcomes.report("orders", 0, 10)
-        assert table.told == {NOT_TRIPPED: 1}
+        assert table.metrics == {NOT_TRIPPED: 1}
         table.clock.now += 2
         outcomes.report("orders", 0, 1)
         assert table.read().state is State.OPEN
@@ -524,7 +524,7 @@ class TestOutcomes:
                 raise ExecutionsUnavailable("ThrottlingException")
 
         table.new_outcomes(Down()).report("orders", 0, 10)
-        assert table.told == {TRIPPED: 1, NOT_STARTED: 1}
+        assert table.metrics == {TRIPPED: 1, NOT_STARTED: 1}
         assert [one.key for one in table.breaker.troubled()] == ["orders"]
 
     def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
@@ -551,7 +551,7 @@ class TestOutcomes:
     def test_outcomes_never_disturb_a_circuit_that_nobody_understands(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})
         table.new_outcomes().report("orders", 0, 10)
-        assert table.told == {DROPPED: 10}
+        assert table.metrics == {DROPPED: 10}
         assert table.read().unreadable
 
 

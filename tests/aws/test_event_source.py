@@ -127,11 +127,11 @@ class Bus:
 
 @pytest.mark.parametrize("answer", [OFFLINE, {"FailedEntryCount": 1, "Entries": [{}]}])
 def test_an_outage_goes_on_unannounced(answer: Any) -> None:
-    told: Counter[str] = Counter()
+    metrics: Counter[str] = Counter()
     bus: Any = Bus(answer)
-    announcer = EventBridgeCircuitEvents(bus, "orders", lambda name, n: told.update({name: n}))
+    announcer = EventBridgeCircuitEvents(bus, "orders", lambda name, n: metrics.update({name: n}))
     announcer.announce(Circuit("orders", State.OPEN, 3), "")
-    assert told == {"CircuitUnannounced": 1}
+    assert metrics == {"CircuitUnannounced": 1}
 
 
 def test_an_announcement_says_who_forced_it_and_not_why() -> None:

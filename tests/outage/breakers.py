@@ -23,13 +23,13 @@ class Circuits:
     down: int = 0
     held: dict[str, Circuit] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    told: Counter[str] = field(default_factory=Counter)
+    metrics: Counter[str] = field(default_factory=Counter)
 
     def clock(self) -> float:
         return self.now
 
-    def tell(self, name: str, number: int) -> None:
-        self.told[name] += number
+    def count_metric(self, name: str, number: int) -> None:
+        self.metrics[name] += number
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         self._answers()

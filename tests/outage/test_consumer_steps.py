@@ -38,7 +38,7 @@ class Scene:
         self.mappings = OneMapping()
         self.announced = Announcements()
         valve = ConsumerPause(
-            breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell
+            breaker=self.circuits, mappings=self.mappings, count_metric=self.circuits.count_metric
         )
         self.recovery = ConsumerSteps(
             pipeline=KEY,
@@ -46,7 +46,7 @@ class Scene:
             circuits=self.circuits,
             valve=valve,
             herald=CircuitAnnouncer(
-                pipeline=KEY, announcer=self.announced, tell=self.circuits.tell
+                pipeline=KEY, announcer=self.announced, count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
         )
@@ -67,7 +67,7 @@ def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
     assert (step.next, step.said) == (Next.PAUSE, "OPEN")
     assert step.wait_seconds == pytest.approx(scene.circuits.held[KEY].open_until - NOW, abs=1)
     assert scene.announced.said == [("", "OPEN")]
-    assert scene.circuits.told == {"CircuitState": 2, "CircuitOpened": 1}
+    assert scene.circuits.metrics == {"CircuitState": 2, "CircuitOpened": 1}
     paused = scene.recovery.take("pause", COURSE)
     assert paused.next is Next.PROBE
     assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)

@@ -68,7 +68,7 @@ def lambda_() -> OneMapping:
 
 @pytest.fixture
 def valve(circuits: Circuits, lambda_: OneMapping) -> ConsumerPause:
-    return ConsumerPause(breaker=circuits, mappings=lambda_, tell=circuits.tell)
+    return ConsumerPause(breaker=circuits, mappings=lambda_, count_metric=circuits.count_metric)
 
 
 def close(circuits: Circuits) -> None:
@@ -120,7 +120,7 @@ def test_a_consumer_without_a_mapping_has_nothing_to_pause(
 ) -> None:
     lambda_.mapping = None
     assert valve.shut(circuits.held[KEY]).paused is None
-    assert circuits.told["NothingToPause"] == 1
+    assert circuits.metrics["NothingToPause"] == 1
 
 
 def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(

@@ -109,11 +109,11 @@ class Scene:
             answer_seconds=ANSWER,
             health=self.health,
             herald=CircuitAnnouncer(
-                pipeline=KEY, announcer=self.announced, tell=self.circuits.tell
+                pipeline=KEY, announcer=self.announced, count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
-            tell=self.circuits.tell,
+            count_metric=self.circuits.count_metric,
         )
         step = prober.probe(self.course)
         self.course = replace(
@@ -238,7 +238,7 @@ def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) 
     scene.sources[0].fails_to_put_away = True
     scene.probe()
     assert scene.probe().state == "CLOSED"
-    assert scene.circuits.told["Undeleted"] == 2
+    assert scene.circuits.metrics["Undeleted"] == 2
 
 
 def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
@@ -346,4 +346,4 @@ def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:
     scene.course = replace(scene.course, pause_failed=True)
     scene.probe()
     scene.probe()
-    assert scene.circuits.told["ConsumerNotPaused"] == 1
+    assert scene.circuits.metrics["ConsumerNotPaused"] == 1

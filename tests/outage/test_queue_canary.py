@@ -99,11 +99,11 @@ class Scene:
             answer_seconds=ANSWER,
             health=None,
             herald=CircuitAnnouncer(
-                pipeline=KEY, announcer=Announcements(), tell=self.circuits.tell
+                pipeline=KEY, announcer=Announcements(), count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
-            tell=self.circuits.tell,
+            count_metric=self.circuits.count_metric,
             post=self.post,
         )
         step = prober.probe(self.course)

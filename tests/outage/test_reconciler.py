@@ -51,10 +51,12 @@ class Scene:
             breaker=self.circuits,
             outages=self.executions,
             valve=ConsumerPause(
-                breaker=self.circuits, mappings=self.mappings, tell=self.circuits.tell
+                breaker=self.circuits,
+                mappings=self.mappings,
+                count_metric=self.circuits.count_metric,
             ),
             clock=self.circuits.clock,
-            tell=self.circuits.tell,
+            count_metric=self.circuits.count_metric,
         )
 
     def trip(self, key: str = KEY) -> Circuit:
@@ -78,7 +80,7 @@ def scene() -> Scene:
 def test_in_good_times_nobody_is_asked_what_runs(scene: Scene) -> None:
     scene.executions.down = True
     assert scene.sweeper.reconcile() == OpenCircuits(0)
-    assert scene.circuits.told == {}
+    assert scene.circuits.metrics == {}
 
 
 def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scene) -> None:
@@ -88,7 +90,7 @@ def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scen
     scene.circuits.now += START_SECONDS
     scene.sweeper.reconcile()
     assert scene.executions.started == [(KEY, opened.outage, 1)]
-    assert scene.circuits.told["OutageRestarted"] == 1
+    assert scene.circuits.metrics["OutageRestarted"] == 1
     scene.sweeper.reconcile()
     assert len(scene.executions.started) == 1
 
@@ -123,7 +125,7 @@ def test_a_mapping_that_lambda_is_still_changing_is_the_next_runs(scene: Scene) 
     scene.mappings.slow = 1
     scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].paused is not None
-    assert scene.circuits.told["SweepFailed"] == 1
+    assert scene.circuits.metrics["SweepFailed"] == 1
     scene.sweeper.reconcile()
     assert scene.circuits.held[KEY].paused is None
 
@@ -139,7 +141,7 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
     scene.circuits.now += START_SECONDS
     assert scene.sweeper.reconcile() == OpenCircuits(1)
     assert [key for key, _, _ in scene.executions.started] == ["endpoint-7"]
-    assert scene.circuits.told["SweepFailed"] == 1
+    assert scene.circuits.metrics["SweepFailed"] == 1
 
 
 def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
@@ -155,7 +157,7 @@ def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
 def test_what_cannot_be_read_is_not_called_closed(scene: Scene) -> None:
     scene.circuits.down = 1
     assert scene.sweeper.reconcile() is None
-    assert scene.circuits.told["SweepFailed"] == 1
+    assert scene.circuits.metrics["SweepFailed"] == 1
 
 
 def test_what_runs_cannot_be_listed_and_so_nothing_is_started_twice(scene: Scene) -> None:
@@ -164,7 +166,7 @@ def test_what_runs_cannot_be_listed_and_so_nothing_is_started_twice(scene: Scene
     scene.executions.down = True
     scene.sweeper.reconcile()
     assert scene.executions.started == []
-    assert scene.circuits.told["SweepFailed"] == 1
+    assert scene.circuits.metrics["SweepFailed"] == 1
 
 
 def test_only_circuits_of_single_keys_are_counted(scene: Scene) -> None:

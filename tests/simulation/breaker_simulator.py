@@ -124,7 +124,7 @@ class BreakerSimulation:
         self.asleep: set[Process] = set()
         self.disabled = False
         self.held = False
-        self.told: dict[str, int] = {}
+        self.metrics: dict[str, int] = {}
 
     def _weather(self) -> tuple[float, float]:
         """When the dependency seems to recover, and when it fails again until it is healed."""
@@ -239,12 +239,12 @@ class BreakerSimulation:
             breaker=breaker,
             outages=None if self.eager else outages,
             clock=clock,
-            tell=self._tell,
+            count_metric=self._count_metric,
         )
         return Worker(process, breaker, outcomes, outages, clock)
 
-    def _tell(self, name: str, number: int) -> None:
-        self.told[name] = self.told.get(name, 0) + number
+    def _count_metric(self, name: str, number: int) -> None:
+        self.metrics[name] = self.metrics.get(name, 0) + number
 
     def _apply(
         self, worker: Worker, event: Event, known: Circuit | None = None

@@ -369,7 +369,12 @@ class Simulation:
             random=Random(self._random.random()),
         )
         return consumer_for(
-            stage.pipeline, stage.resources, clients, world, handle=handle, tell=lambda *_: None
+            stage.pipeline,
+            stage.resources,
+            clients,
+            world,
+            handle=handle,
+            count_metric=lambda *_: None,
         )
 
     def _handle(self, process: Process, letter: Letter) -> None:

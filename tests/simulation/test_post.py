@@ -83,7 +83,7 @@ class Site:
     key: str = "orders"
     down: Callable[[Delivery], Exception | None] = lambda _: None
     processed: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    metrics: Counter[str] = field(default_factory=Counter)
     strike: Callable[[str], str | None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Site:
             clients,
             OutageClients(dynamodb=dynamodb, events=bus, functions=bus),
             world,
-            lambda name, number: self.told.update({name: number}),
+            lambda name, number: self.metrics.update({name: number}),
             router=stage.router,
             consumer=bus,
         )
@@ -161,7 +161,7 @@ class Site:
                 clients,
                 stage.world,
                 handle=self._handle,
-                tell=lambda *_: None,
+                count_metric=lambda *_: None,
             )
             messages = sqs.receive_message(
                 QueueUrl=stage.main,
@@ -230,7 +230,7 @@ def test_a_letter_that_is_processed_closes_the_circuit(site: Site) -> None:
     assert site.probe().state == "CLOSED"
     assert site.processed == {"1": 1}
     assert site.everywhere() == site.stage.journal() == []
-    assert site.told["Redriven"] == 1
+    assert site.metrics["Redriven"] == 1
 
 
 def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(site: Site) -> None:
@@ -321,7 +321,7 @@ def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> Non
     # The first read is the circuit's, the second the ledger's, and then the circuit's again.
     site.strike = lambda name: "error" if name == "batch_get_item" and next(reads) == 1 else None
     assert site.probe().state == "OPEN"
-    assert site.told["LedgerUnavailable"] == 1
+    assert site.metrics["LedgerUnavailable"] == 1
 
 
 def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Site) -> None:

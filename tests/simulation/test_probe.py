@@ -56,7 +56,7 @@ class Probe:
     given: list[str] = field(default_factory=list)
     permits: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    told: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.course: Execution | None = None
@@ -113,7 +113,7 @@ class Probe:
             stage.clients,
             outage,
             stage.world,
-            self._tell,
+            self._count_metric,
             router=stage.router,
             consumer=self.client,
         )
@@ -121,8 +121,8 @@ class Probe:
         self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
         return step
 
-    def _tell(self, name: str, number: int) -> None:
-        self.told[name] = self.told.get(name, 0) + number
+    def _count_metric(self, name: str, number: int) -> None:
+        self.metrics[name] = self.metrics.get(name, 0) + number
 
 
 def stage_for(**settings: Any) -> Stage:

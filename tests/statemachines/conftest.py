@@ -105,7 +105,7 @@ class Account:
 
     clock: Clock
     random: Random = field(default_factory=lambda: Random(7))
-    told: Counter[str] = field(default_factory=Counter)
+    metrics: Counter[str] = field(default_factory=Counter)
     announced: list[dict[str, Any]] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     given: list[dict[str, Any]] = field(default_factory=list)
@@ -417,14 +417,14 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
         dynamodb=client("dynamodb"), events=lone, functions=client("lambda")
     )
 
-    def tell(name: str, number: int) -> None:
-        account.told[name] += number
+    def count_metric(name: str, number: int) -> None:
+        account.metrics[name] += number
 
     handlers.runtime.settings.cache_clear()
     handlers.runtime.resources.cache_clear()
     for module in (handlers.circuit, handlers.probe, handlers.route):
         monkeypatch.setattr(module, "world", lambda: account.world)
-        monkeypatch.setattr(module, "tell", tell, raising=False)
+        monkeypatch.setattr(module, "count_metric", count_metric, raising=False)
         monkeypatch.setattr(module, "clients", lambda: everything, raising=False)
         monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
     monkeypatch.setattr(aws_clients, "clients", lambda: everything)

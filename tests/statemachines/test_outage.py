@@ -115,7 +115,7 @@ def test_the_opening_and_the_closing_are_announced_once_each(account: Account) -
     account.run(account.trip())
     states = [(one.get("before"), one["state"]) for one in account.announced]
     assert states == [(None, "OPEN"), ("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
-    assert account.told["CircuitOpened"] == 1
+    assert account.metrics["CircuitOpened"] == 1
 
 
 # Every state, every exit of every state.
@@ -211,7 +211,7 @@ def test_a_consumer_that_could_not_be_paused_is_counted_once(account: Account) -
     account.broken.update(pause=MORE_THAN_RETRIES)
     execution = account.run(account.trip())
     assert execution.visited[-1] == "Closed"
-    assert account.told["ConsumerNotPaused"] == 1
+    assert account.metrics["ConsumerNotPaused"] == 1
     assert account.consumer_mapping() == ("Enabled", 50)
 
 

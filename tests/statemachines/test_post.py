@@ -71,4 +71,4 @@ def test_an_outage_of_five_canaries_by_post_takes_at_most_forty_transitions(
     assert execution.transitions <= 40
     assert (account.depth(account.dlq), account.depth(account.main)) == (1, 3)
     assert "body" not in execution.history
-    assert account.told["Redriven"] == 5
+    assert account.metrics["Redriven"] == 5

@@ -47,15 +47,15 @@ class EventBridgeRuleEvents:
 class EventBridgeCircuitEvents(CircuitEvents):
     """Says on EventBridge what state a circuit of a pipeline is in now.
 
-    `tell` is given the name of a figure and a number to count.
+    `count_metric` counts a metric by its name.
     """
 
     def __init__(
-        self, client: EventBridgeClient, pipeline: str, tell: Callable[[str, int], None]
+        self, client: EventBridgeClient, pipeline: str, count_metric: Callable[[str, int], None]
     ) -> None:
         self._client = client
         self._pipeline = pipeline
-        self._tell = tell
+        self._count_metric = count_metric
 
     def announce(self, circuit: Circuit, before: str) -> None:
         detail = {
@@ -74,7 +74,7 @@ class EventBridgeCircuitEvents(CircuitEvents):
         try:
             answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
         except AWS_ERRORS:
-            self._tell(UNANNOUNCED, 1)
+            self._count_metric(UNANNOUNCED, 1)
             return
         if answer["FailedEntryCount"]:
-            self._tell(UNANNOUNCED, 1)
+            self._count_metric(UNANNOUNCED, 1)

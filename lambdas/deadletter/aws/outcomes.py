@@ -62,8 +62,8 @@ class DynamoDBOutcomes(Outcomes):
     One write a batch and key, at most one in WRITE_SECONDS; what comes sooner goes with the
     next, unless it is older than the window by then. The write answers with the whole
     circuit, so the trip is judged without a read. Without `outages`, or if they give no
-    answer, the sweep of the next run starts the execution. `tell` is given the name of a
-    figure and a number to count.
+    answer, the sweep of the next run starts the execution. `count_metric` counts a
+    metric by its name.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DynamoDBOutcomes(Outcomes):
         breaker: DynamoDBBreaker,
         outages: OutageExecutions | None,
         clock: Callable[[], float],
-        tell: Callable[[str, int], None],
+        count_metric: Callable[[str, int], None],
     ) -> None:
         self._client: Any = client
         self._table = table
@@ -85,7 +85,7 @@ class DynamoDBOutcomes(Outcomes):
         self._breaker = breaker
         self._outages = outages
         self._clock = clock
-        self._tell = tell
+        self._count_metric = count_metric
         self._held: dict[str, _Held] = {}
 
     def report(self, key: str, good: int, bad: int) -> None:
@@ -108,7 +108,7 @@ class DynamoDBOutcomes(Outcomes):
         try:
             item = self._add(key, counts, streak, reset, held.stale, now)
         except AWS_ERRORS:
-            self._tell(DROPPED, sum(good + bad for good, bad in counts.values()))
+            self._count_metric(DROPPED, sum(good + bad for good, bad in counts.values()))
             return
         circuit = circuit_from_item(item)
         replacement.stale = _stale(circuit, number)
@@ -160,18 +160,18 @@ class DynamoDBOutcomes(Outcomes):
             moved = self._breaker.apply_to(circuit, Reported())
         except CircuitsUnavailable:
             # Still closed: the next report finds the same, and more.
-            self._tell(NOT_TRIPPED, 1)
+            self._count_metric(NOT_TRIPPED, 1)
             return
         if moved.refused is not None:
             return
-        self._tell(TRIPPED, 1)
+        self._count_metric(TRIPPED, 1)
         if self._outages is None:
             return
         opened = moved.circuit
         try:
             self._outages.start(opened.key, opened.outage, opened.restart)
         except ExecutionsUnavailable:
-            self._tell(NOT_STARTED, 1)
+            self._count_metric(NOT_STARTED, 1)
 
     def _sweep_out(self, key: str, held: _Held) -> None:
         try:

@@ -85,7 +85,7 @@ def kit_from(value: str | None) -> Kit:
         resources,
         consumer_clients(),
         world,
-        tell=lambda figure, number: told.update({figure: number}),
+        count_metric=lambda figure, number: told.update({figure: number}),
     )
     return Kit(consumer, time.time, _say, told)
 

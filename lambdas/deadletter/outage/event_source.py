@@ -76,15 +76,15 @@ def is_as_paused(mapping: ConsumerMapping, pause: Pause) -> bool:
 class ConsumerPause:
     """Shuts and opens the consumer's mapping; what it was stands in the circuit meanwhile.
 
-    `tell` is given the name of a figure and a number to count.
+    `count_metric` counts a metric by its name.
     """
 
     def __init__(
-        self, *, breaker: Breaker, mappings: Mappings, tell: Callable[[str, int], None]
+        self, *, breaker: Breaker, mappings: Mappings, count_metric: Callable[[str, int], None]
     ) -> None:
         self._breaker = breaker
         self._mappings = mappings
-        self._tell = tell
+        self._count_metric = count_metric
 
     def shut(self, circuit: Circuit) -> Circuit:
         """Disable the mapping, unless somebody else has; the circuit as it is then.
@@ -94,7 +94,7 @@ class ConsumerPause:
         """
         mapping = self._mappings.find()
         if mapping is None:
-            self._tell(NOTHING_TO_PAUSE, 1)
+            self._count_metric(NOTHING_TO_PAUSE, 1)
             return circuit
         if circuit.paused is None:
             if not mapping.enabled:

@@ -132,24 +132,24 @@ class CircuitAnnouncer:
     """Says each change of the pipeline's own circuit, at least once.
 
     Circuits of single keys are counted by the redriver and not announced one by one.
-    `tell` is given the name of a figure and its value.
+    `count_metric` counts a metric, or sets it, by its name.
     """
 
     def __init__(
-        self, *, pipeline: str, announcer: CircuitEvents, tell: Callable[[str, int], None]
+        self, *, pipeline: str, announcer: CircuitEvents, count_metric: Callable[[str, int], None]
     ) -> None:
         self._pipeline = pipeline
         self._announcer = announcer
-        self._tell = tell
+        self._count_metric = count_metric
 
     def say(self, course: Execution, circuit: Circuit) -> Execution:
         """The course with the circuit's state announced, if it is news."""
         if circuit.key != self._pipeline or course.said == circuit.state:
             return course
-        self._tell(STATE, LEVELS[circuit.state])
+        self._count_metric(STATE, LEVELS[circuit.state])
         begins = circuit.state is State.OPEN and not course.said and not course.restart
         if begins:
-            self._tell(OPENED, 1)
+            self._count_metric(OPENED, 1)
         self._announcer.announce(circuit, course.said)
         return replace(course, said=str(circuit.state))
 

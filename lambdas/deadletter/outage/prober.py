@@ -101,7 +101,7 @@ class Prober:
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
     Where there is a `post`, canaries go through the main queue instead, and a later probe
     asks what became of them. `clock` gives epoch seconds, `new_id` a text that nobody else
-    has; `tell` is given the name of a figure and a number to count.
+    has; `count_metric` counts a metric by its name.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Prober:
         herald: CircuitAnnouncer,
         clock: Callable[[], float],
         new_id: Callable[[], str],
-        tell: Callable[[str, int], None],
+        count_metric: Callable[[str, int], None],
         post: CanarySender | None = None,
     ) -> None:
         self._post = post
@@ -129,7 +129,7 @@ class Prober:
         self._herald = herald
         self._clock = clock
         self._new_id = new_id
-        self._tell = tell
+        self._count_metric = count_metric
 
     def probe(self, course: Execution) -> ExecutionStep:
         """Take the permit, send one canary, and say what became of the circuit.
@@ -141,7 +141,7 @@ class Prober:
         dies leaves the permit to its lease.
         """
         if course.pause_failed:
-            self._tell(NOT_PAUSED, 1)
+            self._count_metric(NOT_PAUSED, 1)
         course = replace(course, probes=course.probes + 1)
         circuit = self._circuits.read([course.key])[course.key]
         if not course.runs(circuit):
@@ -236,7 +236,7 @@ class Prober:
         return self._lost(circuit)
 
     def _without_letter(self, course: Execution) -> tuple[Execution, CanaryVerdict]:
-        self._tell(EMPTY, 1)
+        self._count_metric(EMPTY, 1)
         if self._health is not None:
             well = self._health.is_well()
             return replace(
@@ -261,5 +261,5 @@ class Prober:
             gone = False
         if given.proof is not None and not gone:
             # It will be seen again, and the consumer's claim tells that it was processed.
-            self._tell(UNDELETED, 1)
+            self._count_metric(UNDELETED, 1)
         return given.verdict

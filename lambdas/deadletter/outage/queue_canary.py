@@ -110,7 +110,7 @@ class _Parcel(QueueCanary):
     order: Order
     owner: str
     mover_for: Callable[[Tally], Mover]
-    tell: Callable[[str, int], None]
+    count_metric: Callable[[str, int], None]
 
     @property
     def origin(self) -> str:
@@ -124,7 +124,7 @@ class _Parcel(QueueCanary):
         tally = Tally()
         gone = self.source.move(self.mover_for(tally), self.order, self.owner)
         for figure, number in tally.report("", "", "").counts.items():
-            self.tell(str(figure), number)
+            self.count_metric(str(figure), number)
         return gone
 
     def put_back(self) -> None:
@@ -135,7 +135,7 @@ class MainQueueSender(CanarySender):
     """Moves one letter to the main queue, marked as the canary, and looks into the ledger.
 
     `sources` are tried in their order, and choose by `choice`; `mover_for` makes a mover
-    that counts on a tally; `tell` is given the name of a figure and a number to count.
+    that counts on a tally; `count_metric` counts a metric by its name.
     """
 
     def __init__(
@@ -145,20 +145,20 @@ class MainQueueSender(CanarySender):
         choice: SendableLetters,
         mover_for: Callable[[Tally], Mover],
         ledger: Ledger,
-        tell: Callable[[str, int], None],
+        count_metric: Callable[[str, int], None],
     ) -> None:
         self._sources = sources
         self._choice = choice
         self._mover_for = mover_for
         self._ledger = ledger
-        self._tell = tell
+        self._count_metric = count_metric
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
         for source in self._sources:
             taken = source.take(key, lock_seconds)
             if taken is not None:
                 order = self._choice.order(taken, key, owner)
-                return _Parcel(source, order, owner, self._mover_for, self._tell)
+                return _Parcel(source, order, owner, self._mover_for, self._count_metric)
         return None
 
     def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
@@ -166,7 +166,7 @@ class MainQueueSender(CanarySender):
             row = self._ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
             # The lease goes on: a ledger that stays silent must not keep the permit.
-            self._tell(UNHEARD, 1)
+            self._count_metric(UNHEARD, 1)
             return None
         return heard(row, attempt)
 

@@ -26,7 +26,7 @@ class Reconciler:
     """Starts outages that nobody runs again, and puts back mappings that nobody will.
 
     Without a `valve` no mapping is ours. It never raises: the next run sweeps again.
-    `tell` is given the name of a figure and a number to count.
+    `count_metric` counts a metric by its name.
     """
 
     def __init__(
@@ -37,21 +37,21 @@ class Reconciler:
         outages: OutageExecutions,
         valve: ConsumerPause | None,
         clock: Callable[[], float],
-        tell: Callable[[str, int], None],
+        count_metric: Callable[[str, int], None],
     ) -> None:
         self._pipeline = pipeline
         self._breaker = breaker
         self._outages = outages
         self._valve = valve
         self._clock = clock
-        self._tell = tell
+        self._count_metric = count_metric
 
     def reconcile(self) -> OpenCircuits | None:
         """See to it all; None if the circuits could not be read."""
         try:
             troubled = self._breaker.troubled()
         except CircuitsUnavailable:
-            self._tell(FAILED, 1)
+            self._count_metric(FAILED, 1)
             return None
         if troubled:
             self._see_to(troubled)
@@ -63,7 +63,7 @@ class Reconciler:
         try:
             found = repairs_for(self._pipeline, troubled, self._outages.running(), now)
         except ExecutionsUnavailable:
-            self._tell(FAILED, 1)
+            self._count_metric(FAILED, 1)
             return
         ended = [one for one in troubled if _word_is_over(one, now)]
         works: list[tuple[Callable[[Circuit], None], Circuit]] = [
@@ -75,13 +75,13 @@ class Reconciler:
             try:
                 work(circuit)
             except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable, MappingBusy):
-                self._tell(FAILED, 1)
+                self._count_metric(FAILED, 1)
 
     def _start(self, circuit: Circuit) -> None:
         lost = ExecutionLost(circuit.generation, circuit.restart)
         moved = self._breaker.apply(circuit.key, lost)
         if moved.refused is None:
-            self._tell(RESTARTED, 1)
+            self._count_metric(RESTARTED, 1)
             now = moved.circuit
             self._outages.start(now.key, now.outage, now.restart)
 
@@ -89,7 +89,7 @@ class Reconciler:
         """At once and not in steps: the ramp's time has mostly gone while nobody was there."""
         if self._valve is not None:
             self._valve.open(circuit, RAMP_STEPS)
-            self._tell(PUT_BACK, 1)
+            self._count_metric(PUT_BACK, 1)
 
     def _release(self, circuit: Circuit) -> None:
         self._breaker.apply(circuit.key, OverrideEnded())

@@ -78,7 +78,7 @@ class Tally:
             with self._lock:
                 self._counts[count] += number
 
-    def tell(self, name: str, number: int) -> None:
+    def count_metric(self, name: str, number: int) -> None:
         """Count something that is not the redriver's own, under its metric's name."""
         with self._lock:
             self._counts[name] += number

@@ -256,7 +256,7 @@ class Letterbox:
             circuits_table="circuits",
             trusted_senders=(_REDRIVER,),
         )
-        return consumer_for(self.settings, resources, clients, world, tell=lambda *_: None)
+        return consumer_for(self.settings, resources, clients, world, count_metric=lambda *_: None)
 
     def _create_queues(self) -> None:
         self.dlq = self._create("dlq", MessageRetentionPeriod="1209600")

@@ -24,7 +24,7 @@ def recovery_for(
     resources: Resources,
     clients: OutageClients,
     world: World,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
 ) -> ConsumerSteps:
     """The steps of a pipeline's outages, the canary aside."""
     breaker = breaker_for(pipeline, resources, clients, world)
@@ -32,7 +32,7 @@ def recovery_for(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         circuits=breaker,
-        valve=consumer_pause_for(resources, clients, breaker, tell),
-        herald=circuit_announcer_for(pipeline, clients, tell),
+        valve=consumer_pause_for(resources, clients, breaker, count_metric),
+        herald=circuit_announcer_for(pipeline, clients, count_metric),
         clock=world.clock,
     )

@@ -29,9 +29,9 @@ def consumer_for(
     world: World,
     *,
     handle: Handle = unhandled,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
 ) -> Consumer:
-    """The consumer of a pipeline; `tell` counts what becomes of its outcomes, by figure."""
+    """The consumer of a pipeline; `count_metric` counts what becomes of its outcomes, by figure."""
     name = pipeline.name
     breaker = breaker_for(pipeline, resources, clients, world)
     return Consumer(
@@ -53,7 +53,7 @@ def consumer_for(
             if resources.circuit_machine
             else None,
             clock=world.clock,
-            tell=tell,
+            count_metric=count_metric,
         ),
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         parking={

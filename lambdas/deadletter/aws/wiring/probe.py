@@ -57,7 +57,7 @@ def prober_for(
     clients: Clients,
     outage_clients: OutageClients,
     world: World,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
     *,
     router: Router | None = None,
     consumer: LambdaClient | None = None,
@@ -83,7 +83,7 @@ def prober_for(
         else [],
         # A consumer that is no function can't be given a letter; with the library, the
         # ledger tells what became of one.
-        post=_post(pipeline, resources, clients, world, tell, router)
+        post=_post(pipeline, resources, clients, world, count_metric, router)
         if resources.main_url and not resources.consumer_function and _writes_and_moves(pipeline)
         else None,
         consumer=LambdaConsumer(call, resources.consumer_function),
@@ -91,10 +91,10 @@ def prober_for(
         health=HttpHealth(resources.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
         if resources.health_url
         else None,
-        herald=circuit_announcer_for(pipeline, outage_clients, tell),
+        herald=circuit_announcer_for(pipeline, outage_clients, count_metric),
         clock=world.clock,
         new_id=world.new_id,
-        tell=tell,
+        count_metric=count_metric,
     )
 
 
@@ -119,7 +119,7 @@ def _post(
     resources: Resources,
     clients: Clients,
     world: World,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
     router: Router | None,
 ) -> MainQueueSender:
     """Sends canaries through the main queue; dead letters alone, for what lies in it already
@@ -152,7 +152,7 @@ def _post(
         choice=choice,
         mover_for=mover_for,
         ledger=ledger,
-        tell=tell,
+        count_metric=count_metric,
     )
 
 

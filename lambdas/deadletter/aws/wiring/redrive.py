@@ -88,9 +88,9 @@ def redriver_for(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
-            valve=consumer_pause_for(resources, clients, breaker, tally.tell),
+            valve=consumer_pause_for(resources, clients, breaker, tally.count_metric),
             clock=world.clock,
-            tell=tally.tell,
+            count_metric=tally.count_metric,
         )
         outcomes = DynamoDBOutcomes(
             client=clients.dynamodb,
@@ -100,7 +100,7 @@ def redriver_for(
             breaker=breaker,
             outages=outages,
             clock=world.clock,
-            tell=tally.tell,
+            count_metric=tally.count_metric,
         )
     return Redriver(
         pipeline=pipeline,

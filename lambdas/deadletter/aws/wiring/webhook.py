@@ -27,12 +27,13 @@ def webhook_consumer_for(
     webhook: Webhook,
     clients: ConsumerClients,
     world: World,
-    *,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
 ) -> Consumer:
     """The consumer whose handler is the webhook dispatcher."""
     dispatcher = dispatcher_for(pipeline, resources, webhook, clients, world)
-    return consumer_for(pipeline, resources, clients, world, handle=dispatcher.deliver, tell=tell)
+    return consumer_for(
+        pipeline, resources, clients, world, handle=dispatcher.deliver, count_metric=count_metric
+    )
 
 
 def dispatcher_for(

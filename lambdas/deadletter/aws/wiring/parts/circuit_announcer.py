@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def circuit_announcer_for(
-    pipeline: Pipeline, clients: OutageClients, tell: Callable[[str, int], None]
+    pipeline: Pipeline, clients: OutageClients, count_metric: Callable[[str, int], None]
 ) -> CircuitAnnouncer:
-    announcer = EventBridgeCircuitEvents(clients.events, pipeline.name, tell)
-    return CircuitAnnouncer(pipeline=pipeline.name, announcer=announcer, tell=tell)
+    announcer = EventBridgeCircuitEvents(clients.events, pipeline.name, count_metric)
+    return CircuitAnnouncer(pipeline=pipeline.name, announcer=announcer, count_metric=count_metric)

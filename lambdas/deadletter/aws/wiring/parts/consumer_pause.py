@@ -22,7 +22,7 @@ def consumer_pause_for(
     resources: Resources,
     clients: Clients | OutageClients,
     breaker: Breaker,
-    tell: Callable[[str, int], None],
+    count_metric: Callable[[str, int], None],
 ) -> ConsumerPause | None:
     """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
     if not resources.consumer_mapping and not resources.consumer_function:
@@ -33,4 +33,4 @@ def consumer_pause_for(
         queue_arn=resources.main_arn,
         mapping_id=resources.consumer_mapping,
     )
-    return ConsumerPause(breaker=breaker, mappings=mappings, tell=tell)
+    return ConsumerPause(breaker=breaker, mappings=mappings, count_metric=count_metric)
