@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from deadletter.message.queue import MAIN_DLQ
-from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode
+from deadletter.rules.rule import EVERY_PIPELINE, Action, Rule, RuleMode
 from deadletter.settings.pipeline import Pipeline as Terms
 
 from ..operations import deployed, letters, rule_table

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rulebook import EVERY_PIPELINE, VERDICT
+from deadletter.rules.rule import EVERY_PIPELINE, VERDICT
 
 from ..operations import deployed, rule_table
 from ..operations.app import App

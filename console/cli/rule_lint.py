@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rulebook import COLUMNS, EVERY_PIPELINE
+from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from ..operations.duration import seconds

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deadletter.rules.pattern import compile_pattern
-from deadletter.rules.rulebook import Rule
+from deadletter.rules.rule import Rule
 
 from .output import duration
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deadletter.message.queue import MAIN_DLQ
-from deadletter.rules.rulebook import EVERY_PIPELINE, Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.rules.rule import EVERY_PIPELINE, Action, Rule, RuleMode, RuleRefused, read_rule
 
 from ..operations import deployed, letters, rule_table
 from ..operations.app import App, DeployedPipeline

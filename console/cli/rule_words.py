@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deadletter.rules.rulebook import COLUMNS, VERDICT
+from deadletter.rules.rule import COLUMNS, VERDICT
 
 from ..operations.letters import read_text
 from ..operations.problem import Exit, Problem

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from deadletter.rules.checker import pipeline_from_terms
-from deadletter.rules.rulebook import EVERY_PIPELINE
-from deadletter.settings.pipeline import (
-    BadSettings,
-    Pipeline,
-    pipeline_from_json,
-    resources_from_environment,
-)
+from deadletter.rules.rule import EVERY_PIPELINE
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from deadletter.settings.resources import resources_from_environment
 
 from . import app as apps
 from .aws import Aws, error_code

@@ -9,15 +9,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rulebook import (
-    COLUMNS,
-    EVERY_PIPELINE,
-    VERDICT,
-    RefusedRule,
-    Rule,
-    RuleBook,
-    read_rules,
-)
+from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE, VERDICT, Rule
+from deadletter.rules.rulebook import RefusedRule, RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 
 from . import item

@@ -477,7 +477,7 @@ PIPELINE = PipelineDefaults()
 
 @dataclass(frozen=True, slots=True)
 class WebhookDefaults:
-    """See `deadletter.settings.pipeline.Webhook` for what they mean."""
+    """See `deadletter.settings.webhook.Webhook` for what they mean."""
 
     request_timeout: float = 5.0
     ports: tuple[int, ...] = (443,)

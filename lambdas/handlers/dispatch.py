@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
-from deadletter.settings.pipeline import webhook_from_json
+from deadletter.settings.webhook import webhook_from_json
 from handlers.runtime import count_metric, settings, world
 
 logger = Logger(service="dispatch")

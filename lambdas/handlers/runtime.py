@@ -9,7 +9,8 @@ from random import SystemRandom
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from deadletter.aws.wiring.world import World
-from deadletter.settings import pipeline as described
+from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from deadletter.settings.resources import Resources, resources_from_environment
 
 
 @cache
@@ -21,15 +22,15 @@ def world() -> World:
 
 
 @cache
-def resources() -> described.Resources:
+def resources() -> Resources:
     """The names of what this function talks to, read from its environment at its first event."""
-    return described.resources_from_environment(os.environ)
+    return resources_from_environment(os.environ)
 
 
 @cache
-def settings() -> tuple[described.Pipeline, described.Resources]:
+def settings() -> tuple[Pipeline, Resources]:
     """The pipeline of this function and its resources, read at its first event."""
-    return described.pipeline_from_json(os.environ["PIPELINE"]), resources()
+    return pipeline_from_json(os.environ["PIPELINE"]), resources()
 
 
 def count_metric(name: str, number: int) -> None:

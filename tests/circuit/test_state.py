@@ -13,7 +13,8 @@ from deadletter.circuit.state import (
     Permit,
     State,
 )
-from deadletter.settings.pipeline import BadSettings, pipeline_from_json
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import pipeline_from_json
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()

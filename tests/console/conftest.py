@@ -33,7 +33,8 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.waiting_room import Admission
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
-from deadletter.settings.pipeline import pipeline_from_json, resources_from_environment
+from deadletter.settings.pipeline import pipeline_from_json
+from deadletter.settings.resources import resources_from_environment
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"

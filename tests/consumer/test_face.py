@@ -12,7 +12,8 @@ from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, runtime
 from deadletter.failure.failure import Category
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Context, Letterbox
 from deadletter.testing.fakes.errors import client_error
 

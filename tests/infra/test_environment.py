@@ -12,15 +12,9 @@ from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import Body, Mode
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import (
-    Pipeline,
-    Resources,
-    RetryPolicy,
-    Webhook,
-    pipeline_from_json,
-    resources_from_environment,
-    webhook_from_json,
-)
+from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
+from deadletter.settings.resources import Resources, resources_from_environment
+from deadletter.settings.webhook import Webhook, webhook_from_json
 from infra import environment
 from infra.context import read
 from infra.refusal import Refused

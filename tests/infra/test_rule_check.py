@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.settings.pipeline import resources_from_environment
+from deadletter.settings.resources import resources_from_environment
 from tests.infra.templates import Stack, Synthesis, filled
 from tests.infra.test_permissions import KEY_TO_WRITE, listed, statements
 

@@ -18,7 +18,8 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, process_unguarded, unhandled
 from deadletter.processing.result import BatchResult
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
 

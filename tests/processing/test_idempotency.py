@@ -14,7 +14,8 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp, first_life
 from deadletter.processing.idempotency import BusinessKey, key_of, payload_of
 from deadletter.rules.document import DocumentBuilder
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from tests.samples import NOW, letter, letters, texts
 
 PATH = "body.orderId"

@@ -20,7 +20,8 @@ from deadletter.message.stamp import Stamp
 from deadletter.routing import judgement
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
-from deadletter.rules.rulebook import Action, Match, Rule
+from deadletter.rules.rule import Action, Rule
+from deadletter.rules.rulebook import Match
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, failed

@@ -25,8 +25,9 @@ from deadletter.rules.checker import (
     check,
     pipeline_from_terms,
 )
-from deadletter.rules.rulebook import COLUMNS, VERDICT
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.rules.rule import COLUMNS, VERDICT
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from tests.samples import NOW
 
 ORDERS = Pipeline("orders", context={"tenantId": ""}, dedicated=("slow",), max_delay=60.0)

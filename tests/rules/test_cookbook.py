@@ -17,7 +17,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import DirectRouter, Question
 from deadletter.rules.pattern import compile_pattern
-from deadletter.rules.rulebook import COLUMNS, VERDICT, Action
+from deadletter.rules.rule import COLUMNS, VERDICT, Action
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from tests.rules import cookbook
 from tests.rules.cookbook import Recipe

@@ -14,7 +14,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp, first_life
 from deadletter.rules.document import Document, DocumentBuilder
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from tests.samples import NOW, failed, letter, letters, texts
 
 PIPELINE = Pipeline(

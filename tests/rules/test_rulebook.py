@@ -11,19 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.rules.rulebook import (
-    DEFAULT_PRIORITY,
-    NO_MATCH,
-    Action,
-    Match,
-    RefusedRule,
-    Rule,
-    RuleBook,
-    RuleMode,
-    RuleRefused,
-    read_rule,
-    read_rules,
-)
+from deadletter.rules.rule import DEFAULT_PRIORITY, Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.rules.rulebook import NO_MATCH, Match, RefusedRule, RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, json_values
 

@@ -10,16 +10,10 @@ import pytest
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import Body, Mode
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import (
-    BadSettings,
-    Pipeline,
-    Resources,
-    RetryPolicy,
-    Webhook,
-    pipeline_from_json,
-    resources_from_environment,
-    webhook_from_json,
-)
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
+from deadletter.settings.resources import Resources, resources_from_environment
+from deadletter.settings.webhook import Webhook, webhook_from_json
 
 
 def test_a_name_is_all_that_a_pipeline_needs() -> None:

@@ -19,7 +19,8 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Pipeline, Resources, RetryPolicy
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 
 PRODUCER = "AIDAPRODUCER"

@@ -21,7 +21,8 @@ from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import Execution, ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
 from deadletter.redrive.journal import Intent, Plan, key_of
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import MemoryLambda, client_error
 from tests.simulation.stage import LETTERS, Stage, prompt_policy
 

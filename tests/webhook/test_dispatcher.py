@@ -21,7 +21,8 @@ from deadletter.message.letter import Attribute, Letter, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery, Reader
-from deadletter.settings.pipeline import Pipeline, Webhook
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.webhook import Webhook
 from deadletter.webhook.dispatcher import LONGEST_PAUSE, Dispatcher, EndpointUnfit, webhook_id
 from deadletter.webhook.endpoint import (
     BadEndpoint,

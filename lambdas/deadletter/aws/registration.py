@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.settings import registration
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient

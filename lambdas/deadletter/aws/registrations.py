@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.rules.checker import CheckUnavailable, pipeline_from_terms
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient

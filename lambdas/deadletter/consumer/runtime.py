@@ -25,7 +25,7 @@ from deadletter.aws.wiring.world import World
 from deadletter.consumer import emf
 from deadletter.processing.batch import Consumer
 from deadletter.processing.result import BatchResult
-from deadletter.settings.pipeline import BadSettings
+from deadletter.settings.json_fields import BadSettings
 
 VARIABLE = "DEADLETTER"
 """The one environment variable: `<app>/<pipeline>`, or `off`."""

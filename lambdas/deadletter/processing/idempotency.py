@@ -15,7 +15,7 @@ from jmespath.parser import ParsedResult
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, utf8
 from deadletter.message.stamp import Stamp
-from deadletter.settings.pipeline import BadSettings
+from deadletter.settings.json_fields import BadSettings
 
 # Attributes that tracing libraries add anew at each send (W3C, B3, Jaeger, X-Ray, Datadog,
 # New Relic, Sentry): a producer's second send of one message differs in nothing else.

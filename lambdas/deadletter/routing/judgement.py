@@ -12,7 +12,8 @@ from deadletter.failure.failure import PERMANENT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
-from deadletter.rules.rulebook import NO_MATCH, Action, Match, Rule
+from deadletter.rules.rule import Action, Rule
+from deadletter.rules.rulebook import NO_MATCH, Match
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 DUE = "due"

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from deadletter.rules.rulebook import COLUMNS, EVERY_PIPELINE, VERDICT, RuleRefused, read_rule
-from deadletter.settings.pipeline import BadSettings, Pipeline, RetryPolicy
+from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE, VERDICT, RuleRefused, read_rule
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 # An item may have any number of columns, and the condition of a write 4 KB.
 _MOST_COMPARED = 60

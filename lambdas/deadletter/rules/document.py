@@ -15,7 +15,8 @@ from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.settings.pipeline import BadSettings, Pipeline
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 
 # Bytes; a DynamoDB sort key holds 1,024, and it is part of the name of a lane too. One
 # message with a longer key would make the circuits unreadable for all.

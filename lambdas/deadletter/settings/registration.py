@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.settings.pipeline import BadSettings, Pipeline, Resources, pipeline_from_json
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from deadletter.settings.resources import Resources
 
 
 def app_parameter(app: str) -> str:

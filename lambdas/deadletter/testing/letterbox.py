@@ -20,7 +20,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 
 START = 1_800_000_000.0

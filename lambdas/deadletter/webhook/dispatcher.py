@@ -11,7 +11,7 @@ from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import utf8
 from deadletter.processing.delivery import Delivery
 from deadletter.rules.document import Document
-from deadletter.settings.pipeline import Webhook
+from deadletter.settings.webhook import Webhook
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import (
     DEFAULT_ENDPOINT,

@@ -9,7 +9,7 @@ from deadletter.aws.events import EventBridgeRuleEvents
 from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.rules.checker import RuleChecker
-from deadletter.settings.pipeline import Resources
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

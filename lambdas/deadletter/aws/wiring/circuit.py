@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import OutageClients, outage_clients
 from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

@@ -11,7 +11,8 @@ from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
 from deadletter.processing.batch import Consumer, Handle, unhandled
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

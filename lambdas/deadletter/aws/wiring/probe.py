@@ -26,7 +26,9 @@ from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.redrive.mover import MAIN, Mover
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router
-from deadletter.settings.pipeline import BadSettings, Pipeline, Resources
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:

@@ -19,7 +19,9 @@ from deadletter.redrive.mover import MAIN, Mover, Together
 from deadletter.redrive.redriver import Redriver, SideBySide
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router
-from deadletter.settings.pipeline import BadSettings, Pipeline, Resources
+from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

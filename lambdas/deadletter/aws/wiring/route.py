@@ -8,7 +8,8 @@ from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.routing.router import DirectRouter
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

@@ -9,7 +9,9 @@ from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, s
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.processing.batch import Consumer
-from deadletter.settings.pipeline import Pipeline, Resources, Webhook
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.settings.webhook import Webhook
 from deadletter.webhook.dispatcher import Dispatcher
 from deadletter.webhook.http import HttpsClient
 

@@ -10,7 +10,8 @@ from deadletter.aws.clients import (
     ConsumerClients,
     OutageClients,
 )
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

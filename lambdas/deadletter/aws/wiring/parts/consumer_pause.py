@@ -12,7 +12,7 @@ from deadletter.aws.clients import (
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.circuit.transitions import Breaker
 from deadletter.outage.event_source import ConsumerPause
-from deadletter.settings.pipeline import Resources
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

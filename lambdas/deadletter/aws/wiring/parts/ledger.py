@@ -10,7 +10,8 @@ from deadletter.aws.clients import (
 )
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.failure.ledger import LIVES
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

@@ -8,7 +8,8 @@ from deadletter.aws.clients import (
     Clients,
 )
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.settings.pipeline import Pipeline, Resources
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     pass

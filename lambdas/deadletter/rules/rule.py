@@ -1,0 +1,333 @@
+"""One routing rule: what its row may hold, and how the row is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from deadletter.message.queue import MAIN_DLQ
+from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.settings.pipeline import Pipeline
+
+EVERY_PIPELINE = "*"
+"""The key of the rules that hold for all pipelines."""
+
+DEFAULT_PRIORITY = 100
+"""Rules are tried from the lowest number to the highest."""
+
+_MAX_TEXT = 1024  # characters of a reason or a ticket: more is a pasted log, not a reason
+_MAX_QUOTE = 80  # characters of what was typed that a refusal repeats
+_MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
+_MAX_RULE = 2 * _MAX_PATTERN  # characters of all columns together
+
+# Epoch seconds from 2001 to 5138: a number outside is a date such as 20261120, whose rule
+# would have ended in 1970, or milliseconds, whose rule would never end.
+_EARLIEST, _LATEST = 1e9, 1e11
+
+
+class Action(StrEnum):
+    """What a rule can do with a letter that matches it."""
+
+    QUARANTINE = "QUARANTINE"
+    DELAYED_REDRIVE = "DELAYED_REDRIVE"
+    DEDICATED_DLQ = "DEDICATED_DLQ"
+    HOLD = "HOLD"
+    DEFAULT = "DEFAULT"
+
+
+class RuleMode(StrEnum):
+    """Whether a rule acts, or only counts what it would have done."""
+
+    ENFORCE = "enforce"
+    SHADOW = "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds."""
+
+    rule_id: str
+    pipeline: str
+    action: Action
+    pattern: Mapping[str, Any]
+    priority: int = DEFAULT_PRIORITY
+    enabled: bool = True
+    mode: RuleMode = RuleMode.ENFORCE
+    delay_seconds: float | None = None
+    queue: str | None = None
+    policy: str | None = None
+    expires_at: float | None = None
+    max_matches: int | None = None
+
+    @property
+    def order(self) -> tuple[int, bool, str]:
+        """Priority, then the pipeline's own rules before everybody's, then the id."""
+        return (self.priority, self.pipeline == EVERY_PIPELINE, self.rule_id)
+
+
+VERDICT = frozenset({"status", "status_reason", "checked_at"})
+"""The columns that are written back onto an item when it has been judged."""
+
+# What people write for people.
+_NOTES = frozenset({"created_by", "reason", "ticket"})
+_FIELDS = frozenset(
+    {
+        "pipeline",
+        "rule_id",
+        "action",
+        "pattern",
+        "priority",
+        "enabled",
+        "mode",
+        "delay_seconds",
+        "queue",
+        "policy",
+        "expires_at",
+        "max_matches",
+    }
+)
+COLUMNS = _FIELDS | _NOTES
+"""What a person may type into any rule, beside the context names of its pipeline."""
+
+_NEEDS = {Action.DELAYED_REDRIVE: "delay_seconds", Action.DEDICATED_DLQ: "queue"}
+
+
+class RuleRefused(ValueError):
+    """Why a rule is not one, in one sentence for the person who typed it.
+
+    `gist` says it without any value of the rule, for those who only hear of it.
+    """
+
+    def __init__(self, why: str, gist: str | None = None) -> None:
+        super().__init__(_cut(why, _MAX_TEXT))
+        self.gist = str(self) if gist is None else gist
+
+
+def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
+    """The rule in a stored item, as it holds for this pipeline.
+
+    Columns named after one of the pipeline's context names are shorthand for an
+    exact match on it. Raises RuleRefused with the reason.
+    """
+    rule_id = item.get("rule_id")
+    if not isinstance(rule_id, str) or not rule_id:
+        raise RuleRefused("rule_id must be text")
+    shorthand = {
+        key: value for key, value in item.items() if key not in COLUMNS and key not in VERDICT
+    }
+    for key in shorthand:
+        if key not in pipeline.context:
+            allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
+            typed = _cut(repr(key), _MAX_QUOTE)
+            raise RuleRefused(f"unknown field {typed}; allowed are {', '.join(allowed)}")
+    for key in _NOTES & item.keys():
+        if isinstance(item[key], str) and len(item[key]) > _MAX_TEXT:
+            raise RuleRefused(f"{key} is longer than {_MAX_TEXT} characters")
+    _check_length(item)
+    action = _action(item.get("action"))
+    rule = Rule(
+        rule_id=rule_id,
+        pipeline=str(item.get("pipeline", EVERY_PIPELINE)),
+        action=action,
+        pattern=_pattern(item.get("pattern"), shorthand),
+        priority=_whole("priority", item.get("priority"), DEFAULT_PRIORITY, low=None),
+        enabled=_flag("enabled", item.get("enabled", True)),
+        mode=_mode(item.get("mode")),
+        delay_seconds=_delay(item.get("delay_seconds"), pipeline),
+        queue=_queue(item.get("queue"), pipeline.dedicated),
+        policy=_one_of("policy", item.get("policy"), tuple(pipeline.policies)),
+        expires_at=_moment("expires_at", item.get("expires_at")),
+        max_matches=_whole("max_matches", item.get("max_matches"), None, low=0),
+    )
+    needed = _NEEDS.get(action)
+    if needed and getattr(rule, needed) is None:
+        raise RuleRefused(f"{action} needs {needed}")
+    for only, key in ((Action.DELAYED_REDRIVE, "delay_seconds"), (Action.DEDICATED_DLQ, "queue")):
+        if action is not only and getattr(rule, key) is not None:
+            raise RuleRefused(f"{key} goes with {only} only")
+    return rule
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _check_length(item: Mapping[str, Any]) -> None:
+    try:
+        length = sum(
+            len(key) + len(str(value)) for key, value in item.items() if key not in VERDICT
+        )
+    except RecursionError:
+        raise RuleRefused("the rule is nested too deep") from None
+    if length > _MAX_RULE:
+        raise RuleRefused(f"the rule is longer than {_MAX_RULE} characters")
+
+
+def _action(value: object) -> Action:
+    text = value.strip().upper() if isinstance(value, str) else ""
+    if text not in set(Action):
+        raise _unknown("action", value, Action)
+    return Action(text)
+
+
+def _mode(value: object) -> RuleMode:
+    if value is None:
+        return RuleMode.ENFORCE
+    text = value.strip().lower() if isinstance(value, str) else ""
+    if text not in set(RuleMode):
+        raise _unknown("mode", value, RuleMode)
+    return RuleMode(text)
+
+
+def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
+    if value is None:
+        pattern: dict[str, Any] = {}
+    else:
+        pattern = dict(_pattern_object(value))
+    if shorthand:
+        context = pattern.get("context", {})
+        if not isinstance(context, Mapping) or set(context) & set(shorthand):
+            raise RuleRefused("a column and the pattern name the same context")
+        pattern["context"] = {
+            **context,
+            **{name: [_scalar(name, value)] for name, value in shorthand.items()},
+        }
+    if not pattern:
+        # An empty pattern would match every letter there is.
+        raise RuleRefused("a rule needs a pattern or a context column, such as tenantId")
+    try:
+        compile_pattern(pattern)
+    except PatternRefused as error:
+        raise RuleRefused(f"pattern refused: {error}", "pattern refused") from error
+    return pattern
+
+
+def _pattern_object(value: object) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        if len(value) > _MAX_PATTERN:
+            raise RuleRefused(f"pattern is longer than {_MAX_PATTERN} characters")
+        try:
+            value = read_json(value)
+        except Unreadable as error:
+            raise RuleRefused(f"pattern is not readable: {error}") from error
+    if not isinstance(value, Mapping):
+        raise RuleRefused("pattern must be an event pattern, a JSON object")
+    try:
+        plain = _plain(value)
+        length = len(json.dumps(plain))
+    except RecursionError:
+        raise RuleRefused("pattern is nested too deep") from None
+    if length > _MAX_PATTERN:
+        raise RuleRefused(f"pattern is longer than {_MAX_PATTERN} characters")
+    return plain  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    """Stored data as JSON would have it: DynamoDB gives its numbers as Decimal."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise RuleRefused("a pattern holds text, numbers, true, false, null, lists and maps only")
+
+
+def _scalar(name: str, value: Any) -> Any:
+    plain = _plain(value)
+    if isinstance(plain, str | int | float | bool):
+        return plain
+    raise RuleRefused(f"{name} must be one text, number or boolean")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool):
+        raise RuleRefused(f"{name} must be a number")
+    if isinstance(value, str):
+        try:
+            value = float(value.strip())
+        except ValueError:
+            raise RuleRefused(f"{name} must be a number") from None
+    if not isinstance(value, int | float | Decimal):
+        raise RuleRefused(f"{name} must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise RuleRefused(f"{name} must be a finite number") from None
+    if not math.isfinite(number):
+        raise RuleRefused(f"{name} must be a finite number")
+    return number
+
+
+def _whole(name: str, value: object, default: Any, *, low: int | None) -> Any:
+    if value is None:
+        return default
+    number = _number(name, value)
+    if number != int(number):
+        raise RuleRefused(f"{name} must be a whole number")
+    if low is not None and number < low:
+        raise RuleRefused(f"{name} must be at least {low}")
+    return int(number)
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = value.strip().lower() if isinstance(value, str) else ""
+    if text in ("true", "false"):
+        return text == "true"
+    raise RuleRefused(f"{name} must be true or false")
+
+
+def _delay(value: object, pipeline: Pipeline) -> float | None:
+    if value is None:
+        return None
+    delay = _number("delay_seconds", value)
+    if not 0 <= delay <= pipeline.max_delay:
+        bounds = f"is out of range; allowed are 0 to {pipeline.max_delay:g}"
+        raise RuleRefused(f"delay_seconds {delay:g} {bounds}", f"delay_seconds {bounds}")
+    return delay
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise _unknown(name, value, sorted(allowed))
+
+
+def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
+    if value == MAIN_DLQ:
+        raise RuleRefused(f"queue {MAIN_DLQ!r} is where the letter is already")
+    return _one_of("queue", value, allowed)
+
+
+def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
+    choices = f"is unknown; allowed are {', '.join(allowed) or 'none in this pipeline'}"
+    return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
+
+
+def _moment(name: str, value: object) -> float | None:
+    """Epoch seconds, or ISO 8601 text, which is UTC unless it says otherwise."""
+    if value is None:
+        return None
+    if isinstance(value, str) and not value.strip().replace(".", "", 1).isdigit():
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time") from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = _number(name, value)
+    if not _EARLIEST <= seconds < _LATEST:
+        raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time")
+    return seconds

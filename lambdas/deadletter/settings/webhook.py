@@ -1,0 +1,31 @@
+"""How the webhook dispatcher posts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadletter.settings.json_fields import BadSettings, build, json_object
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """How the webhook dispatcher posts.
+
+    `timeout` is seconds for one POST in all; `ports` are those that https is posted to;
+    the names of signing secrets start with `secret_prefix`. `allow_loopback` lets it post
+    to plain http on loopback, unsigned: for sandboxes only.
+    """
+
+    timeout: float = 5.0
+    allow_loopback: bool = False
+    ports: tuple[int, ...] = (443,)
+    secret_prefix: str = ""
+
+
+def webhook_from_json(text: str) -> Webhook:
+    """The dispatcher's settings in the environment variable WEBHOOK; raises BadSettings."""
+    data = json_object("WEBHOOK", text)
+    ports = data.get("ports", [443])
+    if not isinstance(ports, list) or not all(type(one) is int for one in ports):
+        raise BadSettings("WEBHOOK: ports must be a JSON list of whole numbers")
+    return build(Webhook, "WEBHOOK", {**data, "ports": tuple(ports)})
