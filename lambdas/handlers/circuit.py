@@ -6,17 +6,17 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.circuit import outage_clients, recovery_for
+from deadletter.aws.wiring.circuit import consumer_steps_for, outage_clients
 from deadletter.outage.execution_step import execution_from_json
 from handlers.runtime import count_metric, settings, world
 
 logger = Logger(service="circuit")
-recovery = cache(lambda: recovery_for(*settings(), outage_clients(), world(), count_metric))
+steps = cache(lambda: consumer_steps_for(*settings(), outage_clients(), world(), count_metric))
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Take one step of the outage, and say where its execution goes next."""
-    step = recovery().take(event["step"], execution_from_json(event["outage"])).to_json()
+    step = steps().take(event["step"], execution_from_json(event["outage"])).to_json()
     logger.info(event["step"], extra={"outage": event["outage"]["generation"], "step": step})
     return step

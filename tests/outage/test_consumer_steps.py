@@ -26,7 +26,7 @@ from deadletter.outage.execution_step import (
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 from tests.outage.test_event_source import OneMapping
 
-COURSE = Execution(KEY, 1, 0)
+EXECUTION = Execution(KEY, 1, 0)
 
 
 class Scene:
@@ -37,15 +37,15 @@ class Scene:
         self.circuits = Circuits(CircuitPolicy(**settings))  # type: ignore[arg-type]
         self.mappings = OneMapping()
         self.announced = Announcements()
-        valve = ConsumerPause(
+        consumer_pause = ConsumerPause(
             breaker=self.circuits, mappings=self.mappings, count_metric=self.circuits.count_metric
         )
-        self.recovery = ConsumerSteps(
+        self.steps = ConsumerSteps(
             pipeline=KEY,
             policy=self.circuits.policy,
             circuits=self.circuits,
-            valve=valve,
-            herald=CircuitAnnouncer(
+            consumer_pause=consumer_pause,
+            announcer=CircuitAnnouncer(
                 pipeline=KEY, announcer=self.announced, count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
@@ -63,33 +63,33 @@ class Scene:
 
 def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
     scene = Scene().trip()
-    step = scene.recovery.take("announce", COURSE)
+    step = scene.steps.take("announce", EXECUTION)
     assert (step.next, step.said) == (Next.PAUSE, "OPEN")
     assert step.wait_seconds == pytest.approx(scene.circuits.held[KEY].open_until - NOW, abs=1)
     assert scene.announced.said == [("", "OPEN")]
     assert scene.circuits.metrics == {"CircuitState": 2, "CircuitOpened": 1}
-    paused = scene.recovery.take("pause", COURSE)
+    paused = scene.steps.take("pause", EXECUTION)
     assert paused.next is Next.PROBE
     assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
 
 
 def test_a_step_that_is_taken_again_announces_nothing_again() -> None:
     scene = Scene().trip()
-    step = scene.recovery.take("announce", COURSE)
-    scene.recovery.take("announce", replace(COURSE, said=step.said))
+    step = scene.steps.take("announce", EXECUTION)
+    scene.steps.take("announce", replace(EXECUTION, said=step.said))
     assert len(scene.announced.said) == 1
 
 
 def test_where_the_pipeline_does_not_say_so_nobody_is_paused() -> None:
     scene = Scene(pause_consumer=False).trip()
-    assert scene.recovery.take("announce", COURSE).next is Next.PROBE
+    assert scene.steps.take("announce", EXECUTION).next is Next.PROBE
 
 
 def test_the_outage_of_a_single_key_pauses_nobody_and_is_not_announced() -> None:
     scene = Scene().trip("endpoint-7")
-    course = Execution("endpoint-7", 1, 0)
-    assert scene.recovery.take("announce", course).next is Next.PROBE
-    scene.recovery.take("pause", course)
+    execution = Execution("endpoint-7", 1, 0)
+    assert scene.steps.take("announce", execution).next is Next.PROBE
+    scene.steps.take("pause", execution)
     assert scene.announced.said == []
     assert scene.mappings.changes == 0
 
@@ -97,31 +97,31 @@ def test_the_outage_of_a_single_key_pauses_nobody_and_is_not_announced() -> None
 @pytest.mark.parametrize("step", ["announce", "resume"])
 def test_another_executions_outage_is_handed_over(step: str) -> None:
     scene = Scene().trip()
-    other = replace(COURSE, restart=1)
-    assert scene.recovery.take(step, other).next is Next.HAND_OVER
+    other = replace(EXECUTION, restart=1)
+    assert scene.steps.take(step, other).next is Next.HAND_OVER
     assert scene.announced.said == []
 
 
 def test_a_pause_that_is_not_ours_any_more_changes_nothing() -> None:
     scene = Scene().trip()
-    scene.recovery.take("pause", replace(COURSE, restart=1))
+    scene.steps.take("pause", replace(EXECUTION, restart=1))
     assert scene.mappings.changes == 0
 
 
 def test_a_circuit_that_closed_before_anything_was_done_has_to_be_put_back_only() -> None:
     scene = Scene().trip()
     scene.close()
-    assert scene.recovery.take("announce", COURSE).next is Next.RESUME
-    assert scene.recovery.take("resume", COURSE).next is Next.CLOSED
+    assert scene.steps.take("announce", EXECUTION).next is Next.RESUME
+    assert scene.steps.take("resume", EXECUTION).next is Next.CLOSED
 
 
 def test_the_consumer_comes_back_in_at_most_five_steps() -> None:
     scene = Scene().trip()
-    scene.recovery.take("pause", COURSE)
+    scene.steps.take("pause", EXECUTION)
     scene.close()
     limits = []
     for _ in range(RAMP_STEPS):
-        step = scene.recovery.take("resume", COURSE)
+        step = scene.steps.take("resume", EXECUTION)
         assert scene.mappings.mapping is not None
         limits.append(scene.mappings.mapping.concurrency)
         scene.circuits.now += step.wait_seconds
@@ -131,9 +131,9 @@ def test_the_consumer_comes_back_in_at_most_five_steps() -> None:
 
 def test_a_ramp_of_no_time_brings_it_back_at_once() -> None:
     scene = Scene(ramp=0.0).trip()
-    scene.recovery.take("pause", COURSE)
+    scene.steps.take("pause", EXECUTION)
     scene.close()
-    assert scene.recovery.take("resume", COURSE).next is Next.CLOSED
+    assert scene.steps.take("resume", EXECUTION).next is Next.CLOSED
     assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
 
 
@@ -143,21 +143,21 @@ def test_an_outage_that_begins_on_the_way_back_is_another_executions() -> None:
     scene.close()
     scene.trip()
     assert scene.circuits.held[KEY].state is State.OPEN
-    assert scene.recovery.take("resume", COURSE).next is Next.HAND_OVER
+    assert scene.steps.take("resume", EXECUTION).next is Next.HAND_OVER
     scene.close()
-    assert scene.recovery.take("resume", COURSE).next is Next.HAND_OVER
+    assert scene.steps.take("resume", EXECUTION).next is Next.HAND_OVER
 
 
 def test_a_store_that_gives_no_answer_is_the_state_machines_to_retry() -> None:
     scene = Scene().trip()
     scene.circuits.down = 1
     with pytest.raises(CircuitsUnavailable):
-        scene.recovery.take("announce", COURSE)
+        scene.steps.take("announce", EXECUTION)
 
 
 def test_a_step_that_nobody_knows_is_refused() -> None:
     with pytest.raises(BadExecution, match="unknown step 'fly'; known are announce, pause, resume"):
-        Scene().recovery.take("fly", COURSE)
+        Scene().steps.take("fly", EXECUTION)
 
 
 def test_a_course_is_what_the_execution_carries() -> None:

@@ -1,4 +1,4 @@
-"""The consumer's mapping is shut and opened, and nobody else's change of it is undone."""
+"""The consumer's mapping is paused and resumed, and nobody else's change of it is undone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lambda_() -> OneMapping:
 
 
 @pytest.fixture
-def valve(circuits: Circuits, lambda_: OneMapping) -> ConsumerPause:
+def consumer_pause(circuits: Circuits, lambda_: OneMapping) -> ConsumerPause:
     return ConsumerPause(breaker=circuits, mappings=lambda_, count_metric=circuits.count_metric)
 
 
@@ -78,70 +78,70 @@ def close(circuits: Circuits) -> None:
 
 
 def test_what_it_was_is_written_down_before_it_is_changed(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     assert circuits.held[KEY].paused == Pause("m", 50, circuits.now)
     assert lambda_.mapping == ConsumerMapping("m", False, concurrency=50)
 
 
 def test_a_circuit_that_cannot_be_written_leaves_the_mapping_alone(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     circuits.down = 1
     with pytest.raises(Exception, match="down"):
-        valve.shut(circuits.held[KEY])
+        consumer_pause.pause(circuits.held[KEY])
     assert lambda_.changes == 0
 
 
 def test_it_asks_until_lambda_has_disabled_it(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.settles_after = 3
     for _ in range(3):
         with pytest.raises(MappingBusy):
-            valve.shut(circuits.held[KEY])
-    assert valve.shut(circuits.held[KEY]).paused is not None
+            consumer_pause.pause(circuits.held[KEY])
+    assert consumer_pause.pause(circuits.held[KEY]).paused is not None
     assert lambda_.changes == 1
 
 
 def test_a_mapping_that_somebody_has_disabled_is_not_ours(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.mapping = ConsumerMapping("m", False, concurrency=50)
-    assert valve.shut(circuits.held[KEY]).paused is None
+    assert consumer_pause.pause(circuits.held[KEY]).paused is None
     close(circuits)
-    valve.open(circuits.held[KEY], RAMP_STEPS)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
     assert lambda_.changes == 0
 
 
 def test_a_consumer_without_a_mapping_has_nothing_to_pause(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.mapping = None
-    assert valve.shut(circuits.held[KEY]).paused is None
+    assert consumer_pause.pause(circuits.held[KEY]).paused is None
     assert circuits.metrics["NothingToPause"] == 1
 
 
 def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     before = circuits.held[KEY]
     close(circuits)
-    assert valve.shut(before).paused is None
+    assert consumer_pause.pause(before).paused is None
     assert lambda_.changes == 0
 
 
 def test_it_comes_back_step_by_step_and_twice_is_once(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     close(circuits)
     limits = []
     for step in range(1, RAMP_STEPS + 1):
         changes = lambda_.changes
-        valve.open(circuits.held[KEY], step)
-        valve.open(circuits.held[KEY], step)
+        consumer_pause.resume(circuits.held[KEY], step)
+        consumer_pause.resume(circuits.held[KEY], step)
         assert lambda_.changes == changes + 1
         assert lambda_.mapping is not None
         assert lambda_.mapping.enabled
@@ -151,65 +151,68 @@ def test_it_comes_back_step_by_step_and_twice_is_once(
 
 
 def test_a_mapping_that_an_operator_disables_on_the_way_stays_disabled(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     close(circuits)
-    valve.open(circuits.held[KEY], 1)
+    consumer_pause.resume(circuits.held[KEY], 1)
     assert lambda_.mapping is not None
     lambda_.mapping = replace(lambda_.mapping, enabled=False)
-    valve.open(circuits.held[KEY], RAMP_STEPS)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
     assert lambda_.mapping == ConsumerMapping("m", False, concurrency=50)
     assert circuits.held[KEY].paused is None
 
 
 def test_one_that_was_enabled_by_a_deployment_is_only_given_its_limits(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     lambda_.mapping = ConsumerMapping("m", True, concurrency=50)
     close(circuits)
-    valve.open(circuits.held[KEY], RAMP_STEPS)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
     assert lambda_.mapping == ConsumerMapping("m", True, concurrency=50)
     assert circuits.held[KEY].paused is None
 
 
 @pytest.mark.parametrize("there", [None, ConsumerMapping("another", True)])
 def test_a_mapping_that_is_gone_or_another_is_nobodys_to_put_back(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause, there: ConsumerMapping | None
+    circuits: Circuits,
+    lambda_: OneMapping,
+    consumer_pause: ConsumerPause,
+    there: ConsumerMapping | None,
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     lambda_.mapping = there
     changes = lambda_.changes
     close(circuits)
-    valve.open(circuits.held[KEY], RAMP_STEPS)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
     assert lambda_.changes == changes
     assert circuits.held[KEY].paused is None
 
 
 def test_a_second_outage_on_the_way_back_remembers_what_was_before_the_first(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     close(circuits)
-    valve.open(circuits.held[KEY], 1)
+    consumer_pause.resume(circuits.held[KEY], 1)
     circuits.apply(KEY, Tripped())
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     assert lambda_.mapping == ConsumerMapping("m", False, concurrency=50)
     close(circuits)
-    valve.open(circuits.held[KEY], 1)
+    consumer_pause.resume(circuits.held[KEY], 1)
     assert lambda_.mapping == ConsumerMapping("m", True, concurrency=10)
-    valve.open(circuits.held[KEY], RAMP_STEPS)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
     assert lambda_.mapping == ConsumerMapping("m", True, concurrency=50)
 
 
 def test_a_circuit_that_is_open_keeps_its_mapping_shut(
-    circuits: Circuits, valve: ConsumerPause
+    circuits: Circuits, consumer_pause: ConsumerPause
 ) -> None:
-    valve.shut(circuits.held[KEY])
+    consumer_pause.pause(circuits.held[KEY])
     word = Force(State.OPEN, "ada", "looks odd", circuits.now + 60)
     circuits.apply(KEY, Forced(word))
-    assert valve.open(circuits.held[KEY], RAMP_STEPS).paused is not None
+    assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS).paused is not None
 
 
 @pytest.mark.parametrize("own", [None, 2, 3, 50, 1_000])
@@ -222,10 +225,10 @@ def test_no_step_is_lower_than_the_one_before_or_than_lambda_allows(own: int | N
 
 
 def test_a_mapping_that_is_changing_already_is_asked_about_first(
-    circuits: Circuits, lambda_: OneMapping, valve: ConsumerPause
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.slow = 1
     with pytest.raises(MappingBusy):
-        valve.shut(circuits.held[KEY])
+        consumer_pause.pause(circuits.held[KEY])
     assert circuits.held[KEY].paused is None
     assert lambda_.changes == 0

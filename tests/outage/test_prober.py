@@ -97,7 +97,7 @@ class Scene:
     consumer: Answers
     health: Health | None = None
     announced: Announcements = field(default_factory=Announcements)
-    course: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
+    execution: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
 
     def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
@@ -108,16 +108,16 @@ class Scene:
             consumer=self.consumer,
             answer_seconds=ANSWER,
             health=self.health,
-            herald=CircuitAnnouncer(
+            announcer=CircuitAnnouncer(
                 pipeline=KEY, announcer=self.announced, count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             count_metric=self.circuits.count_metric,
         )
-        step = prober.probe(self.course)
-        self.course = replace(
-            self.course, probes=step.probes, empty=step.empty, said=step.said, pause_failed=False
+        step = prober.probe(self.execution)
+        self.execution = replace(
+            self.execution, probes=step.probes, empty=step.empty, said=step.said, pause_failed=False
         )
         return step
 
@@ -312,7 +312,7 @@ def test_without_a_letter_the_dependency_itself_is_asked(
 
 
 def test_another_executions_outage_is_left_alone(scene: Scene) -> None:
-    scene.course = replace(scene.course, restart=1)
+    scene.execution = replace(scene.execution, restart=1)
     before = len(scene.circuits.events)
     assert scene.probe().next is Next.HAND_OVER
     assert len(scene.circuits.events) == before
@@ -325,25 +325,25 @@ def test_an_unreadable_circuit_is_a_persons(scene: Scene) -> None:
 
 def test_after_so_many_probes_it_hands_over(scene: Scene) -> None:
     scene.consumer.answers = [ILL]
-    scene.course = replace(scene.course, probes=MOST_PROBES - 1)
+    scene.execution = replace(scene.execution, probes=MOST_PROBES - 1)
     assert scene.probe().next is Next.HAND_OVER
 
 
 def test_the_last_probe_may_still_close(scene: Scene) -> None:
     scene.probe()
-    scene.course = replace(scene.course, probes=MOST_PROBES - 1)
+    scene.execution = replace(scene.execution, probes=MOST_PROBES - 1)
     assert scene.probe().next is Next.RESUME
 
 
 def test_a_long_word_is_looked_after_each_day(scene: Scene) -> None:
     word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT)
     forced = scene.circuits.apply(KEY, Forced(word)).circuit
-    scene.course = replace(scene.course, restart=forced.restart)
+    scene.execution = replace(scene.execution, restart=forced.restart)
     assert scene.probe().wait_seconds == LONGEST_WAIT
 
 
 def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:
-    scene.course = replace(scene.course, pause_failed=True)
+    scene.execution = replace(scene.execution, pause_failed=True)
     scene.probe()
     scene.probe()
     assert scene.circuits.metrics["ConsumerNotPaused"] == 1

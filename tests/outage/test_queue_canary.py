@@ -59,7 +59,7 @@ class Letter(QueueCanary):
 
 @dataclass
 class Letters(CanarySender):
-    """A post with one letter, and what its ledger says."""
+    """A sender with one letter, and what its ledger says."""
 
     letter: Letter | None = field(default_factory=Letter)
     raises: Exception | None = None
@@ -85,8 +85,8 @@ class Scene:
     """An open circuit whose cooldown is over, and whoever probes it by post."""
 
     circuits: Circuits
-    post: Letters | None = field(default_factory=Letters)
-    course: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
+    sender: Letters | None = field(default_factory=Letters)
+    execution: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
 
     def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
@@ -98,22 +98,24 @@ class Scene:
             consumer=nobody,  # type: ignore[arg-type]
             answer_seconds=ANSWER,
             health=None,
-            herald=CircuitAnnouncer(
+            announcer=CircuitAnnouncer(
                 pipeline=KEY, announcer=Announcements(), count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             count_metric=self.circuits.count_metric,
-            post=self.post,
+            sender=self.sender,
         )
-        step = prober.probe(self.course)
-        self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
+        step = prober.probe(self.execution)
+        self.execution = replace(
+            self.execution, probes=step.probes, empty=step.empty, said=step.said
+        )
         return step
 
     @property
     def letters(self) -> Letters:
-        assert self.post is not None
-        return self.post
+        assert self.sender is not None
+        return self.sender
 
     @property
     def fate(self) -> list[str]:
@@ -168,7 +170,7 @@ def test_whoever_probes_next_asks_after_the_same_letter(scene: Scene) -> None:
     # The execution was lost, and another has been started.
     restarted = replace(scene.circuit, restart=1)
     scene.circuits.held[KEY] = restarted
-    scene.course = Execution(KEY, 1, 1, said="OPEN")
+    scene.execution = Execution(KEY, 1, 1, said="OPEN")
     scene.letters.word = CanaryVerdict.SUCCESS
     assert scene.probe().state == "CLOSED"
     assert scene.fate == ["sent"]
@@ -194,7 +196,7 @@ def test_its_lock_ends_while_an_answer_can_still_come(scene: Scene) -> None:
 
 def test_a_post_that_is_taken_away_leaves_the_permit_to_its_lease(scene: Scene) -> None:
     scene.probe()
-    scene.post = None
+    scene.sender = None
     step = scene.probe()
     assert step.state == "HALF_OPEN"
     scene.circuits.now += LEASE + SKEW + 1

@@ -46,11 +46,11 @@ class Scene:
         self.circuits = Circuits(CircuitPolicy(successes=1))
         self.executions = Executions()
         self.mappings = OneMapping()
-        self.sweeper = Reconciler(
+        self.reconciler = Reconciler(
             pipeline=KEY,
             breaker=self.circuits,
             outages=self.executions,
-            valve=ConsumerPause(
+            consumer_pause=ConsumerPause(
                 breaker=self.circuits,
                 mappings=self.mappings,
                 count_metric=self.circuits.count_metric,
@@ -79,19 +79,19 @@ def scene() -> Scene:
 
 def test_in_good_times_nobody_is_asked_what_runs(scene: Scene) -> None:
     scene.executions.down = True
-    assert scene.sweeper.reconcile() == OpenCircuits(0)
+    assert scene.reconciler.reconcile() == OpenCircuits(0)
     assert scene.circuits.metrics == {}
 
 
 def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scene) -> None:
     opened = scene.trip()
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.executions.started == []
     scene.circuits.now += START_SECONDS
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.executions.started == [(KEY, opened.outage, 1)]
     assert scene.circuits.metrics["OutageRestarted"] == 1
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert len(scene.executions.started) == 1
 
 
@@ -99,7 +99,7 @@ def test_an_outage_that_is_run_is_left_alone(scene: Scene) -> None:
     opened = scene.trip()
     scene.executions.names = {execution_name(KEY, KEY, opened.outage, 0)}
     scene.circuits.now += START_SECONDS
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.executions.started == []
 
 
@@ -109,13 +109,13 @@ def test_an_outage_that_shows_a_sign_of_life_is_not_started_again(scene: Scene) 
     stale = scene.circuits.troubled()
     scene.circuits.apply(KEY, PermitTaken("me"))
     scene.circuits.troubled = lambda: stale  # type: ignore[method-assign]
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.executions.started == []
 
 
 def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
     scene.leave_paused()
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
     assert scene.circuits.held[KEY].paused is None
 
@@ -123,10 +123,10 @@ def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
 def test_a_mapping_that_lambda_is_still_changing_is_the_next_runs(scene: Scene) -> None:
     scene.leave_paused()
     scene.mappings.slow = 1
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].paused is not None
     assert scene.circuits.metrics["SweepFailed"] == 1
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].paused is None
 
 
@@ -139,7 +139,7 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
     scene.mappings.find = unavailable  # type: ignore[method-assign]
     scene.trip("endpoint-7")
     scene.circuits.now += START_SECONDS
-    assert scene.sweeper.reconcile() == OpenCircuits(1)
+    assert scene.reconciler.reconcile() == OpenCircuits(1)
     assert [key for key, _, _ in scene.executions.started] == ["endpoint-7"]
     assert scene.circuits.metrics["SweepFailed"] == 1
 
@@ -147,16 +147,16 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
 def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
     word = Force(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
     scene.circuits.apply(KEY, Forced(word))
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].forced == word
     scene.circuits.now += 61
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].forced is None
 
 
 def test_what_cannot_be_read_is_not_called_closed(scene: Scene) -> None:
     scene.circuits.down = 1
-    assert scene.sweeper.reconcile() is None
+    assert scene.reconciler.reconcile() is None
     assert scene.circuits.metrics["SweepFailed"] == 1
 
 
@@ -164,7 +164,7 @@ def test_what_runs_cannot_be_listed_and_so_nothing_is_started_twice(scene: Scene
     scene.trip()
     scene.circuits.now += START_SECONDS
     scene.executions.down = True
-    scene.sweeper.reconcile()
+    scene.reconciler.reconcile()
     assert scene.executions.started == []
     assert scene.circuits.metrics["SweepFailed"] == 1
 
@@ -176,4 +176,4 @@ def test_only_circuits_of_single_keys_are_counted(scene: Scene) -> None:
     scene.circuits.held["endpoint-8"] = replace(
         scene.circuits.held["endpoint-8"], state=State.HALF_OPEN
     )
-    assert scene.sweeper.reconcile() == OpenCircuits(2)
+    assert scene.reconciler.reconcile() == OpenCircuits(2)

@@ -174,7 +174,7 @@ class BreakerSimulation:
         circuit = self.witness.circuit
         return circuit.lets_through and circuit.paused is None and not self.disabled
 
-    def _goes_on(self) -> bool:
+    def _next_step(self) -> bool:
         now = self.scheduler.now
         if self.asleep or self.held or now <= self.calm_from:
             return True
@@ -189,7 +189,7 @@ class BreakerSimulation:
         """A loop of processes: where one crashes the next begins, with another clock."""
 
         def act() -> None:
-            while self._goes_on():
+            while self._next_step():
                 worker = self._worker(name)
                 try:
                     for seconds in work(worker):
@@ -265,7 +265,7 @@ class BreakerSimulation:
 
     def _works(self, worker: Worker) -> Iterator[float]:
         yield self.random.random() * 15
-        while self._goes_on():
+        while self._next_step():
             try:
                 circuit = worker.breaker.read([KEY])[KEY]
             except CircuitsUnavailable:
@@ -372,7 +372,7 @@ class BreakerSimulation:
         self.scheduler.add(act)
 
     def _executes(self, worker: Worker, generation: int, restart: int) -> Iterator[float]:
-        while self._goes_on():
+        while self._next_step():
             if self._strikes():
                 worker.process.faults += 1
                 return
@@ -408,7 +408,7 @@ class BreakerSimulation:
 
     def _sweeps(self, worker: Worker) -> Iterator[float]:
         yield self.random.random() * RUN
-        while self._goes_on():
+        while self._next_step():
             try:
                 found = repairs_for(
                     PIPELINE, worker.breaker.troubled(), worker.outages.running(), worker.clock()

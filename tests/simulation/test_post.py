@@ -94,7 +94,7 @@ class Site:
             consumer_timeout=CONSUMER_SECONDS,
         )
         self.sqs = self.stage.sqs.as_sender(f"{PROBE}:probe")
-        self.course: Execution | None = None
+        self.execution: Execution | None = None
 
     @property
     def breaker(self) -> DynamoDBBreaker:
@@ -119,14 +119,14 @@ class Site:
 
     def trip(self) -> None:
         opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.course = Execution(self.key, opened.outage, opened.restart, said="OPEN")
+        self.execution = Execution(self.key, opened.outage, opened.restart, said="OPEN")
 
     def probe(self) -> ExecutionStep:
         """One call of the probe's function, the cooldown being over."""
         stage, world = self.stage, self.stage.world
-        if self.course is None:
+        if self.execution is None:
             self.trip()
-        assert self.course is not None
+        assert self.execution is not None
         stage.clock.now = max(stage.clock.now, self.circuit().open_until)
         bus: Any = DeafBus()
         sqs: Any = Faulty(self.sqs, self.strike)
@@ -142,8 +142,10 @@ class Site:
             router=stage.router,
             consumer=bus,
         )
-        step = prober.probe(self.course)
-        self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
+        step = prober.probe(self.execution)
+        self.execution = replace(
+            self.execution, probes=step.probes, empty=step.empty, said=step.said
+        )
         return step
 
     def wait(self, step: ExecutionStep) -> None:

@@ -60,7 +60,7 @@ class Probe:
     metrics: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.course: Execution | None = None
+        self.execution: Execution | None = None
         numbers = itertools.count(1)
         self.functions = MemoryLambda(self.stage.clock, lambda: f"request{next(numbers)}")
         self.functions.register("consumer", self._consume)
@@ -91,14 +91,14 @@ class Probe:
 
     def trip(self) -> None:
         opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.course = Execution(self.key, opened.outage, opened.restart, said="OPEN")
+        self.execution = Execution(self.key, opened.outage, opened.restart, said="OPEN")
 
     def __call__(self) -> ExecutionStep:
         """One probe, the cooldown being over."""
         stage = self.stage
-        if self.course is None:
+        if self.execution is None:
             self.trip()
-        assert self.course is not None
+        assert self.execution is not None
         stage.clock.now = max(stage.clock.now, self.circuit().open_until)
         bus: Any = DeafBus()
         outage = OutageClients(dynamodb=stage.clients.dynamodb, events=bus, functions=self.client)
@@ -118,8 +118,10 @@ class Probe:
             router=stage.router,
             consumer=self.client,
         )
-        step = prober.probe(self.course)
-        self.course = replace(self.course, probes=step.probes, empty=step.empty, said=step.said)
+        step = prober.probe(self.execution)
+        self.execution = replace(
+            self.execution, probes=step.probes, empty=step.empty, said=step.said
+        )
         return step
 
     def _count_metric(self, name: str, number: int) -> None:

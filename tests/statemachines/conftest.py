@@ -429,6 +429,6 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
         monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
     monkeypatch.setattr(aws_clients, "clients", lambda: everything)
     monkeypatch.setattr("deadletter.aws.wiring.probe.consumer_call", lambda _: client("lambda"))
-    handlers.circuit.recovery.cache_clear()
+    handlers.circuit.steps.cache_clear()
     handlers.probe.prober.cache_clear()
     handlers.route.router.cache_clear()

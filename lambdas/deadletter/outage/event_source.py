@@ -74,7 +74,7 @@ def is_as_paused(mapping: ConsumerMapping, pause: Pause) -> bool:
 
 
 class ConsumerPause:
-    """Shuts and opens the consumer's mapping; what it was stands in the circuit meanwhile.
+    """Pauses and resumes the consumer's mapping; what it was stands in the circuit meanwhile.
 
     `count_metric` counts a metric by its name.
     """
@@ -86,7 +86,7 @@ class ConsumerPause:
         self._mappings = mappings
         self._count_metric = count_metric
 
-    def shut(self, circuit: Circuit) -> Circuit:
+    def pause(self, circuit: Circuit) -> Circuit:
         """Disable the mapping, unless somebody else has; the circuit as it is then.
 
         Raises MappingBusy until Lambda has done it, MappingUnavailable and
@@ -115,10 +115,10 @@ class ConsumerPause:
             raise MappingBusy(mapping.id)
         return circuit
 
-    def open(self, circuit: Circuit, step: int) -> Circuit:
+    def resume(self, circuit: Circuit, step: int) -> Circuit:
         """Bring the mapping back to a step of the ramp; at the last nothing of ours is left.
 
-        Doing a step twice is doing it once. Raises as `shut` does.
+        Doing a step twice is doing it once. Raises as `pause` does.
         """
         pause = circuit.paused
         if pause is None:

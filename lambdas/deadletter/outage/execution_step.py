@@ -68,7 +68,7 @@ class Execution:
         """Whether this execution still is the one that runs the circuit's outage."""
         return is_run_by(circuit, self.generation, self.restart)
 
-    def goes(self, to: Next, circuit: Circuit, wait_seconds: float = 0.0) -> ExecutionStep:
+    def step_to(self, to: Next, circuit: Circuit, wait_seconds: float = 0.0) -> ExecutionStep:
         """The step to `to`, after so many seconds, rounded up to a whole one."""
         if to is Next.PROBE and self.probes >= MOST_PROBES:
             to = Next.HAND_OVER
@@ -92,9 +92,9 @@ class ExecutionStep:
 
 
 def execution_from_json(data: Mapping[str, Any]) -> Execution:
-    """The course in the state's input: what the execution was started with, and where it stands.
+    """The execution in the state's input: what the execution was started with, and where it stands.
 
-    Raises BadCourse.
+    Raises BadExecution.
     """
     standing = data.get("circuit", {})
     if not isinstance(standing, Mapping):
@@ -142,16 +142,16 @@ class CircuitAnnouncer:
         self._announcer = announcer
         self._count_metric = count_metric
 
-    def say(self, course: Execution, circuit: Circuit) -> Execution:
-        """The course with the circuit's state announced, if it is news."""
-        if circuit.key != self._pipeline or course.said == circuit.state:
-            return course
+    def announce(self, execution: Execution, circuit: Circuit) -> Execution:
+        """The execution with the circuit's state announced, if it is news."""
+        if circuit.key != self._pipeline or execution.said == circuit.state:
+            return execution
         self._count_metric(STATE, LEVELS[circuit.state])
-        begins = circuit.state is State.OPEN and not course.said and not course.restart
+        begins = circuit.state is State.OPEN and not execution.said and not execution.restart
         if begins:
             self._count_metric(OPENED, 1)
-        self._announcer.announce(circuit, course.said)
-        return replace(course, said=str(circuit.state))
+        self._announcer.announce(circuit, execution.said)
+        return replace(execution, said=str(circuit.state))
 
 
 def _text(data: Mapping[str, Any], name: str, default: str | None = None) -> str:

@@ -99,7 +99,7 @@ class Prober:
     """What the probe function does in the execution of an outage.
 
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
-    Where there is a `post`, canaries go through the main queue instead, and a later probe
+    Where there is a `sender`, canaries go through the main queue instead, and a later probe
     asks what became of them. `clock` gives epoch seconds, `new_id` a text that nobody else
     has; `count_metric` counts a metric by its name.
     """
@@ -113,25 +113,25 @@ class Prober:
         consumer: CanaryConsumer,
         answer_seconds: float,
         health: Health | None,
-        herald: CircuitAnnouncer,
+        announcer: CircuitAnnouncer,
         clock: Callable[[], float],
         new_id: Callable[[], str],
         count_metric: Callable[[str, int], None],
-        post: CanarySender | None = None,
+        sender: CanarySender | None = None,
     ) -> None:
-        self._post = post
+        self._sender = sender
         self._breaker = breaker
         self._circuits = circuits
         self._sources = sources
         self._consumer = consumer
         self._answer_seconds = answer_seconds
         self._health = health
-        self._herald = herald
+        self._announcer = announcer
         self._clock = clock
         self._new_id = new_id
         self._count_metric = count_metric
 
-    def probe(self, course: Execution) -> ExecutionStep:
+    def probe(self, execution: Execution) -> ExecutionStep:
         """Take the permit, send one canary, and say what became of the circuit.
 
         One that is under way through the main queue is asked after instead.
@@ -140,32 +140,32 @@ class Prober:
         CircuitsUnavailable, ConsumerUnavailable, or one of a CanarySource's. A prober that
         dies leaves the permit to its lease.
         """
-        if course.pause_failed:
+        if execution.pause_failed:
             self._count_metric(NOT_PAUSED, 1)
-        course = replace(course, probes=course.probes + 1)
-        circuit = self._circuits.read([course.key])[course.key]
-        if not course.runs(circuit):
-            return course.goes(Next.HAND_OVER, circuit)
-        if self._post is not None and circuit.permit is not None:
-            circuit = self._ask_after(self._post, circuit, circuit.permit)
-            return self._goes_on(course, circuit)
-        moved = self._breaker.apply(course.key, PermitTaken(self._new_id()))
+        execution = replace(execution, probes=execution.probes + 1)
+        circuit = self._circuits.read([execution.key])[execution.key]
+        if not execution.runs(circuit):
+            return execution.step_to(Next.HAND_OVER, circuit)
+        if self._sender is not None and circuit.permit is not None:
+            circuit = self._ask_after(self._sender, circuit, circuit.permit)
+            return self._next_step(execution, circuit)
+        moved = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
         circuit = moved.circuit
         if moved.refused is None and circuit.permit is not None:
-            course, circuit = self._canary(course, circuit, circuit.permit)
+            execution, circuit = self._canary(execution, circuit, circuit.permit)
         elif moved.refused is Refusal.LEASE_ENDED:
             circuit = self._lost(circuit)
-        return self._goes_on(course, circuit)
+        return self._next_step(execution, circuit)
 
-    def _goes_on(self, course: Execution, circuit: Circuit) -> ExecutionStep:
-        course = self._herald.say(course, circuit)
-        if not course.runs(circuit):
-            return course.goes(Next.HAND_OVER, circuit)
+    def _next_step(self, execution: Execution, circuit: Circuit) -> ExecutionStep:
+        execution = self._announcer.announce(execution, circuit)
+        if not execution.runs(circuit):
+            return execution.step_to(Next.HAND_OVER, circuit)
         if circuit.lets_through:
-            return course.goes(Next.RESUME, circuit)
+            return execution.step_to(Next.RESUME, circuit)
         wait = seconds_to_probe(circuit, self._clock())
         # There may be something to probe with after as long as it cooled down before.
-        return course.goes(Next.PROBE, circuit, circuit.cooldown if course.empty else wait)
+        return execution.step_to(Next.PROBE, circuit, circuit.cooldown if execution.empty else wait)
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
@@ -179,22 +179,22 @@ class Prober:
         return self._breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
 
     def _canary(
-        self, course: Execution, circuit: Circuit, permit: Permit
+        self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit]:
         try:
-            if self._post is not None:
+            if self._sender is not None:
                 # Sent at the very last moment that the lock allows, it can still be answered.
                 left = permit.until - self._answer_seconds - self._clock()
                 lock = LAST_SEND + max(0.0, min(left, LONGEST_FINDING))
-                parcel = self._post.take(circuit.key, permit.owner, lock)
+                parcel = self._sender.take(circuit.key, permit.owner, lock)
                 if parcel is not None:
-                    return replace(course, empty=0), self._mail(circuit, permit, parcel)
+                    return replace(execution, empty=0), self._mail(circuit, permit, parcel)
             for source in self._sources:
                 taken = source.take(circuit.key, self._answer_seconds + LOCK_PAST_ANSWER)
                 if taken is not None:
                     verdict = self._send(source, taken, permit)
                     circuit = self._answer(circuit, permit.owner, verdict)
-                    return replace(course, empty=0), circuit
+                    return replace(execution, empty=0), circuit
         except (
             ConsumerUnavailable,
             QueueUnavailable,
@@ -205,8 +205,8 @@ class Prober:
         ):
             self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
             raise
-        course, verdict = self._without_letter(replace(course, empty=course.empty + 1))
-        return course, self._answer(circuit, permit.owner, verdict)
+        execution, verdict = self._without_letter(replace(execution, empty=execution.empty + 1))
+        return execution, self._answer(circuit, permit.owner, verdict)
 
     def _mail(self, circuit: Circuit, permit: Permit, parcel: QueueCanary) -> Circuit:
         """The circuit with the canary on its way, or with the permit given back."""
@@ -227,23 +227,23 @@ class Prober:
             raise QueueUnavailable("the canary could not be sent")
         return moved.circuit
 
-    def _ask_after(self, post: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
+    def _ask_after(self, sender: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
         """The circuit by what the ledger says of the canary under way, or its lease."""
         if permit.origin is not None and permit.attempt is not None:
-            verdict = post.verdict(permit.origin, permit.attempt)
+            verdict = sender.verdict(permit.origin, permit.attempt)
             if verdict is not None:
                 return self._answer(circuit, permit.owner, verdict)
         return self._lost(circuit)
 
-    def _without_letter(self, course: Execution) -> tuple[Execution, CanaryVerdict]:
+    def _without_letter(self, execution: Execution) -> tuple[Execution, CanaryVerdict]:
         self._count_metric(EMPTY, 1)
         if self._health is not None:
             well = self._health.is_well()
             return replace(
-                course, empty=0
+                execution, empty=0
             ), CanaryVerdict.SUCCESS if well else CanaryVerdict.FAILURE
-        enough = course.empty >= ENOUGH_EMPTY
-        return course, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
+        enough = execution.empty >= ENOUGH_EMPTY
+        return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
     def _send(self, source: CanarySource, taken: ReceivedLetter, permit: Permit) -> CanaryVerdict:
         if not permit.lasts_for(self._answer_seconds, self._clock()):

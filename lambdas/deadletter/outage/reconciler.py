@@ -25,7 +25,7 @@ class OpenCircuits:
 class Reconciler:
     """Starts outages that nobody runs again, and puts back mappings that nobody will.
 
-    Without a `valve` no mapping is ours. It never raises: the next run sweeps again.
+    Without a `consumer_pause` no mapping is ours. It never raises: the next run sweeps again.
     `count_metric` counts a metric by its name.
     """
 
@@ -35,14 +35,14 @@ class Reconciler:
         pipeline: str,
         breaker: Breaker,
         outages: OutageExecutions,
-        valve: ConsumerPause | None,
+        consumer_pause: ConsumerPause | None,
         clock: Callable[[], float],
         count_metric: Callable[[str, int], None],
     ) -> None:
         self._pipeline = pipeline
         self._breaker = breaker
         self._outages = outages
-        self._valve = valve
+        self._consumer_pause = consumer_pause
         self._clock = clock
         self._count_metric = count_metric
 
@@ -87,8 +87,8 @@ class Reconciler:
 
     def _put_back(self, circuit: Circuit) -> None:
         """At once and not in steps: the ramp's time has mostly gone while nobody was there."""
-        if self._valve is not None:
-            self._valve.open(circuit, RAMP_STEPS)
+        if self._consumer_pause is not None:
+            self._consumer_pause.resume(circuit, RAMP_STEPS)
             self._count_metric(PUT_BACK, 1)
 
     def _release(self, circuit: Circuit) -> None:

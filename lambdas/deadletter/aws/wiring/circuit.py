@@ -17,10 +17,10 @@ from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.world import World
 
-__all__ = ["outage_clients", "recovery_for"]
+__all__ = ["consumer_steps_for", "outage_clients"]
 
 
-def recovery_for(
+def consumer_steps_for(
     pipeline: Pipeline,
     resources: Resources,
     clients: OutageClients,
@@ -33,7 +33,7 @@ def recovery_for(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         circuits=breaker,
-        valve=consumer_pause_for(resources, clients, breaker, count_metric),
-        herald=circuit_announcer_for(pipeline, clients, count_metric),
+        consumer_pause=consumer_pause_for(resources, clients, breaker, count_metric),
+        announcer=circuit_announcer_for(pipeline, clients, count_metric),
         clock=world.clock,
     )

@@ -85,7 +85,7 @@ def prober_for(
         else [],
         # A consumer that is no function can't be given a letter; with the library, the
         # ledger tells what became of one.
-        post=_post(pipeline, resources, clients, world, count_metric, router)
+        sender=_sender(pipeline, resources, clients, world, count_metric, router)
         if resources.main_url and not resources.consumer_function and _writes_and_moves(pipeline)
         else None,
         consumer=LambdaConsumer(call, resources.consumer_function),
@@ -93,7 +93,7 @@ def prober_for(
         health=HttpHealth(resources.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
         if resources.health_url
         else None,
-        herald=circuit_announcer_for(pipeline, outage_clients, count_metric),
+        announcer=circuit_announcer_for(pipeline, outage_clients, count_metric),
         clock=world.clock,
         new_id=world.new_id,
         count_metric=count_metric,
@@ -116,7 +116,7 @@ def _canaries(
     return [*_dead(pipeline, resources, clients, world, Waiting(router)), main]
 
 
-def _post(
+def _sender(
     pipeline: Pipeline,
     resources: Resources,
     clients: Clients,

@@ -90,7 +90,7 @@ def redriver_for(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
-            valve=consumer_pause_for(resources, clients, breaker, tally.count_metric),
+            consumer_pause=consumer_pause_for(resources, clients, breaker, tally.count_metric),
             clock=world.clock,
             count_metric=tally.count_metric,
         )
