@@ -13,8 +13,9 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
+from deadletter.testing.clock import START
 
-NOW = 1_790_000_000.0
+NOW = START
 SENT_MS = "1789999000000"
 REDRIVER = "AROAREDRIVER"
 

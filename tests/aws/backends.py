@@ -21,6 +21,7 @@ from botocore.model import ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from sandbox.server import ROOT_KEY, Sandbox
 
@@ -28,19 +29,6 @@ REGION = "eu-central-1"
 
 # What one advance may cost where time is real.
 PATIENCE_SECONDS = 2
-
-
-@dataclass
-class Clock:
-    """Epoch seconds; they pass when a test says so."""
-
-    now: float = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @dataclass(frozen=True)

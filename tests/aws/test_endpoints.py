@@ -14,6 +14,7 @@ from deadletter.aws.endpoints import REMEMBERED, DynamoDBEndpoints
 from deadletter.aws.secrets import REMEMBERED as SECRET_REMEMBERED
 from deadletter.aws.secrets import RETRIED, SecretsManagerSecrets
 from deadletter.aws.table import plain, stored
+from deadletter.testing.clock import Clock
 from deadletter.webhook.endpoint import (
     BadEndpoint,
     Endpoint,
@@ -22,7 +23,7 @@ from deadletter.webhook.endpoint import (
     SecretUnusable,
 )
 from deadletter.webhook.signing import read_secret
-from tests.aws.backends import Aws, Clock
+from tests.aws.backends import Aws
 
 TABLE = "endpoints"
 URL = "https://hooks.example.com"

@@ -25,7 +25,8 @@ from deadletter.rules.checker import (
     RuleStatus,
     RuleVerdict,
 )
-from tests.aws.backends import REGION, Aws, Clock
+from deadletter.testing.clock import Clock
+from tests.aws.backends import REGION, Aws
 
 RULE = {"pipeline": "orders", "rule_id": "r", "tenantId": "a", "action": "HOLD"}
 KEY: Any = stored({"pipeline": "orders", "rule_id": "r"})

@@ -16,6 +16,7 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.session import get_session
 
+from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import (
     Consumed,
     MemoryDynamoDB,
@@ -24,7 +25,6 @@ from deadletter.testing.fakes import (
     MemorySqs,
     client_error,
 )
-from tests.aws.backends import Clock
 from tests.aws.differences import DIFFERENCES
 
 KB = 1024

@@ -61,9 +61,9 @@ def test_a_failure_stays_in_its_queue_and_is_in_the_ledger(letterbox: Letterbox)
 def test_it_comes_back_when_it_was_told_to(letterbox: Letterbox) -> None:
     message_id = letterbox.send("x")
     letterbox.run(raising(Transient(retry_after=60)))
-    letterbox.clock.pass_by(59)
+    letterbox.clock.advance(59)
     assert letterbox.run(raising(None)).received == ()
-    letterbox.clock.pass_by(2)
+    letterbox.clock.advance(2)
     assert letterbox.run(raising(None)).acknowledged == (message_id,)
 
 
@@ -104,7 +104,7 @@ def test_five_failures_end_in_the_dlq_and_the_ledger_knows_them(letterbox: Lette
     message_id = letterbox.send("x")
     for _ in range(6):
         letterbox.run(raising(ValueError("why")))
-        letterbox.clock.pass_by(1)
+        letterbox.clock.advance(1)
     assert letterbox.dead == ["x"]
     assert [one.receive for one in letterbox.ledger(message_id).failures] == [4, 5]
 
@@ -301,5 +301,5 @@ def test_a_registration_that_is_not_understood_consumes_nothing(app: Any, own: A
 
 def test_the_context_of_the_fixture_runs_out_with_the_clock(letterbox: Letterbox) -> None:
     context: Context = letterbox.context()
-    letterbox.clock.pass_by(29)
+    letterbox.clock.advance(29)
     assert context.get_remaining_time_in_millis() == 1000

@@ -135,7 +135,7 @@ def test_a_parked_message_is_a_failure_that_nobody_is_told_to_keep(letterbox: Le
 def test_a_batch_that_fails_entirely_raises_only_if_asked_to(letterbox: Letterbox) -> None:
     letterbox.send("x")
     assert letterbox.run(handler_of(fail_on("x"))).returned
-    letterbox.clock.pass_by(1000)
+    letterbox.clock.advance(1000)
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     with pytest.raises(BatchProcessingError):
         letterbox.run(handler_of(fail_on("x"), processor))

@@ -22,18 +22,11 @@ from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
+from deadletter.testing.clock import Clock
 from tests.samples import NOW, REDRIVER
 
 ARN = "arn:aws:sqs:eu-west-1:111122223333:orders"
 DEADLINE = NOW + 30
-
-
-@dataclass
-class Clock:
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

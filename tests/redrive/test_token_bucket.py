@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
-
-
-class Clock:
-    def __init__(self, now: float = 0.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
+from deadletter.testing.clock import Clock
 
 
 def pace(

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from deadletter.testing.clock import START
 from tests.simulation import breaker_simulator
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import Broken
@@ -30,7 +31,7 @@ def replay(seed: int) -> int:
     except Broken as error:
         broken = error
     for moment, process, call, fault in simulation.scheduler.log:
-        print(f"{moment - 1_790_000_000:12.3f}  {process:<14} {call:<32} {fault or ''}".rstrip())
+        print(f"{moment - START:12.3f}  {process:<14} {call:<32} {fault or ''}".rstrip())
     for report in simulation.reports:
         print(report.to_json())
     print(f"BROKEN: {broken}" if broken else "every promise kept")
@@ -63,7 +64,7 @@ def replay_of_breaker(seed: int) -> int:
     except Broken as error:
         broken = error
     for moment, process, call, fault in simulation.scheduler.log:
-        print(f"{moment - 1_790_000_000:12.3f}  {process:<18} {call:<20} {fault or ''}".rstrip())
+        print(f"{moment - START:12.3f}  {process:<18} {call:<20} {fault or ''}".rstrip())
     print(f"BROKEN: {broken}" if broken else "every promise kept")
     return 1 if broken else 0
 

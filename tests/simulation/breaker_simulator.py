@@ -39,10 +39,11 @@ from deadletter.outage.executions import (
     is_run_by,
     repairs_for,
 )
+from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from tests.simulation.breaker_witness import MOST_SKEW, BreakerWitness, Canary
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
-from tests.simulation.stage import CIRCUITS, START, create_circuits_table
+from tests.simulation.stage import CIRCUITS, create_circuits_table
 from tests.simulation.witness import Broken
 
 PIPELINE = KEY = "orders"

@@ -10,8 +10,8 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
-from tests.simulation.stage import Clock
 
 
 class Fault(StrEnum):

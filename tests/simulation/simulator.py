@@ -30,11 +30,11 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from deadletter.testing.clock import START
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import (
     CIRCUITS,
     RULES,
-    START,
     Stage,
     attribute,
     ids_from,

@@ -21,6 +21,7 @@ from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
+from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 
 PRODUCER = "AIDAPRODUCER"
@@ -29,20 +30,6 @@ CONSUMER = "AROACONSUMER"
 LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
 
 DAY = 86_400.0
-START = 1_790_000_000.0
-
-
-class Clock:
-    """Epoch seconds that pass only when somebody lets them."""
-
-    def __init__(self, now: float = START) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pass_by(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def ids_from(seed: int) -> Callable[[], str]:
@@ -85,7 +72,7 @@ class Stage:
             self.clock,
             ids,
             sender_id=PRODUCER,
-            on_wait=self.clock.pass_by,
+            on_wait=self.clock.advance,
             random=self.random,
         )
         self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
@@ -153,7 +140,7 @@ class Stage:
     def world(self) -> World:
         return World(
             clock=self.clock,
-            wait=self.clock.pass_by,
+            wait=self.clock.advance,
             new_id=lambda: f"run{next(self.names)}",
             random=Random(self.seed),
         )
@@ -170,7 +157,7 @@ class Stage:
     def fail(self) -> int:
         """The consumer takes everything once and succeeds at nothing; returns how many died."""
         taken = len(self.take(self.main))
-        self.clock.pass_by(31)
+        self.clock.advance(31)
         self.take(self.main)
         return taken
 

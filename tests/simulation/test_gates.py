@@ -116,7 +116,7 @@ def bounce(stage: Stage, executions: Executions, letters: int) -> Report:
     """Letters that are re-driven, die again, and are seen by a second run."""
     die(stage, letters)
     run(stage, executions)
-    stage.clock.pass_by(20)
+    stage.clock.advance(20)
     stage.fail()
     return run(stage, executions)
 

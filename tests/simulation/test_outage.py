@@ -13,7 +13,8 @@ from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
-from tests.simulation.stage import LETTERS, REDRIVER, START, Stage
+from deadletter.testing.clock import START
+from tests.simulation.stage import LETTERS, REDRIVER, Stage
 
 MINUTE = 60.0
 HALF = 31.0

@@ -149,7 +149,7 @@ class Site:
         return step
 
     def wait(self, step: ExecutionStep) -> None:
-        self.stage.clock.pass_by(step.wait_seconds)
+        self.stage.clock.advance(step.wait_seconds)
 
     def consume(self, rounds: int = 1) -> None:
         """The container polls, and deletes what the library acknowledges."""
@@ -256,7 +256,7 @@ def test_the_consumer_refuses_everything_but_the_canary(site: Site) -> None:
 def test_a_permit_that_has_ended_opens_no_door(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
-    site.stage.clock.pass_by(site.stage.pipeline.circuit.lease)
+    site.stage.clock.advance(site.stage.pipeline.circuit.lease)
     site.consume()
     assert site.processed == {}
 
@@ -272,7 +272,7 @@ def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(
     assert site.circuit().cooldown == 2 * cooldown
     # The dependency is well again, but the permit is gone.
     site.down = lambda _: None
-    site.stage.clock.pass_by(31)
+    site.stage.clock.advance(31)
     site.consume()
     assert site.processed == {}
     assert site.everywhere() == ["1"]
@@ -318,7 +318,7 @@ def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: Site) -> 
 def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
-    site.stage.clock.pass_by(site.stage.pipeline.circuit.lease + SKEW + 1)
+    site.stage.clock.advance(site.stage.pipeline.circuit.lease + SKEW + 1)
     reads = iter(range(9))
     # The first read is the circuit's, the second the ledger's, and then the circuit's again.
     site.strike = lambda name: "error" if name == "batch_get_item" and next(reads) == 1 else None
@@ -333,7 +333,7 @@ def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Site) 
         site.wait(site.probe())
         site.consume()
     # It dies, and comes back into the DLQ.
-    site.stage.clock.pass_by(900)
+    site.stage.clock.advance(900)
     site.stage.take(site.stage.main)
     assert site.stage.bodies(site.stage.dlq) == ["1"]
     states = [site.probe().state for _ in range(4)]
@@ -347,7 +347,7 @@ def test_it_is_tried_again_when_it_has_rested(site: Site) -> None:
     site.probe()
     site.consume()
     site.probe()
-    site.stage.clock.pass_by(ASIDE_COOLDOWNS * site.stage.pipeline.circuit.cooldown_cap)
+    site.stage.clock.advance(ASIDE_COOLDOWNS * site.stage.pipeline.circuit.cooldown_cap)
     site.stage.take(site.stage.main)
     assert site.probe().state == "HALF_OPEN"
     assert site.stage.bodies(site.stage.main) == ["1"]
@@ -361,7 +361,7 @@ def test_what_goes_back_later_carries_no_mark_of_a_canary(site: Site) -> None:
     assert (mark.attempt, mark.canary) == (1, site.circuit().permit.owner)  # type: ignore[union-attr]
     site.consume()
     site.probe()
-    site.stage.clock.pass_by(900)
+    site.stage.clock.advance(900)
     site.stage.take(site.stage.main)
     site.stage.set_circuit("CLOSED")
     site.stage.run()
@@ -520,6 +520,6 @@ def heal(site: Site) -> None:
             site.consume()
             site.wait(step)
         else:
-            site.stage.clock.pass_by(60)
+            site.stage.clock.advance(60)
         site.stage.run()
         site.consume()

@@ -178,7 +178,7 @@ def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Prob
     assert probe().state == "OPEN"
     assert sorted(probe.given) == ["1", "2"]
     assert stage.bodies(stage.dlq) == ["1", "2"]
-    stage.clock.pass_by(ASIDE_COOLDOWNS * stage.pipeline.circuit.cooldown_cap)
+    stage.clock.advance(ASIDE_COOLDOWNS * stage.pipeline.circuit.cooldown_cap)
     assert len(stage.take(stage.dlq)) == 2
 
 
@@ -331,7 +331,7 @@ def test_a_letter_that_died_in_another_queue_is_no_canary(probe: Probe) -> None:
     stage.sqs.set_queue_attributes(QueueUrl=other, Attributes={"RedrivePolicy": redrive})
     stage.put("1", url=other)
     stage.take(other)
-    stage.clock.pass_by(31)
+    stage.clock.advance(31)
     stage.take(other)
     assert stage.bodies(stage.dlq) == ["1"]
     probe()
@@ -414,7 +414,7 @@ def test_a_canary_of_the_lane_without_an_answer_is_known_to_whoever_lets_it_out(
     keyed()
     assert keyed.given == []
     stage.set_circuit("CLOSED", "b")
-    stage.clock.pass_by(600)
+    stage.clock.advance(600)
     report = stage.run()
     assert report.counts["PossibleDuplicate"] == 1
     assert stage.waiting() == []

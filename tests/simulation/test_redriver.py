@@ -90,7 +90,7 @@ def test_a_long_delay_is_spent_in_the_waiting_room_and_served_once(stage: Stage)
     assert stage.bodies(stage.dlq) == []
     assert len(stage.waiting()) == 1
     assert stage.run().moved == 0
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     report = stage.run()
     assert report.decisions == {"REDRIVE": 1}
     [mark] = stage.stamps(stage.main)
@@ -105,7 +105,7 @@ def test_a_letter_of_a_mebibyte_passes_through_the_waiting_room_whole(stage: Sta
     stage.fail()
     stage.run()
     assert stage.bodies(stage.dlq) == []
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     stage.run()
     assert stage.bodies(stage.main) == [body]
     assert stage.s3.list_objects_v2(Bucket="bodies").get("KeyCount") == 0
@@ -164,7 +164,7 @@ def test_a_held_letter_waits_until_its_rule_ends(stage: Stage) -> None:
     stage.put()
     stage.fail()
     assert stage.run().decisions == {"HOLD": 1}
-    stage.clock.pass_by(3_600)
+    stage.clock.advance(3_600)
     assert stage.run().moved == 0
     stage.dynamodb.delete_item(
         TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "wait"}}
@@ -192,7 +192,7 @@ def test_a_circuit_that_cannot_be_understood_holds(stage: Stage) -> None:
 def test_an_old_letter_is_parked_as_expired(stage: Stage) -> None:
     stage.put()
     stage.fail()
-    stage.clock.pass_by(12 * 86_400)
+    stage.clock.advance(12 * 86_400)
     assert stage.run().decisions == {"PARK:EXPIRED": 1}
 
 
@@ -204,7 +204,7 @@ def test_a_letter_with_ten_attributes_goes_unmarked_and_the_ledger_remembers(
         stage.fail()
         report = stage.run()
         assert report.counts["RedriveUnmarked"] == 1, life
-        stage.clock.pass_by(6)
+        stage.clock.advance(6)
     stage.fail()
     assert stage.run().decisions == {"PARK:EXHAUSTED": 1}
     rows = [one for one in stage.dynamodb.items("letters") if "stamp" in one]
@@ -305,7 +305,7 @@ def test_a_letter_of_another_pipelines_queue_stays(stage: Stage) -> None:
     )["QueueUrl"]
     stage.put(url=other)
     stage.take(other)
-    stage.clock.pass_by(2)
+    stage.clock.advance(2)
     stage.take(other)
     assert len(stage.bodies(stage.dlq)) == 1
     report = stage.run()
@@ -431,7 +431,7 @@ def put_fifo(stage: Stage, group: str, number: int) -> str:
 def fail_fifo(stage: Stage) -> None:
     for _ in range(20):
         stage.take(stage.main)
-        stage.clock.pass_by(31)
+        stage.clock.advance(31)
 
 
 def numbers(stage: Stage, url: str) -> list[str]:
@@ -463,7 +463,7 @@ def test_a_fifo_group_that_has_to_wait_waits_as_a_whole_and_blocks_no_other() ->
     assert report.counts["Held"] == 15
     assert report.counts["Redriven"] == 15
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(15)]
-    stage.clock.pass_by(601)
+    stage.clock.advance(601)
     assert stage.run().counts["Redriven"] == 15
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(15)]
 
@@ -477,7 +477,7 @@ def test_a_fifo_letter_that_comes_later_queues_up_behind_its_waiting_group() -> 
     put_fifo(stage, "g", 1)
     fail_fifo(stage)
     assert stage.run().counts["Held"] == 1
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     stage.run()
     assert numbers(stage, stage.main) == ['{"n": 0}', '{"n": 1}']
 
@@ -500,11 +500,11 @@ def test_a_lane_that_has_long_been_empty_is_looked_into_no_more(stage: Stage) ->
     stage.dynamodb.delete_item(
         TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "wait"}}
     )
-    stage.clock.pass_by(10)
+    stage.clock.advance(10)
     assert stage.run().decisions == {"REDRIVE": 1}
     lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
     assert len(lanes) == 1
-    stage.clock.pass_by(90_000)
+    stage.clock.advance(90_000)
     stage.run()
     lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
     assert lanes == []
@@ -542,7 +542,7 @@ def test_a_letter_of_exactly_one_mebibyte_survives_every_decision(
         stage.dynamodb.delete_item(
             TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "one"}}
         )
-        stage.clock.pass_by(3_601)
+        stage.clock.advance(3_601)
         stage.run()
     assert stage.bodies(getattr(stage, place)) == [body]
     stamps = [one for one in stage.dynamodb.items("letters") if "stamp" in one]
@@ -592,7 +592,7 @@ def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: St
     stage.fail()
     stage.run()
     stage.s3.delete_object(Bucket="bodies", Key=f"waiting/orders/{gone}")
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     report = stage.run()
     assert report.counts["BrokenInWaitingRoom"] == 1
     assert report.counts["Redriven"] == 20
@@ -604,7 +604,7 @@ def test_a_hold_rule_that_becomes_a_typo_lets_nothing_go(stage: Stage) -> None:
     stage.fail()
     stage.run()
     stage.add_rule("wait", tenantId="a", action="HODL")
-    stage.clock.pass_by(60)
+    stage.clock.advance(60)
     report = stage.run()
     assert report.moved == 0
     assert len(stage.waiting()) == 1
@@ -619,11 +619,11 @@ def test_letters_about_to_be_dropped_move_into_the_lane_of_their_open_circuit(
     stage.set_circuit("OPEN")
     stage.clock.now = (stage.clock.now // 3_600 + 1) * 3_600
     assert stage.run().stopped == "circuit orders is OPEN"
-    stage.clock.pass_by(13 * 86_400)
+    stage.clock.advance(13 * 86_400)
     assert stage.run().decisions == {"HOLD": 1}
     [item] = stage.waiting()
     assert item["lane"]["S"].startswith("orders|circuit:orders|")
-    stage.clock.pass_by(2 * 86_400)
+    stage.clock.advance(2 * 86_400)
     stage.set_circuit("CLOSED")
     assert stage.run().counts["Redriven"] == 1
 
@@ -636,7 +636,7 @@ def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> 
 
     class Slow:
         def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-            stage.clock.pass_by(53)
+            stage.clock.advance(53)
             return inner.decide(questions)
 
         def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
@@ -664,7 +664,7 @@ def test_a_table_that_stores_part_of_a_batch_breaks_no_fifo_order() -> None:
     stage.dynamodb.batch_write_item = throttled  # type: ignore[method-assign]
     stage.run()
     for _ in range(4):
-        stage.clock.pass_by(3_601)
+        stage.clock.advance(3_601)
         stage.run()
     assert numbers(stage, stage.main) == [f'{{"n": {number}}}' for number in range(3)]
 

@@ -98,7 +98,7 @@ def test_a_group_that_could_not_go_on_in_the_waiting_room_does_not_go_on_behind_
         put_fifo(stage, "g", number)
     fail_fifo(stage)
     stage.run()
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     leave_tokens(stage, 2, rate=1.0)
     stage.redriver_sqs = Hooked(stage.redriver_sqs, "send_message_batch", refuses)  # type: ignore[assignment]
     stage.run()
@@ -111,7 +111,7 @@ def test_a_send_without_an_answer_does_not_end_a_run_that_empties_the_room_bit_b
         stage.put(f'{{"n": {number}}}')
     stage.fail()
     stage.run()
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     leave_tokens(stage, 5, rate=10.0)
     stage.redriver_sqs = Hooked(  # type: ignore[assignment]
         stage.redriver_sqs, "send_message_batch", takes_effect_and_says_nothing
@@ -119,7 +119,7 @@ def test_a_send_without_an_answer_does_not_end_a_run_that_empties_the_room_bit_b
     doubled = 0
     for _ in range(5):
         doubled += stage.run().counts.get("PossibleDuplicate", 0)
-        stage.clock.pass_by(60)
+        stage.clock.advance(60)
     assert stage.waiting() == []
     # Nothing was sent twice that had not been sent without an answer.
     assert 0 < len(stage.bodies(stage.main)) - 60 <= doubled
@@ -130,7 +130,7 @@ def test_a_journal_that_is_down_for_the_room_gives_lease_and_letters_back() -> N
     stage.put()
     stage.fail()
     stage.run()
-    stage.clock.pass_by(3_601)
+    stage.clock.advance(3_601)
     stage.put()
     stage.fail()
     real_query = stage.dynamodb.query
@@ -155,9 +155,9 @@ def test_an_expired_letter_under_a_hold_is_looked_at_daily_and_not_each_minute()
     stage.put()
     stage.fail()
     stage.run()
-    stage.clock.pass_by(13 * 86_400)
+    stage.clock.advance(13 * 86_400)
     assert stage.run().decisions == {"HOLD": 1}
-    stage.clock.pass_by(60)
+    stage.clock.advance(60)
     assert stage.run().decisions == {}
 
 
@@ -181,7 +181,7 @@ def test_a_forged_stamp_on_a_letter_without_room_for_ours_is_not_believed_later(
     for _ in range(2):
         stage.fail()
         assert stage.run().decisions == {"REDRIVE": 1}
-        stage.clock.pass_by(6)
+        stage.clock.advance(6)
     stage.fail()
     assert stage.run().decisions == {"PARK:EXHAUSTED": 1}
 
@@ -216,11 +216,11 @@ def test_a_letter_let_out_of_the_room_behind_our_back_is_not_moved_again() -> No
     ):
         stage.run()
     assert len(stage.waiting()) == len(stage.bodies(stage.dlq)) == 1
-    stage.clock.pass_by(3_590)
+    stage.clock.advance(3_590)
     find = DynamoDBWaitingRoom.find
 
     def let_out_first(self: Any, letters: Any) -> Any:
-        stage.clock.pass_by(15)
+        stage.clock.advance(15)
         with patch.object(DynamoDBWaitingRoom, "find", find):
             stage.dynamodb.delete_item(
                 TableName="letters", Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}

@@ -44,6 +44,7 @@ from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
 from deadletter.circuit.transitions import Event, Forced, TransitionResult, Tripped
 from deadletter.outage.executions import execution_name
 from deadletter.redrive.report import Report
+from deadletter.testing.clock import Clock
 from tests.simulation.stage import (
     CIRCUITS,
     LETTERS,
@@ -68,19 +69,6 @@ Handler = Callable[[Any, Any], Any]
 def client(service: Any) -> Any:
     # Making a client takes longer than a test; moto hooks into all that exist.
     return boto3.client(service, region_name=REGION)
-
-
-@dataclass
-class Clock:
-    """Epoch seconds; they pass when an execution waits."""
-
-    now: float = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     clients = ConsumerClients(sqs=box.sqs, dynamodb=box.dynamodb)
     monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
     world = runtime.World(
-        letterbox.clock, letterbox.clock.pass_by, letterbox.new_id, runtime.SystemRandom()
+        letterbox.clock, letterbox.clock.advance, letterbox.new_id, runtime.SystemRandom()
     )
     monkeypatch.setattr(dispatch, "world", lambda: world)
     yield letterbox

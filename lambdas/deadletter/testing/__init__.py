@@ -6,7 +6,8 @@ import pytest
 
 from deadletter.consumer import runtime
 from deadletter.settings.pipeline import Pipeline
-from deadletter.testing.letterbox import Clock, Context, Letterbox, Parked, Run
+from deadletter.testing.clock import Clock
+from deadletter.testing.letterbox import Context, Letterbox, Parked, Run
 
 __all__ = [
     "Clock",

@@ -22,10 +22,8 @@ from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
-
-START = 1_800_000_000.0
-"""Epoch seconds at which every test begins."""
 
 FUNCTION_SECONDS = 30.0
 """Seconds that an invocation has."""
@@ -36,19 +34,6 @@ VISIBILITY = 180
 Handler = Callable[[Any, Any], Any]
 
 _PRODUCER, _CONSUMER, _REDRIVER = "AIDAPRODUCER", "AROACONSUMER:function", "AROAREDRIVER"
-
-
-class Clock:
-    """Epoch seconds that pass only when a test lets them."""
-
-    def __init__(self, now: float = START) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pass_by(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +95,7 @@ class Letterbox:
     def __post_init__(self) -> None:
         self._numbers = Random(1)
         self.sqs = MemorySqs(
-            self.clock, self.new_id, sender_id=_PRODUCER, on_wait=self.clock.pass_by
+            self.clock, self.new_id, sender_id=_PRODUCER, on_wait=self.clock.advance
         )
         self.dynamodb = MemoryDynamoDB(self.clock)
         _create_table(self.dynamodb, "letters", "pk", "sk")
@@ -248,7 +233,7 @@ class Letterbox:
             dynamodb=self.dynamodb,  # type: ignore[arg-type]
         )
         world = World(
-            clock=self.clock, wait=self.clock.pass_by, new_id=self.new_id, random=Random(1)
+            clock=self.clock, wait=self.clock.advance, new_id=self.new_id, random=Random(1)
         )
         resources = Resources(
             main_url=self.main,
