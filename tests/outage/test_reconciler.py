@@ -17,7 +17,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.outage.event_source import ConsumerMapping, ConsumerPause, MappingUnavailable
 from deadletter.outage.executions import START_SECONDS, ExecutionsUnavailable, execution_name
-from deadletter.outage.reconciler import OpenCircuits, Reconciler
+from deadletter.outage.reconciler import Reconciler
 from tests.outage.breakers import KEY, Circuits
 from tests.outage.test_event_source import OneMapping
 
@@ -79,7 +79,7 @@ def scene() -> Scene:
 
 def test_in_good_times_nobody_is_asked_what_runs(scene: Scene) -> None:
     scene.executions.down = True
-    assert scene.reconciler.reconcile() == OpenCircuits(0)
+    assert scene.reconciler.reconcile() == 0
     assert scene.circuits.metrics == {}
 
 
@@ -139,7 +139,7 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
     scene.mappings.find = unavailable  # type: ignore[method-assign]
     scene.trip("endpoint-7")
     scene.circuits.now += START_SECONDS
-    assert scene.reconciler.reconcile() == OpenCircuits(1)
+    assert scene.reconciler.reconcile() == 1
     assert [key for key, _, _ in scene.executions.started] == ["endpoint-7"]
     assert scene.circuits.metrics["SweepFailed"] == 1
 
@@ -176,4 +176,4 @@ def test_only_circuits_of_single_keys_are_counted(scene: Scene) -> None:
     scene.circuits.held["endpoint-8"] = replace(
         scene.circuits.held["endpoint-8"], state=State.HALF_OPEN
     )
-    assert scene.reconciler.reconcile() == OpenCircuits(2)
+    assert scene.reconciler.reconcile() == 2

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.circuit.transitions import SKEW
+from deadletter.contract import CIRCUIT_LEVELS, Metric
 from deadletter.outage.executions import is_run_by
 
 MOST_PROBES = 500
@@ -26,10 +27,7 @@ time that it has said nothing, as long again as it has been under way."""
 BREATH = 5.0
 """Seconds between two canaries, so that a dependency that flaps has the time to."""
 
-STATE = "CircuitState"
 OPENED = "CircuitOpened"
-LEVELS = {State.CLOSED: 0, State.HALF_OPEN: 1, State.OPEN: 2}
-"""States as a figure that alarms can compare."""
 
 
 class Next(StrEnum):
@@ -146,7 +144,7 @@ class CircuitAnnouncer:
         """The execution with the circuit's state announced, if it is news."""
         if circuit.key != self._pipeline or execution.said == circuit.state:
             return execution
-        self._count_metric(STATE, LEVELS[circuit.state])
+        self._count_metric(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         begins = circuit.state is State.OPEN and not execution.said and not execution.restart
         if begins:
             self._count_metric(OPENED, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
@@ -13,13 +12,6 @@ from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions
 RESTARTED = "OutageRestarted"
 PUT_BACK = "MappingPutBack"
 FAILED = "SweepFailed"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCircuits:
-    """What stood in the circuits; `open_keys` counts those of single keys that are not closed."""
-
-    open_keys: int = 0
 
 
 class Reconciler:
@@ -46,8 +38,11 @@ class Reconciler:
         self._clock = clock
         self._count_metric = count_metric
 
-    def reconcile(self) -> OpenCircuits | None:
-        """See to it all; None if the circuits could not be read."""
+    def reconcile(self) -> int | None:
+        """Clean up; returns how many circuits of single keys are not closed.
+
+        None if the circuits could not be read.
+        """
         try:
             troubled = self._breaker.troubled()
         except CircuitsUnavailable:
@@ -56,7 +51,7 @@ class Reconciler:
         if troubled:
             self._see_to(troubled)
         others = [one for one in troubled if one.key != self._pipeline]
-        return OpenCircuits(sum(not one.lets_through for one in others))
+        return sum(not one.lets_through for one in others)
 
     def _see_to(self, troubled: Sequence[Circuit]) -> None:
         now = self._clock()

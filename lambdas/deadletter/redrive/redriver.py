@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import Mode
+from deadletter.contract import CIRCUIT_LEVELS, Metric, Mode
 from deadletter.message.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, ReceivedLetter
-from deadletter.outage.execution_step import LEVELS, STATE
-from deadletter.outage.reconciler import Reconciler
 from deadletter.redrive.journal import MAX_PLANS, Journal, JournalUnavailable
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker
@@ -37,8 +35,6 @@ index lags behind its table."""
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
 
-OPEN_KEYS = "OpenCircuits"
-
 HOUR = 3_600.0
 EXPIRY_MARGIN = 2 * 86_400.0
 """Seconds before SQS drops a letter in which it may not wait for a circuit in its DLQ."""
@@ -61,6 +57,12 @@ class Lease(Protocol):
         """End the lease, leaving pace and report; a lease that is another's by now stays his."""
 
 
+Reconcile = Callable[[], int | None]
+"""Cleans up after outages; returns how many circuits of single keys are not closed.
+
+None if the circuits could not be read. It never raises: the next run cleans up again.
+"""
+
 SideBySide = Callable[[Sequence[Callable[[], None]]], None]
 """Runs workers side by side, each to its end."""
 
@@ -69,8 +71,8 @@ class Redriver:
     """Drains one DLQ (or dedicated DLQ) of a pipeline, and what is due in its waiting room.
 
     Everything that is not plain thought is an argument: `clock` gives epoch seconds,
-    `wait` lets seconds pass, `owner` is a text that nobody else has. Without a `sweeper`
-    nobody sees to outages that lost their execution; `outcomes` hear of letters that came
+    `wait` lets seconds pass, `owner` is a text that nobody else has. Without
+    `reconcile` no outage that lost its execution is restarted; `outcomes` hear of letters that came
     back, where the consumer itself says nothing.
     """
 
@@ -93,7 +95,7 @@ class Redriver:
         clock: Callable[[], float],
         wait: Callable[[float], None],
         abreast: SideBySide,
-        sweeper: Reconciler | None = None,
+        reconcile: Reconcile | None = None,
         outcomes: Outcomes | None = None,
     ) -> None:
         self._pipeline = pipeline
@@ -112,7 +114,7 @@ class Redriver:
         self._clock = clock
         self._wait = wait
         self._abreast = abreast
-        self._sweeper = sweeper
+        self._reconcile = reconcile
         self._outcomes = outcomes
         self._asker = RouterClient(router=router, tally=tally)
 
@@ -124,7 +126,7 @@ class Redriver:
         """
         try:
             if not dry_run:
-                self._sweep()
+                self._count_open_circuits()
             stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
         except RunStopped as stop:
             stopped = str(stop)
@@ -148,7 +150,7 @@ class Redriver:
 
     def _run(self, deadline: float, look_only: bool) -> str:
         circuit = self._circuits.read([self._pipeline.name])[self._pipeline.name]
-        self._tally.stands(STATE, LEVELS[circuit.state])
+        self._tally.stands(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         if not circuit.lets_through and not self._near_its_end():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
@@ -181,12 +183,10 @@ class Redriver:
             deadline, RateLimiter(bucket.slowed(share), self._clock), openings, first
         )
 
-    def _sweep(self) -> None:
-        if self._sweeper is None:
-            return
-        swept = self._sweeper.reconcile()
-        if swept is not None:
-            self._tally.stands(OPEN_KEYS, swept.open_keys)
+    def _count_open_circuits(self) -> None:
+        open_circuits = None if self._reconcile is None else self._reconcile()
+        if open_circuits is not None:
+            self._tally.stands(Metric.OPEN_CIRCUITS, open_circuits)
 
     def _report_bounces(self) -> None:
         """Letters that came back speak for a consumer that says nothing itself.

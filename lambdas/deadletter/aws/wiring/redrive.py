@@ -84,16 +84,16 @@ def redriver_for(
     breaker = breaker_for(pipeline, resources, clients, world)
     if outages is None and resources.circuit_machine:
         outages = StepFunctionsExecutions(stepfunctions(), resources.circuit_machine, pipeline.name)
-    sweeper, outcomes = None, None
+    reconcile, outcomes = None, None
     if outages is not None and source_id == MAIN_DLQ:
-        sweeper = Reconciler(
+        reconcile = Reconciler(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
             consumer_pause=consumer_pause_for(resources, clients, breaker, tally.count_metric),
             clock=world.clock,
             count_metric=tally.count_metric,
-        )
+        ).reconcile
         outcomes = DynamoDBOutcomes(
             client=clients.dynamodb,
             table=resources.circuits_table,
@@ -123,6 +123,6 @@ def redriver_for(
         clock=world.clock,
         wait=world.wait,
         abreast=abreast,
-        sweeper=sweeper,
+        reconcile=reconcile,
         outcomes=outcomes,
     )
