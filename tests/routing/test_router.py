@@ -326,7 +326,7 @@ def test_a_letter_is_held_by_its_own_circuit_or_the_pipelines() -> None:
 def test_lanes_open_when_what_kept_them_shut_has_gone() -> None:
     books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
     lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
-    assert router(books).open_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
+    assert router(books).releasable_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
 
 
 # What is not there, and what is not clear.
@@ -342,7 +342,7 @@ def test_nothing_is_decided_without_rules_ledger_and_circuits(down: str) -> None
 @pytest.mark.parametrize("down", ["rules", "circuits"])
 def test_no_lane_opens_without_rules_and_circuits(down: str) -> None:
     with pytest.raises(RouterUnavailable):
-        router(Books(down=down)).open_lanes(["circuit:orders"])
+        router(Books(down=down)).releasable_lanes(["circuit:orders"])
 
 
 @given(st.lists(letters, max_size=5, unique_by=lambda one: one.message_id))

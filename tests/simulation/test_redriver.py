@@ -44,7 +44,7 @@ class NoRouter:
         self.asked += 1
         raise RouterUnavailable("down")
 
-    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         raise RouterUnavailable("down")
 
 
@@ -262,7 +262,7 @@ def test_a_verdict_that_is_missing_or_doubled_leaves_its_letter(stage: Stage) ->
 
             return RouterAnswer((say(ids[0]), say(ids[1]), say(ids[1]), say("never-asked")))
 
-        def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
             return ()
 
     report = stage.run(router=Careless())
@@ -334,8 +334,8 @@ def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
             assert sizes[-1] <= 6_000_000
             return inner.decide(questions)
 
-        def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return inner.open_lanes(lanes)
+        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+            return inner.releasable_lanes(lanes)
 
     assert stage.run(router=Lambda()).counts["Redriven"] == 12
     assert len(sizes) > 1
@@ -639,8 +639,8 @@ def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> 
             stage.clock.advance(53)
             return inner.decide(questions)
 
-        def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return inner.open_lanes(lanes)
+        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+            return inner.releasable_lanes(lanes)
 
     report = stage.run(router=Slow())
     assert report.counts["TooLateToSend"] == 1

@@ -27,11 +27,11 @@ class LambdaRouter:
             self._ask({"letters": [question_to_json(one) for one in questions]})
         )
 
-    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         answer = self._ask({"lanes": list(lanes)})
         opened = answer.get("open") if isinstance(answer, dict) else None
         if not isinstance(opened, list):
-            raise RouterUnavailable("the router did not say which lanes are open")
+            raise RouterUnavailable("the router did not say which lanes are releasable")
         return [lane for lane in lanes if lane in opened]
 
     def _ask(self, question: dict[str, Any]) -> Any:

@@ -284,7 +284,7 @@ class Redriver:
             return []
         lanes = self._room.lanes()
         asked = [one.name for one in lanes if not one.name.startswith((DUE, "run:"))]
-        opened = set(self._router.open_lanes(asked)) if asked else set()
+        opened = set(self._router.releasable_lanes(asked)) if asked else set()
         now = self._clock()
         openings: list[OpenShard] = []
         for lane in _in_turn(lanes, now):

@@ -81,8 +81,12 @@ class Router(Protocol):
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer: ...
 
-    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        """Those of these lanes whose letters need not wait for their due time any more."""
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """The lanes of `lanes` whose letters may leave before their due time.
+
+        A circuit's lane may when the circuit is CLOSED; a rule's lane when the rule is valid
+        or deleted, and no HOLD rule in force. Other lanes are never among them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,21 +221,21 @@ class DirectRouter:
             served=exhibit.question.served,
         )
 
-    def open_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        """Lanes whose circuit is closed, or whose HOLD rule holds nobody any more."""
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """The lanes whose circuit is CLOSED, or whose HOLD rule is not in force any more."""
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
         with _unavailable_without_its_sources():
             book = self._rule_book()
             circuits = self._circuits.read(keys) if keys else {}
         now = self._clock()
-        closed = {f"circuit:{key}" for key, one in circuits.items() if not one.lets_through} | {
-            f"rule:{rule_id}" for rule_id in book.holding(now)
+        waiting = {
+            *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.lets_through),
+            *(f"rule:{rule_id}" for rule_id in book.holding(now)),
+            # An edit that made a rule invalid must not release every letter it holds.
+            *(f"rule:{rule.rule_id}" for rule in book.refused),
         }
-        # A rule that has become a typo holds on to what it holds: letting all of it go
-        # is not doing nothing.
-        closed |= {f"rule:{one.rule_id}" for one in book.refused}
         return [
-            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in closed
+            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in waiting
         ]
 
     def _rule_book(self) -> RuleBook:

@@ -57,7 +57,7 @@ def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, An
             ],
         }
     if "lanes" in event:
-        return {"open": list(router.open_lanes([str(one) for one in event["lanes"]]))}
+        return {"open": list(router.releasable_lanes([str(one) for one in event["lanes"]]))}
     return answer_to_json(router.decide([question_from_json(one) for one in event["letters"]]))
 
 
