@@ -175,7 +175,7 @@ class Report:
     def metrics(self) -> dict[str, int]:
         """What goes to CloudWatch: the main figures always, of the rest what happened."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
-        return {**always, **_named(self.counts), **self.gauges}
+        return {**always, **_named(self.counts), **_named(self.gauges)}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns it and as the log shows it."""
@@ -190,7 +190,7 @@ class Report:
             "possible_duplicates": self.counts.get(Count.POSSIBLE_DUPLICATE, 0),
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),
-            **({"gauges": dict(self.gauges)} if self.gauges else {}),
+            **({"gauges": _named(self.gauges)} if self.gauges else {}),
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),
