@@ -21,13 +21,13 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from deadletter.contract import DEFAULT_APP
+
 from ..operations import app as apps
 from ..operations import aws as clients
 from ..operations.problem import Exit, Problem
 from . import output
 from .output import Reply, line, printable
-
-DEFAULT_APP = "deadletter"
 
 Profile = Annotated[
     str | None,

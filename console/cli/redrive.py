@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deadletter.message.queue import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ
 
 from ..operations.app import DeployedPipeline
 from ..operations.aws import Aws, error_code, failure

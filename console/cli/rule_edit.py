@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deadletter.message.queue import MAIN_DLQ
-from deadletter.rules.rule import EVERY_PIPELINE, Action, Rule, RuleMode
+from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.rules.rule import Action, Rule, RuleMode
 from deadletter.settings.pipeline import Pipeline as Terms
 
 from ..operations import deployed, letters, rule_table

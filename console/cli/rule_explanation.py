@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deadletter.contract import MAIN_DLQ
 from deadletter.message import stamp
 from deadletter.message.letter import Letter, encoded
-from deadletter.message.queue import MAIN_DLQ
 from deadletter.routing.decision import Decision, Divert, Hold, NotADecision, Park, Redrive, decode
 
 from ..operations import letters

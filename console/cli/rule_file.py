@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rule import EVERY_PIPELINE, VERDICT
+from deadletter.rules.rule import VERDICT
 
 from ..operations import deployed, rule_table
 from ..operations.app import App

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE
+from deadletter.rules.rule import COLUMNS
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from ..operations.duration import seconds

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.rules.rule import EVERY_PIPELINE, Rule, RuleMode
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.rules.rule import Rule, RuleMode
 from deadletter.rules.rulebook import RuleBook
 
 from ..operations import deployed, item, rule_table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deadletter.message.queue import MAIN_DLQ
-from deadletter.rules.rule import EVERY_PIPELINE, Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
 
 from ..operations import deployed, letters, rule_table
 from ..operations.app import App, DeployedPipeline

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deadletter.circuit.state import State
-from deadletter.message.queue import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.waiting_room import SHARDS
 
 from ..operations.app import App, DeployedPipeline

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
+from deadletter.contract import app_parameter, pipelines_folder
+
 from .aws import Aws
 from .problem import Exit, Problem
 
@@ -93,20 +95,20 @@ def find(aws: Aws, name: str) -> App:
     root = f"/{name}"
     pages = aws.ssm.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
     found = {one["Name"]: one["Value"] for page in pages for one in page["Parameters"]}
-    shared = found.get(f"{root}/app")
+    shared = found.get(app_parameter(name))
     if shared is None:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
-            f"{root}/app): check --app, --region and --profile.",
+            f"{app_parameter(name)}): check --app, --region and --profile.",
             Exit.ABSENT,
         )
-    folder = f"{root}/pipelines/"
+    folder = f"{pipelines_folder(name)}/"
     pipelines = tuple(
         _described(DeployedPipeline, path, value, name=path.removeprefix(folder))
         for path, value in sorted(found.items())
         if path.startswith(folder)
     )
-    return _described(App, f"{root}/app", shared, name=name, pipelines=pipelines)
+    return _described(App, app_parameter(name), shared, name=name, pipelines=pipelines)
 
 
 T = TypeVar("T")

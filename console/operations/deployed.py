@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import NoReturn
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.checker import pipeline_from_terms
-from deadletter.rules.rule import EVERY_PIPELINE
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import resources_from_environment

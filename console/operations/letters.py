@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deadletter.contract import MAIN_DLQ
 from deadletter.message.letter import Attribute, Letter, NotALetter, from_api, from_event
-from deadletter.message.queue import MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
 
 from .app import DeployedPipeline

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE, VERDICT, Rule
+from deadletter.rules.rule import COLUMNS, VERDICT, Rule
 from deadletter.rules.rulebook import RefusedRule, RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 

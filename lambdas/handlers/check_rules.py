@@ -9,6 +9,7 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.check_rules import check_clients, edits, response, rule_checker_for
+from deadletter.contract import DIMENSION, NAMESPACE, Metric
 from handlers.runtime import resources, world
 
 logger = Logger(service="check-rules")
@@ -22,8 +23,10 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     for one in checked.refusals:
         logger.warning("rule refused", extra={"rule": asdict(one)})
         for name in one.refused_by:
-            with single_metric("RuleInvalid", MetricUnit.Count, 1, namespace="Deadletter") as found:
-                found.add_dimension("pipeline", name)
+            with single_metric(
+                Metric.RULE_INVALID, MetricUnit.Count, 1, namespace=NAMESPACE
+            ) as found:
+                found.add_dimension(DIMENSION, name)
     if checked.failed:
         logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

@@ -8,12 +8,13 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
+from deadletter.contract import Variable
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
 from handlers.runtime import count_metric, settings, world
 
 logger = Logger(service="dispatch")
-webhook = cache(lambda: webhook_from_json(os.environ["WEBHOOK"]))
+webhook = cache(lambda: webhook_from_json(os.environ[Variable.WEBHOOK]))
 consumer = cache(
     lambda: webhook_consumer_for(*settings(), webhook(), consumer_clients(), world(), count_metric)
 )

@@ -7,11 +7,11 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for
-from deadletter.message.queue import MAIN_DLQ
+from deadletter.contract import DIMENSION, MAIN_DLQ, NAMESPACE
 from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
-metrics = Metrics(namespace="Deadletter")
+metrics = Metrics(namespace=NAMESPACE)
 
 
 @logger.inject_lambda_context
@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
     redriver = redriver_for(pipeline, resources, clients(), world(), source_id=source)
     report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
-    metrics.add_dimension("pipeline", pipeline.name)
+    metrics.add_dimension(DIMENSION, pipeline.name)
     for name, number in report.metrics().items():
         metrics.add_metric(name, MetricUnit.Count, number)
     logger.info("run ended", extra={"report": report.to_json()})

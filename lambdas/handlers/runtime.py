@@ -9,6 +9,7 @@ from random import SystemRandom
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from deadletter.aws.wiring.world import World
+from deadletter.contract import DIMENSION, NAMESPACE, Variable
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 
@@ -30,10 +31,10 @@ def resources() -> Resources:
 @cache
 def settings() -> tuple[Pipeline, Resources]:
     """The pipeline of this function and its resources, read at its first event."""
-    return pipeline_from_json(os.environ["PIPELINE"]), resources()
+    return pipeline_from_json(os.environ[Variable.PIPELINE]), resources()
 
 
 def count_metric(name: str, number: int) -> None:
     """Count something of this function's pipeline, or set a gauge."""
-    with single_metric(name, MetricUnit.Count, number, namespace="Deadletter") as metric:
-        metric.add_dimension("pipeline", settings()[0].name)
+    with single_metric(name, MetricUnit.Count, number, namespace=NAMESPACE) as metric:
+        metric.add_dimension(DIMENSION, settings()[0].name)

@@ -9,17 +9,22 @@ from typing import Any
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import Circuit
+from deadletter.contract import (
+    BODIES,
+    DEFAULT_APP,
+    DEFAULT_PARKING,
+    ENDPOINTS,
+    RULES,
+    Partition,
+    app_parameter,
+    pipeline_parameter,
+)
 from deadletter.message import stamp
 from deadletter.message.letter import Letter, from_api, utf8
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
 from sandbox.demo.events import Event, batches, digest
 from sandbox.demo.reconcile import ParkedEvent
 from sandbox.server import Sandbox
-
-APP = "deadletter"
-
-# The id of the parking queue that every pipeline has.
-DEFAULT_PARKING = "default"
 
 # Longer than a look at the whole parking lot takes, so that no letter is seen twice.
 HIDDEN_SECONDS = 300
@@ -53,23 +58,29 @@ class DemoPipeline:
 
         def read(parameter: str) -> Mapping[str, Any]:
             value: Mapping[str, Any] = json.loads(
-                ssm.get_parameter(Name=f"/{APP}/{parameter}")["Parameter"]["Value"]
+                ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
             )
             return value
 
-        self._app, own = read("app"), read(f"pipelines/{name}")
+        self._app, own = (
+            read(app_parameter(DEFAULT_APP)),
+            read(pipeline_parameter(DEFAULT_APP, name)),
+        )
         self._own = {**own, "parking_url": own["parking"][DEFAULT_PARKING]}
 
     def register(self, tenant: str, url: str) -> None:
         """Say where a tenant wants its events."""
-        self._put("endpoints_table", {"tenant": tenant, "endpoint": DEFAULT_ENDPOINT, "url": url})
+        self._put(
+            "endpoints_table",
+            {ENDPOINTS.partition: tenant, ENDPOINTS.sort: DEFAULT_ENDPOINT, "url": url},
+        )
 
     def add_rule(self, rule_id: str, **columns: str) -> None:
         """Type a rule into the rules table, as raw attributes."""
-        self._put("rules_table", {"pipeline": self._name, "rule_id": rule_id, **columns})
+        self._put("rules_table", {RULES.partition: self._name, RULES.sort: rule_id, **columns})
 
     def remove_rule(self, rule_id: str) -> None:
-        key = {"pipeline": {"S": self._name}, "rule_id": {"S": rule_id}}
+        key = {RULES.partition: {"S": self._name}, RULES.sort: {"S": rule_id}}
         self._dynamodb.delete_item(TableName=self._app["rules_table"], Key=key)
 
     def send(self, events: Sequence[Event]) -> Mapping[str, Event]:
@@ -119,7 +130,7 @@ class DemoPipeline:
         items = [item for page in pages for item in page["Items"]]
         if not items:
             return []
-        listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix="waiting/")
+        listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix=BODIES)
         objects = {one["Key"] for one in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
 
@@ -131,7 +142,7 @@ class DemoPipeline:
 
     def recovered(self) -> list[str]:
         """The first MessageIds of the letters that were processed after all, by the ledger."""
-        prefix = f"{self._name}#ledger#"
+        prefix = Partition.LEDGER.of(self._name, "")
         pages = self._dynamodb.get_paginator("scan").paginate(
             TableName=self._app["letters_table"],
             FilterExpression="attribute_exists(recovered_at) AND begins_with(pk, :rows)",

@@ -25,9 +25,10 @@ from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
+from deadletter.contract import MAIN_DLQ
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
-from deadletter.message.queue import MAIN_DLQ, ReceivedLetter
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Report
 from deadletter.redrive.waiting_room import Admission

@@ -9,9 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Mode, Reason
+from deadletter.contract import ROWS_KEPT, Body, Mode, Reason
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from infra import settings as said
@@ -459,7 +458,7 @@ def test_rows_of_letters_outlast_every_copy_whatever_the_settings() -> None:
         "dlq": {"arn": ORDERS_DLQ},
         "main_queue": {"arn": ORDERS_MAIN},
         "message_ttl": "30d",
-        "idempotency_keep": int(KEEP_SECONDS),
+        "idempotency_keep": int(ROWS_KEPT),
     }
     assert read({"pipelines": [{"name": "orders", **longest}]})
 

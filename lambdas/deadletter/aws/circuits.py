@@ -23,15 +23,13 @@ from deadletter.circuit.state import (
     State,
 )
 from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
+from deadletter.contract import CIRCUITS, TROUBLED
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-PARTITION = "pipeline"
-SORT = "circuit_key"
-TROUBLED = "troubled"
-"""The index on the attribute of the same name, which holds the pipeline as long as its circuit
-is not closed, is forced, or has a consumer paused: in good times the index is empty."""
+PARTITION = CIRCUITS.partition
+SORT = CIRCUITS.sort
 
 GOOD, BAD = "good_", "bad_"
 """Counters are attributes of their own, named by their bucket: they are added to unread."""
@@ -146,8 +144,8 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
             while True:
                 answer = self._client.query(
                     TableName=self._table,
-                    IndexName=TROUBLED,
-                    KeyConditionExpression=f"{TROUBLED} = :pipeline",
+                    IndexName=TROUBLED.name,
+                    KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
                     ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
                     **start,
                 )
@@ -297,7 +295,7 @@ def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))
     if _is_troubled(circuit):
-        values[TROUBLED] = pipeline
+        values[TROUBLED.partition] = pipeline
     return values
 
 
@@ -310,10 +308,10 @@ def _change(
     values = {
         name: value
         for name, value in new.items()
-        if name in ("state", TROUBLED) or old.get(name) != value
+        if name in ("state", TROUBLED.partition) or old.get(name) != value
     }
     values.update(written)
-    gone = [name for name in (*_PARTS, TROUBLED) if name not in new]
+    gone = [name for name in (*_PARTS, TROUBLED.partition) if name not in new]
     kept = {one.number for one in after.buckets}
     dropped = [one.number for one in before.buckets if one.number not in kept]
     gone += [f"{prefix}{number}" for number in dropped for prefix in (GOOD, BAD)]

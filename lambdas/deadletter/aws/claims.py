@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
+from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class DynamoDBClaims:
         return True
 
     def _partition(self, claim: Claim) -> str:
-        return f"{self._pipeline}#done#{claim.key}"
+        return Partition.CLAIM.of(self._pipeline, claim.key)
 
     def _ttl(self, now: float) -> int:
         return int(now + self._keep_seconds)

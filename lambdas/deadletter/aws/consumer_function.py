@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.contract import RESPONSE
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import encoded, to_event
 from deadletter.message.queue import ReceivedLetter
@@ -65,7 +66,7 @@ def _judged(said: bytes, copy: str) -> CanaryResult:
     failures = fields.get("batchItemFailures") or []
     # Of one letter any item is this one: Lambda takes an unknown id for the whole batch.
     acknowledged = isinstance(failures, list) and not failures
-    about = fields.get("deadletter")
+    about = fields.get(RESPONSE)
     word = about.get("verdict") if isinstance(about, dict) else None
     if word == CanaryVerdict.NEUTRAL:
         return CanaryResult(

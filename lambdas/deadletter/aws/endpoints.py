@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
+from deadletter.contract import ENDPOINTS
 from deadletter.message.letter import utf8
 from deadletter.webhook.endpoint import Endpoint, RegistryUnavailable, read_row
 
@@ -98,4 +99,4 @@ class DynamoDBEndpoints:
 
 
 def _key(tenant: str, endpoint: str) -> dict[str, Any]:
-    return {"tenant": {"S": tenant}, "endpoint": {"S": endpoint}}
+    return {ENDPOINTS.partition: {"S": tenant}, ENDPOINTS.sort: {"S": endpoint}}

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.circuit.state import Circuit
+from deadletter.contract import EVENT_SOURCE, EventType, Metric
 from deadletter.outage.execution_step import CircuitEvents
 from deadletter.rules.checker import CheckUnavailable, RuleRefusal
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
-
-SOURCE = "deadletter"
-RULE_REFUSED = "RuleRefused"
-CIRCUIT_CHANGED = "CircuitStateChanged"
-UNANNOUNCED = "CircuitUnannounced"
 
 
 class EventBridgeRuleEvents:
@@ -35,7 +31,11 @@ class EventBridgeRuleEvents:
         try:
             answer = self._client.put_events(
                 Entries=[
-                    {"Source": SOURCE, "DetailType": RULE_REFUSED, "Detail": json.dumps(detail)}
+                    {
+                        "Source": EVENT_SOURCE,
+                        "DetailType": EventType.RULE_REFUSED,
+                        "Detail": json.dumps(detail),
+                    }
                 ]
             )
         except AWS_ERRORS as error:
@@ -70,11 +70,15 @@ class EventBridgeCircuitEvents(CircuitEvents):
             "open_until": circuit.open_until,
             **({"forced_by": circuit.forced.by} if circuit.forced else {}),
         }
-        entry = {"Source": SOURCE, "DetailType": CIRCUIT_CHANGED, "Detail": json.dumps(detail)}
+        entry = {
+            "Source": EVENT_SOURCE,
+            "DetailType": EventType.CIRCUIT_STATE_CHANGED,
+            "Detail": json.dumps(detail),
+        }
         try:
             answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
         except AWS_ERRORS:
-            self._count_metric(UNANNOUNCED, 1)
+            self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)
             return
         if answer["FailedEntryCount"]:
-            self._count_metric(UNANNOUNCED, 1)
+            self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)

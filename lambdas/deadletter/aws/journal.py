@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
+from deadletter.contract import Partition
 from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class DynamoDBJournal:
         self, client: DynamoDBClient, table: str, pipeline: str, keep_seconds: float
     ) -> None:
         self._table = Table(client, table)
-        self._partition = f"{pipeline}#journal"
+        self._partition = Partition.JOURNAL.of(pipeline)
         self._keep_seconds = keep_seconds
 
     def read(self) -> Sequence[Intent]:

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import Key, Table, plain
+from deadletter.contract import Partition
 from deadletter.redrive.redriver import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
@@ -99,7 +100,7 @@ class DynamoDBLease:
 
 
 def _key(pipeline: str, source_id: str) -> Key:
-    return (f"{pipeline}#lease", source_id)
+    return (Partition.LEASE.of(pipeline), source_id)
 
 
 def _number(value: float) -> Decimal:

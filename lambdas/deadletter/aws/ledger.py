@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, plain
+from deadletter.contract import Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
@@ -64,7 +65,9 @@ class DynamoDBLedger:
         """How many letters each rule has matched, for every rule that matched any."""
         try:
             items = self._table.query(
-                "pk = :matches", {":matches": f"{self._pipeline}#matches"}, ConsistentRead=True
+                "pk = :matches",
+                {":matches": Partition.MATCHES.of(self._pipeline)},
+                ConsistentRead=True,
             )
         except _ERRORS as error:
             raise LedgerUnavailable("the ledger gave no answer") from error
@@ -144,10 +147,10 @@ class DynamoDBLedger:
         return int(self._clock() + self._keep_seconds)
 
     def _key(self, origin: str) -> Key:
-        return (f"{self._pipeline}#ledger#{origin}", _ROW)
+        return (Partition.LEDGER.of(self._pipeline, origin), _ROW)
 
     def _matches_key(self, rule: str) -> Key:
-        return (f"{self._pipeline}#matches", rule)
+        return (Partition.MATCHES.of(self._pipeline), rule)
 
 
 def _count(value: Any) -> int:

@@ -26,6 +26,7 @@ from deadletter.circuit.state import (
     State,
 )
 from deadletter.circuit.transitions import Reported
+from deadletter.contract import Metric
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ MOST_STALE = 2 * BUCKETS
 """Buckets out of every window that an item may hold; more are swept out by a write of its own.
 It keeps the item, and so each write, within one unit of 1 KB."""
 
-DROPPED = "OutcomesDropped"
-TRIPPED = "CircuitTripped"
-NOT_TRIPPED = "CircuitNotTripped"
-NOT_STARTED = "OutageNotStarted"
+DROPPED = Metric.OUTCOMES_DROPPED
+TRIPPED = Metric.CIRCUIT_TRIPPED
+NOT_TRIPPED = Metric.CIRCUIT_NOT_TRIPPED
+NOT_STARTED = Metric.OUTAGE_NOT_STARTED
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
+from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, utf8
 from deadletter.message.queue import (
-    MAIN_DLQ,
     MAX_BATCH,
     Depth,
     QueueUnavailable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.contract import app_parameter, pipeline_parameter
 from deadletter.settings import registration
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -20,8 +21,8 @@ class NotRegistered(Exception):
 def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resources]:
     """The pipeline and what a consumer of it talks to; raises NotRegistered and BadSettings."""
     names = [
-        registration.app_parameter(app),
-        registration.pipeline_parameter(app, pipeline),
+        app_parameter(app),
+        pipeline_parameter(app, pipeline),
     ]
     try:
         answer = client.get_parameters(Names=names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
+from deadletter.contract import AUDIT, RULES
 from deadletter.rules.checker import Checked, CheckUnavailable, RuleChange, RuleEdit, RuleVerdict
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def _edit(record: Mapping[str, Any]) -> RuleEdit:
         sequence=change["SequenceNumber"],
         event_id=record["eventID"],
         at=float(change["ApproximateCreationDateTime"]),
-        pipeline=keys["pipeline"],
-        rule_id=keys["rule_id"],
+        pipeline=keys[RULES.partition],
+        rule_id=keys[RULES.sort],
         old=_image(change.get("OldImage")),
         new=_image(change.get("NewImage")),
     )
@@ -90,7 +91,7 @@ class DynamoDBVerdicts:
         try:
             self._client.update_item(
                 TableName=self._table,
-                Key=stored({"pipeline": verdict.pipeline, "rule_id": verdict.rule_id}),
+                Key=stored({RULES.partition: verdict.pipeline, RULES.sort: verdict.rule_id}),
                 UpdateExpression=expression,
                 ConditionExpression=" AND ".join(same + missing),
                 ExpressionAttributeNames=names,
@@ -121,9 +122,9 @@ class DynamoDBHistory:
     def keep(self, change: RuleChange) -> None:
         images = {"old": change.old, "new": change.new}
         item = {
-            "pk": f"{change.pipeline}#{change.rule_id}",
+            AUDIT.partition: f"{change.pipeline}#{change.rule_id}",
             # Numbers of the stream are not all of one length.
-            "sk": f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
+            AUDIT.sort: f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
             "at": change.at,
             "event_id": change.event_id,
             "ttl": int(self._clock() + self._keep_seconds),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS
 from deadletter.aws.table import Table
-from deadletter.rules.rule import EVERY_PIPELINE
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.rulebook import RulesUnavailable
 
 if TYPE_CHECKING:

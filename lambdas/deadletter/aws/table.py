@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from deadletter.contract import LETTERS
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-PARTITION = "pk"
-SORT = "sk"
-LANES = "lanes"
-"""The index on `lane` and `due`."""
+PARTITION = LETTERS.partition
+SORT = LETTERS.sort
 
 MOST_TRIES = 5
 """Times a batch is asked for its unprocessed rest before it is given up."""

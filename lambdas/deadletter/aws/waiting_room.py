@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import LANES, PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
+from deadletter.aws.table import PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
+from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import NotALetter, encoded, from_json, to_json
@@ -51,7 +52,7 @@ class DynamoDBLanes:
 
     def lanes(self) -> Sequence[Lane]:
         try:
-            items = self._table.query("pk = :p", {":p": f"{self._pipeline}#lanes"})
+            items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
         except _ERRORS as error:
             raise RoomUnavailable from error
         return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
@@ -61,7 +62,7 @@ class DynamoDBLanes:
         try:
             return sum(
                 self._table.count(
-                    "lane = :lane", {":lane": self._lane(lane, shard)}, IndexName=LANES
+                    "lane = :lane", {":lane": self._lane(lane, shard)}, IndexName=LANES.name
                 )
                 for shard in range(SHARDS)
             )
@@ -69,10 +70,10 @@ class DynamoDBLanes:
             raise RoomUnavailable from error
 
     def _lane(self, lane: str, shard: int) -> str:
-        return f"{self._pipeline}|{lane}|{shard}"
+        return lane_partition(self._pipeline, lane, shard)
 
     def _lane_name(self, stored: str) -> str:
-        return stored.removeprefix(f"{self._pipeline}|").rpartition("|")[0]
+        return stored.removeprefix(lane_partition(self._pipeline, "")).rpartition("|")[0]
 
 
 class DynamoDBWaitingRoom(DynamoDBLanes):
@@ -105,7 +106,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         try:
             self._table.client.delete_item(
                 TableName=self._table.name,
-                Key=stored({PARTITION: f"{self._pipeline}#lanes", SORT: lane.name}),
+                Key=stored({PARTITION: Partition.LANES.of(self._pipeline), SORT: lane.name}),
                 ConditionExpression="touched = :touched",
                 ExpressionAttributeValues=stored({":touched": int(lane.touched)}),
             )
@@ -162,7 +163,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             items = self._table.query(
                 "lane = :lane AND due <= :until",
                 {":lane": self._lane(lane, shard), ":until": int(until)},
-                IndexName=LANES,
+                IndexName=LANES.name,
                 Limit=most,
             )
         except _ERRORS as error:
@@ -272,7 +273,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         if lane in self._registered:
             return
         self._table.update(
-            (f"{self._pipeline}#lanes", lane),
+            (Partition.LANES.of(self._pipeline), lane),
             "SET touched = :now",
             {":now": int(self._clock())},
         )
@@ -294,7 +295,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         data = encoded(to_json(letter))
         if len(data) <= INLINE_BYTES:
             return {**item, "letter": data}
-        object_key = f"waiting/{self._pipeline}/{letter.message_id}"
+        object_key = body_object(self._pipeline, letter.message_id)
         self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
         return {**item, "object": object_key}
 
@@ -336,11 +337,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             # A sequence number orders the messages of one queue only.
             place = letter.system.get("SequenceNumber", "").zfill(32)
             return (self._group(letter.group, taken.home), f"{place}#{letter.message_id}")
-        return (f"{self._pipeline}#letter#{letter.message_id}", _LONE)
+        return (Partition.LETTER.of(self._pipeline, letter.message_id), _LONE)
 
     def _group(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
-        return f"{self._pipeline}#group#{home}#{digest}"
+        return Partition.GROUP.of(self._pipeline, home, digest)
 
 
 def _group_of(seat: WaitingRoomEntry) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from deadletter.contract import CIRCUIT
+
 BUCKETS = 6
 """Into how many parts a window is counted: the oldest part drops out as a whole."""
 
@@ -41,18 +43,18 @@ class CircuitPolicy:
     flapping dependency close its circuit by one lucky answer.
     """
 
-    failure_rate: float = 0.5
-    window: float = 120.0
-    minimum: int = 20
-    consecutive: int = 10
-    cooldown: float = 30.0
-    cooldown_factor: float = 2.0
-    cooldown_cap: float = 600.0
-    settle: float = 600.0
-    lease: float = 120.0
-    successes: int = 2
-    ramp: float = 300.0
-    pause_consumer: bool = False
+    failure_rate: float = CIRCUIT.failure_rate
+    window: float = CIRCUIT.window
+    minimum: int = CIRCUIT.minimum
+    consecutive: int = CIRCUIT.consecutive
+    cooldown: float = CIRCUIT.cooldown
+    cooldown_factor: float = CIRCUIT.cooldown_factor
+    cooldown_cap: float = CIRCUIT.cooldown_cap
+    settle: float = CIRCUIT.settle
+    lease: float = CIRCUIT.lease
+    successes: int = CIRCUIT.successes
+    ramp: float = CIRCUIT.ramp
+    pause_consumer: bool = CIRCUIT.pause_consumer
 
     @property
     def bucket(self) -> float:

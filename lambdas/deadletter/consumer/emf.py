@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-NAMESPACE = "Deadletter"
-"""Where all metrics of ours are."""
+from deadletter.contract import DIMENSION, NAMESPACE
 
 MOST = 100
 """Metrics that CloudWatch takes in one line; of more it would take none."""
@@ -23,7 +22,7 @@ def line(counts: Mapping[str, int], *, pipeline: str, at: float) -> str:
     about = {
         "Timestamp": int(at * 1000),
         "CloudWatchMetrics": [
-            {"Namespace": NAMESPACE, "Dimensions": [["pipeline"]], "Metrics": metrics}
+            {"Namespace": NAMESPACE, "Dimensions": [[DIMENSION]], "Metrics": metrics}
         ],
     }
-    return json.dumps({"_aws": about, "pipeline": pipeline, **counts}, separators=(",", ":"))
+    return json.dumps({"_aws": about, DIMENSION: pipeline, **counts}, separators=(",", ":"))

@@ -23,12 +23,10 @@ from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import emf
+from deadletter.contract import CONSUMER_VARIABLE
 from deadletter.processing.batch import Consumer
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
-
-VARIABLE = "DEADLETTER"
-"""The one environment variable: `<app>/<pipeline>`, or `off`."""
 
 OFF = "off"
 
@@ -61,7 +59,7 @@ class Kit:
 @cache
 def kit() -> Kit:
     """This process's kit, made at its first event; raises BadSettings and NotRegistered."""
-    return kit_from(os.environ.get(VARIABLE))
+    return kit_from(os.environ.get(CONSUMER_VARIABLE))
 
 
 def kit_from(value: str | None) -> Kit:
@@ -72,8 +70,8 @@ def kit_from(value: str | None) -> Kit:
     if named is None:
         said = "is not set" if value is None else f"is {value!r}"
         raise BadSettings(
-            f"the environment variable {VARIABLE} {said}; allowed: <app>/<pipeline>, such as "
-            f"deadletter/orders, or {OFF}"
+            f"the environment variable {CONSUMER_VARIABLE} {said}; allowed: <app>/<pipeline>, "
+            f"such as deadletter/orders, or {OFF}"
         )
     told: Counter[str] = Counter()
     pipeline, resources = look_up(ssm(), named[1], named[2])

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from deadletter.contract import Metric
 from deadletter.failure.failure import PERMANENT, Category, Failure
 
 
 class Fate(StrEnum):
     """What became of one message; the value is the metric's name."""
 
-    PROCESSED = "Processed"
-    SKIPPED = "Skipped"
-    DUPLICATE = "dedup.skip"
-    PARKED = "MessageMovedToParkingLot"
-    FAILED = "ProcessingFailure"
-    BUSY = "BusyElsewhere"
-    UNGUARDED = "IdempotencyUnavailable"
-    REFUSED = "RefusedWhileOpen"
-    HELD_BACK = "GroupHeldBack"
-    LATE = "TooLateToProcess"
-    BROKEN = "ConsumerLibraryError"
+    PROCESSED = Metric.PROCESSED
+    SKIPPED = Metric.SKIPPED
+    DUPLICATE = Metric.DEDUPLICATED
+    PARKED = Metric.MOVED_TO_PARKING
+    FAILED = Metric.PROCESSING_FAILURE
+    BUSY = Metric.BUSY_ELSEWHERE
+    UNGUARDED = Metric.IDEMPOTENCY_UNAVAILABLE
+    REFUSED = Metric.REFUSED_WHILE_OPEN
+    HELD_BACK = Metric.GROUP_HELD_BACK
+    LATE = Metric.TOO_LATE_TO_PROCESS
+    BROKEN = Metric.CONSUMER_LIBRARY_ERROR
 
 
 ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import MAX_BYTES, Letter
 
 MAX_BATCH = 10
 """Entries in one SQS batch call, and messages in one receive."""
-
-
-MAIN_DLQ = "dlq"
-"""The id of a pipeline's own DLQ, beside those of its dedicated ones."""
 
 
 class QueueUnavailable(Exception):

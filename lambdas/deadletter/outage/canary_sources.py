@@ -12,6 +12,7 @@ from typing import Protocol
 from deadletter.circuit.transitions import (
     CanaryVerdict,
 )
+from deadletter.contract import circuit_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -245,7 +246,7 @@ class LaneCanaries(CanarySource):
         return self._arn
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        lane = f"circuit:{key}"
+        lane = circuit_lane(key)
         if all(one.name != lane for one in self._room.lanes()):
             return None
         shards = list(range(SHARDS))
@@ -334,4 +335,4 @@ def waits_for(router: Router, taken: ReceivedLetter, key: str) -> Stamp | None:
     verdict = one_each(answer, [copy]).get(copy)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None
-    return verdict.stamp if verdict.decision.lane == f"circuit:{key}" else None
+    return verdict.stamp if verdict.decision.lane == circuit_lane(key) else None

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Pause
 from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBack
+from deadletter.contract import Metric
 
 LEAST_CONCURRENCY = 2
 """Lambda takes no lower limit for a mapping of SQS."""
 
-NOTHING_TO_PAUSE = "NothingToPause"
+NOTHING_TO_PAUSE = Metric.NOTHING_TO_PAUSE
 
 
 class MappingUnavailable(Exception):

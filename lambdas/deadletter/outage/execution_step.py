@@ -27,7 +27,7 @@ time that it has said nothing, as long again as it has been under way."""
 BREATH = 5.0
 """Seconds between two canaries, so that a dependency that flaps has the time to."""
 
-OPENED = "CircuitOpened"
+OPENED = Metric.CIRCUIT_OPENED
 
 
 class Next(StrEnum):

@@ -16,6 +16,7 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Refusal,
 )
+from deadletter.contract import Metric
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canary_sources import CanaryResult, CanarySource
@@ -44,9 +45,9 @@ LONGEST_FINDING = 120.0
 ENOUGH_EMPTY = 3
 """Probes in a row without anything to probe with, after which there is nothing to harm."""
 
-NOT_PAUSED = "ConsumerNotPaused"
-EMPTY = "NothingToProbe"
-UNDELETED = "Undeleted"
+NOT_PAUSED = Metric.CONSUMER_NOT_PAUSED
+EMPTY = Metric.NOTHING_TO_PROBE
+UNDELETED = Metric.UNDELETED
 
 
 class ConsumerUnavailable(Exception):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.contract import Metric
 from deadletter.failure.fate import Evidence, evidence_of, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import seal
@@ -19,7 +20,7 @@ from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
 
-UNHEARD = "LedgerUnavailable"
+UNHEARD = Metric.LEDGER_UNAVAILABLE
 
 _LONGEST_OWNER = "x" * 64
 """Stands for the owner of a permit where only its length matters."""

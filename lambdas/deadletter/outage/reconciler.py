@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
+from deadletter.contract import Metric
 from deadletter.outage.event_source import ConsumerPause, MappingBusy, MappingUnavailable
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, repairs_for
 
-RESTARTED = "OutageRestarted"
-PUT_BACK = "MappingPutBack"
-FAILED = "SweepFailed"
+RESTARTED = Metric.OUTAGE_RESTARTED
+PUT_BACK = Metric.MAPPING_PUT_BACK
+FAILED = Metric.SWEEP_FAILED
 
 
 class Reconciler:

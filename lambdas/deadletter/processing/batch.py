@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import Reason
+from deadletter.contract import DEFAULT_PARKING, Reason
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
@@ -46,7 +46,6 @@ FAREWELL = 1.0
 """Seconds before the deadline from which on no further message is begun: what was done has to
 be written down and answered. Of a batch that has little time at all, only a fifth."""
 
-DEFAULT_PARKING = "default"
 
 Record = Mapping[str, Any]
 Handle = Callable[[Delivery], object]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from deadletter.contract import RESPONSE, Metric
 from deadletter.failure.classify import Diagnosis
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 
@@ -15,18 +16,18 @@ from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 class Trouble(StrEnum):
     """What went wrong, or was noticed, beside a message's fate; the value is the metric's name."""
 
-    LEDGER = "LedgerUnavailable"
-    CLAIMS = "IdempotencyUnavailable"
-    CIRCUITS = "CircuitsUnavailable"
-    COLLISION = "IdempotencyCollision"
-    LEASE_LOST = "LeaseLost"
-    FORGED = "ForgedStamp"
-    NOT_PARKED = "ParkingUnavailable"
-    NOT_HIDDEN = "VisibilityUnchanged"
-    BROKEN = "ConsumerLibraryError"
+    LEDGER = Metric.LEDGER_UNAVAILABLE
+    CLAIMS = Metric.IDEMPOTENCY_UNAVAILABLE
+    CIRCUITS = Metric.CIRCUITS_UNAVAILABLE
+    COLLISION = Metric.IDEMPOTENCY_COLLISION
+    LEASE_LOST = Metric.LEASE_LOST
+    FORGED = Metric.FORGED_STAMP
+    NOT_PARKED = Metric.PARKING_UNAVAILABLE
+    NOT_HIDDEN = Metric.VISIBILITY_UNCHANGED
+    BROKEN = Metric.CONSUMER_LIBRARY_ERROR
 
 
-RECOVERED = "RedriveSuccess"
+RECOVERED = Metric.REDRIVE_SUCCESS
 """The metric that counts letters that had been dead and were processed."""
 
 
@@ -116,7 +117,7 @@ class BatchResult:
             "batchItemFailures": [{"itemIdentifier": one} for one in self.failed]
         }
         if self.canary:
-            response["deadletter"] = {"verdict": str(self.verdict)}
+            response[RESPONSE] = {"verdict": str(self.verdict)}
         return response
 
     def log_lines(self) -> Sequence[Mapping[str, Any]]:

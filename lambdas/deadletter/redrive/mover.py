@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from deadletter.contract import DEFAULT_PARKING
 from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
@@ -163,7 +164,7 @@ class Mover:
             case Divert(queue=queue):
                 return f"dedicated:{queue}"
             case Park(reason=reason):
-                return f"parking:{self._parking_for.get(reason, 'default')}"
+                return f"parking:{self._parking_for.get(reason, DEFAULT_PARKING)}"
 
     def _movable(self, orders: Sequence[Order]) -> list[Order]:
         """Those whose target exists and whose lock still holds; on FIFO in unbroken order."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import CIRCUIT_LEVELS, Metric, Mode
-from deadletter.message.queue import MAIN_DLQ, MAX_BATCH, Queue, QueueUnavailable, ReceivedLetter
+from deadletter.contract import CIRCUIT_LEVELS, MAIN_DLQ, Metric, Mode
+from deadletter.message.queue import MAX_BATCH, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.journal import MAX_PLANS, Journal, JournalUnavailable
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker

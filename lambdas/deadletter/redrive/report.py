@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.routing.decision import Decision, Park
 
@@ -16,32 +17,32 @@ from deadletter.routing.decision import Decision, Park
 class Count(StrEnum):
     """What is counted; the value is the metric's name."""
 
-    RECEIVED = "Received"
-    REDRIVEN = "Redriven"
-    PARKED = "MessageMovedToParkingLot"
-    HELD = "Held"
-    DIVERTED = "Diverted"
-    FAILED = "RedriveFailure"
-    LEFT = "LeftInPlace"
-    POSSIBLE_DUPLICATE = "PossibleDuplicate"
-    ALREADY_SENT = "AlreadySent"
-    UNMARKED = "RedriveUnmarked"
-    UNRECORDED = "RedriveUnrecorded"
-    FOREIGN = "ForeignLetter"
-    FORGED = "ForgedStamp"
-    UNDECIDED = "Undecided"
-    UNDELETED = "Undeleted"
-    UNSENDABLE = "Unsendable"
-    LATE = "TooLateToSend"
-    BROKEN = "BrokenInWaitingRoom"
-    ROUTER_UNAVAILABLE = "RouterUnavailable"
-    JOURNAL_UNAVAILABLE = "JournalUnavailable"
-    ROOM_UNAVAILABLE = "RoomUnavailable"
-    QUEUE_UNAVAILABLE = "QueueUnavailable"
-    RULE_INVALID = "RuleInvalid"
-    RULE_LIMIT_REACHED = "RuleLimitReached"
-    DOMINANT = "DominantFailure"
-    BOUNCED = "RedriveBounced"
+    RECEIVED = Metric.RECEIVED
+    REDRIVEN = Metric.REDRIVEN
+    PARKED = Metric.MOVED_TO_PARKING
+    HELD = Metric.HELD
+    DIVERTED = Metric.DIVERTED
+    FAILED = Metric.REDRIVE_FAILURE
+    LEFT = Metric.LEFT_IN_PLACE
+    POSSIBLE_DUPLICATE = Metric.POSSIBLE_DUPLICATE
+    ALREADY_SENT = Metric.ALREADY_SENT
+    UNMARKED = Metric.REDRIVE_UNMARKED
+    UNRECORDED = Metric.REDRIVE_UNRECORDED
+    FOREIGN = Metric.FOREIGN_LETTER
+    FORGED = Metric.FORGED_STAMP
+    UNDECIDED = Metric.UNDECIDED
+    UNDELETED = Metric.UNDELETED
+    UNSENDABLE = Metric.UNSENDABLE
+    LATE = Metric.TOO_LATE_TO_SEND
+    BROKEN = Metric.BROKEN_IN_ROOM
+    ROUTER_UNAVAILABLE = Metric.ROUTER_UNAVAILABLE
+    JOURNAL_UNAVAILABLE = Metric.JOURNAL_UNAVAILABLE
+    ROOM_UNAVAILABLE = Metric.ROOM_UNAVAILABLE
+    QUEUE_UNAVAILABLE = Metric.QUEUE_UNAVAILABLE
+    RULE_INVALID = Metric.RULE_INVALID
+    RULE_LIMIT_REACHED = Metric.RULE_LIMIT_REACHED
+    DOMINANT = Metric.DOMINANT_FAILURE
+    BOUNCED = Metric.REDRIVE_BOUNCED
 
 
 ALWAYS_COUNTED = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import Body, Reason
+from deadletter.contract import Body, Reason, circuit_lane
 from deadletter.failure.failure import PERMANENT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
@@ -130,7 +130,7 @@ def circuit_open(case: Case) -> Decision | None:
     for circuit in case.circuits:
         if not circuit.lets_through:
             because = f"circuit {circuit.key} is {circuit.state}"
-            return Hold(f"circuit:{circuit.key}", case.expires, because)
+            return Hold(circuit_lane(circuit.key), case.expires, because)
     return None
 
 

@@ -10,11 +10,11 @@ from random import Random
 from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
+from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import Failure, FailureKind
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
-from deadletter.message.queue import MAIN_DLQ
 from deadletter.message.stamp import Reading, Stamp
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge

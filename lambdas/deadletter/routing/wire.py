@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_json, to_json
-from deadletter.message.queue import MAIN_DLQ
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from deadletter.rules.rule import COLUMNS, EVERY_PIPELINE, VERDICT, RuleRefused, read_rule
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 

@@ -11,13 +11,10 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from deadletter.message.queue import MAIN_DLQ
+from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.settings.pipeline import Pipeline
-
-EVERY_PIPELINE = "*"
-"""The key of the rules that hold for all pipelines."""
 
 DEFAULT_PRIORITY = 100
 """Rules are tried from the lowest number to the highest."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from random import Random
 
+from deadletter.contract import BACKOFF
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
@@ -15,10 +17,10 @@ class Backoff:
     round, every late attempt would wait exactly `cap` and all would return at once.
     """
 
-    base: float = 60.0
-    factor: float = 2.0
-    cap: float = 6 * 3600.0
-    floor: float = 5.0
+    base: float = BACKOFF.base
+    factor: float = BACKOFF.factor
+    cap: float = BACKOFF.cap
+    floor: float = BACKOFF.floor
 
     def ceiling(self, attempt: int) -> float:
         """The longest delay of this attempt, in seconds; attempts count from 1."""

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Mode
+from deadletter.contract import Body, Mode, Variable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings, build, json_object, texts
 
-RETRY = Backoff(base=10.0, factor=2.0, cap=900.0, floor=1.0)
-"""How far apart the receives of one life are: a minute's trouble is over within the life,
-and a quarter of an hour is the longest that a message hides for one failure."""
+RETRY = Backoff(
+    base=contract.RETRY.base,
+    factor=contract.RETRY.factor,
+    cap=contract.RETRY.cap,
+    floor=contract.RETRY.floor,
+)
+"""How far apart the receives of one life are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class RetryPolicy:
     """
 
     backoff: Backoff = field(default_factory=Backoff)
-    max_attempts: int = 6
+    max_attempts: int = contract.MAX_ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +47,27 @@ class Pipeline:
     """
 
     name: str
-    mode: Mode = Mode.ENFORCE
-    fifo: bool = False
-    body: Body = Body.JSON
+    mode: Mode = contract.PIPELINE.mode
+    fifo: bool = contract.PIPELINE.fifo
+    body: Body = contract.PIPELINE.body
     context: Mapping[str, str] = field(default_factory=dict)
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     policies: Mapping[str, RetryPolicy] = field(default_factory=dict)
-    message_ttl: float = 12 * 86400.0
-    max_delay: float = 7 * 86400.0
-    poison_lives: int = 3
+    message_ttl: float = contract.PIPELINE.message_ttl
+    max_delay: float = contract.PIPELINE.max_delay
+    poison_lives: int = contract.PIPELINE.poison_lives
     consumer_library: bool = False
     circuit_key: str | None = None
     idempotency_key: str | None = None
-    idempotency_keep: float = 45 * 86400.0
-    park_permanent: bool = True
+    idempotency_keep: float = contract.PIPELINE.idempotency_keep
+    park_permanent: bool = contract.PIPELINE.park_permanent
     retry: Backoff = RETRY
-    refuse_when_open: bool = False
+    refuse_when_open: bool = contract.PIPELINE.refuse_when_open
     circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
-    rate: float = 50.0
-    burst: int = 500
-    backlog_limit: int = 10_000
-    workers: int = 4
+    rate: float = contract.PIPELINE.rate
+    burst: int = contract.PIPELINE.burst
+    backlog_limit: int = contract.PIPELINE.backlog_limit
+    workers: int = contract.PIPELINE.workers
     dedicated: tuple[str, ...] = ()
     parking_for: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,7 +78,7 @@ def pipeline_from_json(text: str) -> Pipeline:
     Raises BadSettings with the offending key: a function that misread its own
     settings must not run at all.
     """
-    data = json_object("PIPELINE", text)
+    data = json_object(Variable.PIPELINE, text)
     policy = _policy("policy", data.pop("policy", {}))
     named = data.pop("policies", {})
     if not isinstance(named, dict):
@@ -83,11 +88,11 @@ def pipeline_from_json(text: str) -> Pipeline:
         data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
         data["body"] = Body(data.get("body", Body.JSON))
     except ValueError as error:
-        raise BadSettings(f"PIPELINE: {error}") from error
+        raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
     data["dedicated"] = texts("dedicated", data.get("dedicated", []))
     data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
     data["circuit"] = build(CircuitPolicy, "circuit", _nested("circuit", data))
-    return build(Pipeline, "PIPELINE", {**data, "policy": policy, "policies": policies})
+    return build(Pipeline, Variable.PIPELINE, {**data, "policy": policy, "policies": policies})
 
 
 def _policy(where: str, data: Any) -> RetryPolicy:

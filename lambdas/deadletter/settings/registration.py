@@ -11,16 +11,6 @@ from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources
 
 
-def app_parameter(app: str) -> str:
-    """The parameter with what the app's pipelines share."""
-    return f"/{app}/app"
-
-
-def pipeline_parameter(app: str, pipeline: str) -> str:
-    """The parameter with what one pipeline has of its own."""
-    return f"/{app}/pipelines/{pipeline}"
-
-
 def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
     """What a consumer of the pipeline needs of both parameters; raises BadSettings."""
     app, one = _object("the app's parameter", shared), _object("the pipeline's parameter", own)

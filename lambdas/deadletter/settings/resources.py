@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from deadletter.contract import Variable
 from deadletter.settings.json_fields import BadSettings, json_object, json_value, texts
 
 
@@ -59,7 +60,7 @@ def resources_from_environment(environment: Mapping[str, str]) -> Resources:
     """
     found: dict[str, Any] = {}
     for one in fields(Resources):
-        variable = one.name.upper()
+        variable = Variable[one.name.upper()]
         if variable not in environment:
             continue
         text = environment[variable]

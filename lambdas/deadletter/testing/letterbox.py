@@ -12,9 +12,9 @@ from typing import Any
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS
 from deadletter.aws.wiring.world import World
 from deadletter.consumer.runtime import Kit
+from deadletter.contract import ROWS_KEPT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
@@ -203,7 +203,7 @@ class Letterbox:
     def ledger(self, origin: str) -> LedgerRow:
         """What is written down about a message, by the id that it was first sent with."""
         client: Any = self.dynamodb
-        ledger = DynamoDBLedger(client, "letters", self.settings.name, self.clock, KEEP_SECONDS)
+        ledger = DynamoDBLedger(client, "letters", self.settings.name, self.clock, ROWS_KEPT)
         return ledger.rows([origin]).get(origin, NO_ROW)
 
     @property

@@ -10,7 +10,7 @@ from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
-from deadletter.contract import Mode
+from deadletter.contract import ROWS_KEPT, Mode
 from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
     CanaryChoice,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
-from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS, ledger_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 
@@ -171,9 +171,7 @@ def _dead(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
 ) -> list[DlqCanaries | LaneCanaries]:
     """Where letters wait for a circuit, outside the main queue."""
-    journal = DynamoDBJournal(
-        clients.dynamodb, resources.letters_table, pipeline.name, KEEP_SECONDS
-    )
+    journal = DynamoDBJournal(clients.dynamodb, resources.letters_table, pipeline.name, ROWS_KEPT)
     room = waiting_room_for(pipeline, resources, clients, world)
     return [
         DlqCanaries(

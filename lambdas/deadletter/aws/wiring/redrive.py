@@ -12,7 +12,8 @@ from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
-from deadletter.message.queue import MAIN_DLQ, SendResult
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT
+from deadletter.message.queue import SendResult
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.redrive.mover import MAIN, Mover, Together
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     pass
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
-from deadletter.aws.wiring.parts.ledger import KEEP_SECONDS, ledger_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 
@@ -112,7 +113,7 @@ def redriver_for(
         main_arn=resources.main_arn,
         mover=mover,
         router=router or LambdaRouter(clients.functions, resources.router_function),
-        journal=DynamoDBJournal(clients.dynamodb, letters, pipeline.name, KEEP_SECONDS),
+        journal=DynamoDBJournal(clients.dynamodb, letters, pipeline.name, ROWS_KEPT),
         room=room,
         circuits=breaker,
         lease=DynamoDBLease(

@@ -9,6 +9,7 @@ from deadletter.aws.clients import (
     ConsumerClients,
 )
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.contract import ROWS_KEPT
 from deadletter.failure.ledger import LIVES
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -16,10 +17,6 @@ from deadletter.settings.resources import Resources
 if TYPE_CHECKING:
     pass
 from deadletter.aws.wiring.world import World
-
-KEEP_SECONDS = 45 * 86_400.0
-"""How long rows of letters and abandoned intents stay: longer than main queue, DLQ and
-parking lot can keep a message one after the other (14 days each)."""
 
 
 def ledger_for(
@@ -30,6 +27,6 @@ def ledger_for(
         resources.letters_table,
         pipeline.name,
         world.clock,
-        KEEP_SECONDS,
+        ROWS_KEPT,
         lives=max(LIVES, pipeline.poison_lives),
     )
