@@ -12,7 +12,7 @@ import jsii
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.refusal import Refused
+from .refusal import Refused
 
 ROOT = Path(__file__).parents[1]
 LAMBDAS = ROOT / "lambdas"

@@ -13,15 +13,15 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.consumer_function import ConsumerFunction
-from infra.duration import MINUTE
-from infra.encryption import customer_key, use_of_key
-from infra.findings import acknowledge
-from infra.function import RETENTION, PythonFunction
-from infra.names import Names
-from infra.queues import Queues
-from infra.settings import AppSettings, PipelineSettings
-from infra.storage import LANES, Storage, only
+from .consumer_function import ConsumerFunction
+from .duration import MINUTE
+from .encryption import customer_key, use_of_key
+from .findings import acknowledge
+from .function import RETENTION, PythonFunction
+from .names import Names
+from .queues import Queues
+from .settings import AppSettings, PipelineSettings
+from .storage import LANES, Storage, only
 
 DEFINITION = Path(__file__).parents[1] / "statemachines" / "circuit_breaker.asl.json"
 

@@ -10,16 +10,16 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.consumer_policy import library_statements
-from infra.encryption import use_of_key
-from infra.endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
-from infra.findings import acknowledge
-from infra.function import PythonFunction
-from infra.names import Names
-from infra.outage import state_machine_arn
-from infra.queues import Queues
-from infra.settings import AppSettings, PipelineSettings, WebhookConsumer
-from infra.storage import Storage
+from .consumer_policy import library_statements
+from .encryption import use_of_key
+from .endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
+from .findings import acknowledge
+from .function import PythonFunction
+from .names import Names
+from .outage import state_machine_arn
+from .queues import Queues
+from .settings import AppSettings, PipelineSettings, WebhookConsumer
+from .storage import Storage
 
 # A batch of ten 1 MiB messages, decoded.
 MEMORY = 512

@@ -8,10 +8,10 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from infra.consumer import DispatcherFunction
-from infra.findings import acknowledge
-from infra.names import Names
-from infra.settings import AppSettings, FunctionConsumerSettings, PipelineSettings
+from .consumer import DispatcherFunction
+from .findings import acknowledge
+from .names import Names
+from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 
 LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"]
 

@@ -6,13 +6,13 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.encryption import use_of_key
-from infra.names import Names
-from infra.outage import outage_statement
-from infra.queues import Queues
-from infra.registration import app_parameter, pipeline_parameter
-from infra.settings import AppSettings, PipelineSettings
-from infra.storage import Storage, only
+from .encryption import use_of_key
+from .names import Names
+from .outage import outage_statement
+from .queues import Queues
+from .registration import app_parameter, pipeline_parameter
+from .settings import AppSettings, PipelineSettings
+from .storage import Storage, only
 
 
 class ConsumerPolicy(Construct):

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from infra.arn import Arn
-from infra.refusal import Refused, said, sentence
-from infra.settings import AppSettings, PipelineSettings, pascal_case
+from .arn import Arn
+from .refusal import Refused, said, sentence
+from .settings import AppSettings, PipelineSettings, pascal_case
 
 PIPELINES = "a list of pipelines, each an object with at least a name"
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.settings import AppSettings
+from .settings import AppSettings
 
 READ = ("kms:Decrypt", "kms:DescribeKey")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import Aws
 from constructs import IConstruct
 
-from infra.findings import acknowledge
-from infra.settings import AppSettings
+from .findings import acknowledge
+from .settings import AppSettings
 
 
 def secret_prefix(app: AppSettings) -> str:

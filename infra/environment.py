@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from infra.refusal import Refused
-from infra.settings import SHORTEST_LEASE, PipelineSettings
+from .refusal import Refused
+from .settings import SHORTEST_LEASE, PipelineSettings
 
 # Lambda counts all names and values of one function together.
 LIMIT = 4096

@@ -10,10 +10,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra import asset, environment
-from infra.encryption import customer_key
-from infra.findings import acknowledge
-from infra.settings import AppSettings, PipelineSettings
+from . import asset, environment
+from .encryption import customer_key
+from .findings import acknowledge
+from .settings import AppSettings, PipelineSettings
 
 RETENTION = {
     1: logs.RetentionDays.ONE_DAY,

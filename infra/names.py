@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.settings import DEFAULT_PARKING
+from .settings import DEFAULT_PARKING
 
 
 @dataclass(frozen=True, slots=True)

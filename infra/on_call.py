@@ -10,14 +10,14 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.encryption import use_of_key
-from infra.endpoint_secrets import acknowledge_secrets, secrets_of_endpoints
-from infra.environment import longest
-from infra.findings import acknowledge
-from infra.names import Names
-from infra.queues import Addresses, QueueReference
-from infra.settings import AppSettings
-from infra.storage import LANES, TROUBLED, Storage
+from .encryption import use_of_key
+from .endpoint_secrets import acknowledge_secrets, secrets_of_endpoints
+from .environment import longest
+from .findings import acknowledge
+from .names import Names
+from .queues import Addresses, QueueReference
+from .settings import AppSettings
+from .storage import LANES, TROUBLED, Storage
 
 # IAM's limit for a managed policy, in characters.
 LARGEST_POLICY = 6144

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
-from infra.names import Names
-from infra.settings import AppSettings
+from .names import Names
+from .settings import AppSettings
 
 
 def state_machine_arn(app: AppSettings, pipeline: str) -> str:

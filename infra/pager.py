@@ -9,8 +9,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.encryption import customer_key
-from infra.settings import AppSettings
+from .encryption import customer_key
+from .settings import AppSettings
 
 # What the account's own policies may allow of the key: CloudFormation makes, changes and
 # deletes it by these. Without the second line KMS would refuse the policy.

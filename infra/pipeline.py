@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.alarms import PipelineAlarms
-from infra.circuit import CircuitBreaker
-from infra.consumer import DispatcherFunction
-from infra.consumer_function import ConsumerFunction
-from infra.consumer_policy import ConsumerPolicy
-from infra.pager import Pager
-from infra.queues import Queues
-from infra.redriver import RedriverFunction
-from infra.registration import AppRegistration, PipelineRegistration
-from infra.router import RouterFunction
-from infra.rule_check import RuleCheck
-from infra.settings import AppSettings, PipelineSettings, WebhookConsumer
-from infra.storage import Storage
+from .alarms import PipelineAlarms
+from .circuit import CircuitBreaker
+from .consumer import DispatcherFunction
+from .consumer_function import ConsumerFunction
+from .consumer_policy import ConsumerPolicy
+from .pager import Pager
+from .queues import Queues
+from .redriver import RedriverFunction
+from .registration import AppRegistration, PipelineRegistration
+from .router import RouterFunction
+from .rule_check import RuleCheck
+from .settings import AppSettings, PipelineSettings, WebhookConsumer
+from .storage import Storage
 
 
 class RedrivePipeline(Construct):

@@ -10,11 +10,11 @@ from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.arn import Arn
-from infra.encryption import customer_key
-from infra.findings import acknowledge
-from infra.names import Names
-from infra.settings import (
+from .arn import Arn
+from .encryption import customer_key
+from .findings import acknowledge
+from .names import Names
+from .settings import (
     DEFAULT_PARKING,
     LONGEST_RETENTION,
     AppSettings,

@@ -10,17 +10,17 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.consumer_function import ConsumerFunction
-from infra.duration import MINUTE
-from infra.encryption import use_of_key
-from infra.findings import acknowledge
-from infra.function import PythonFunction
-from infra.names import Names
-from infra.outage import outage_statement, state_machine_arn
-from infra.queues import Queues
-from infra.schedule import Schedules
-from infra.settings import AppSettings, PipelineSettings
-from infra.storage import LANES, TROUBLED, Storage, only
+from .consumer_function import ConsumerFunction
+from .duration import MINUTE
+from .encryption import use_of_key
+from .findings import acknowledge
+from .function import PythonFunction
+from .names import Names
+from .outage import outage_statement, state_machine_arn
+from .queues import Queues
+from .schedule import Schedules
+from .settings import AppSettings, PipelineSettings
+from .storage import LANES, TROUBLED, Storage, only
 
 
 class RedriverFunction(Construct):

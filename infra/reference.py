@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.duration import written
-from infra.refusal import NOTATION, allowed, resolved
-from infra.settings import AppSettings
+from .duration import written
+from .refusal import NOTATION, allowed, resolved
+from .settings import AppSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "settings.md"

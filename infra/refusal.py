@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from infra.duration import MINUTE, written
+from .duration import MINUTE, written
 
 # A value longer than this says no more about the mistake.
 LONGEST_VALUE = 80

@@ -8,13 +8,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.environment import check_parameter, told
-from infra.names import Names
-from infra.outage import state_machine_arn
-from infra.pager import Pager
-from infra.queues import Queues
-from infra.settings import AppSettings, FunctionConsumerSettings, PipelineSettings
-from infra.storage import Storage
+from .environment import check_parameter, told
+from .names import Names
+from .outage import state_machine_arn
+from .pager import Pager
+from .queues import Queues
+from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
+from .storage import Storage
 
 
 def pipelines_folder(app: AppSettings) -> str:

@@ -8,11 +8,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.encryption import use_of_key
-from infra.function import PythonFunction
-from infra.names import Names
-from infra.settings import AppSettings, PipelineSettings
-from infra.storage import Storage, only
+from .encryption import use_of_key
+from .function import PythonFunction
+from .names import Names
+from .settings import AppSettings, PipelineSettings
+from .storage import Storage, only
 
 # The redriver waits for it and has a run to finish.
 TIMEOUT = 20

@@ -14,14 +14,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.alarms import AT_LEAST, RULE_INVALID, Page, counted
-from infra.encryption import customer_key, use_of_key
-from infra.findings import acknowledge
-from infra.function import PythonFunction
-from infra.pager import Pager
-from infra.registration import pipelines_folder
-from infra.settings import LONGEST_RETENTION, AppSettings
-from infra.storage import Storage
+from .alarms import AT_LEAST, RULE_INVALID, Page, counted
+from .encryption import customer_key, use_of_key
+from .findings import acknowledge
+from .function import PythonFunction
+from .pager import Pager
+from .registration import pipelines_folder
+from .settings import LONGEST_RETENTION, AppSettings
+from .storage import Storage
 
 # A few edits at a time; each is a handful of calls.
 TIMEOUT = 30

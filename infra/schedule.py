@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from infra.duration import MINUTE
+from .duration import MINUTE
 
 
 class Schedules(Construct):

@@ -24,9 +24,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from infra.arn import Arn, NotAnArn
-from infra.duration import DAY, HOUR, MINUTE, seconds, written
-from infra.refusal import refuse
+from .arn import Arn, NotAnArn
+from .duration import DAY, HOUR, MINUTE, seconds, written
+from .refusal import refuse
 
 Reason = Literal[
     "QUARANTINED", "MALFORMED", "EXPIRED", "PERMANENT", "POISON", "SILENT", "EXHAUSTED"

@@ -10,14 +10,14 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.on_call import OnCall
-from infra.pager import Pager
-from infra.pipeline import RedrivePipeline
-from infra.queues import Queues
-from infra.registration import AppRegistration
-from infra.rule_check import RuleCheck
-from infra.settings import DEFAULT_PARKING, AppSettings, PipelineSettings, pascal_case
-from infra.storage import Storage
+from .on_call import OnCall
+from .pager import Pager
+from .pipeline import RedrivePipeline
+from .queues import Queues
+from .registration import AppRegistration
+from .rule_check import RuleCheck
+from .settings import DEFAULT_PARKING, AppSettings, PipelineSettings, pascal_case
+from .storage import Storage
 
 
 class SharedStack(cdk.Stack):

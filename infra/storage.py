@@ -8,9 +8,9 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.encryption import customer_key
-from infra.findings import acknowledge
-from infra.settings import AppSettings
+from .encryption import customer_key
+from .findings import acknowledge
+from .settings import AppSettings
 
 # An index of the letters by lane and due time.
 LANES = "lanes"
