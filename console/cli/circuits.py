@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import typer
 
-from deadletter.circuit.state import Circuit, CircuitsUnavailable, Force, State
-from deadletter.circuit.transitions import Event, Forced, OverrideEnded
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, Override, State
+from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 
 from ..operations import deployed
 from ..operations.app import App, DeployedPipeline
@@ -193,9 +193,9 @@ def _hold(
     one = app.one(pipeline)
     why = asking.reason(reason, "A circuit held by hand")
     until = asking.end(expires, session.now, "the hold", suggested=SUGGESTED)
-    force = Force(state, session.aws.caller, why, until.timestamp())
+    force = Override(state, session.aws.caller, why, until.timestamp())
     what = f"Hold circuit {{}} {state} until {clock(until, session.now)}."
-    return _change(session, app, one, key or one.name, Forced(force), what, yes)
+    return _change(session, app, one, key or one.name, OverrideBegun(force), what, yes)
 
 
 def _change(
@@ -258,7 +258,7 @@ def _readable() -> Iterator[None]:
 def seen(pipeline: str, circuit: Circuit, now: datetime) -> Seen:
     """The circuit in the words of the answer."""
     force = circuit.forced if circuit.is_forced(now.timestamp()) else None
-    since = circuit.closed_at if circuit.lets_through else circuit.opened_at
+    since = circuit.closed_at if circuit.is_closed else circuit.opened_at
     return Seen(
         pipeline,
         circuit.key,

@@ -12,7 +12,7 @@ import typer
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.message import stamp
-from deadletter.message.letter import Letter, encoded
+from deadletter.message.letter import Letter, compact_json
 from deadletter.routing.decision import Decision, Divert, Hold, NotADecision, Park, Redrive, decode
 
 from ..operations import letters
@@ -195,7 +195,7 @@ def _asked(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str) -> _
 
     question = question_to_json(Question(letter, home=home))
     answer = aws.lambda_.invoke(
-        FunctionName=pipeline.router_function, Payload=encoded({"explain": question})
+        FunctionName=pipeline.router_function, Payload=compact_json({"explain": question})
     )
     try:
         said = json.loads(answer["Payload"].read())

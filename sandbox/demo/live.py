@@ -168,7 +168,7 @@ def figures(look: Look) -> RenderableType:
 
 def _state(look: Look) -> Table:
     """The circuit and what it has done to the consumer."""
-    closed = look.circuit.lets_through
+    closed = look.circuit.is_closed
     table = Table("circuit", box=None, padding=(0, 1, 0, 0))
     table.add_row(Text(look.circuit.state, style="green" if closed else "bold red"))
     table.add_row("consumer paused" if look.circuit.paused else "")

@@ -71,7 +71,7 @@ def _nothing() -> None:
 
 
 def circuit_opened(look: Look) -> bool:
-    return not look.circuit.lets_through
+    return not look.circuit.is_closed
 
 
 def consumer_paused(look: Look) -> bool:
@@ -80,7 +80,7 @@ def consumer_paused(look: Look) -> bool:
 
 def circuit_closed(look: Look) -> bool:
     """It has been open, and is not any more."""
-    return look.circuit.lets_through and look.circuit.closed_at > 0
+    return look.circuit.is_closed and look.circuit.closed_at > 0
 
 
 def consumer_back(look: Look) -> bool:

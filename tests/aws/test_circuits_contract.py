@@ -29,21 +29,21 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
-    Force,
+    Override,
     Pause,
     State,
 )
 from deadletter.circuit.transitions import (
-    SKEW,
+    CLOCK_SKEW,
     CanaryAnswered,
     CanaryLost,
     CanarySent,
     CanaryVerdict,
     Event,
     ExecutionLost,
-    Forced,
     MappingPaused,
     MappingPutBack,
+    OverrideBegun,
     OverrideEnded,
     PermitTaken,
     Refusal,
@@ -166,8 +166,8 @@ def table(aws: Aws) -> Table:
     return Table(aws)
 
 
-def hold(state: State, until: float = NOW + 3_600) -> Forced:
-    return Forced(Force(state, "ada", "maintenance", until))
+def hold(state: State, until: float = NOW + 3_600) -> OverrideBegun:
+    return OverrideBegun(Override(state, "ada", "maintenance", until))
 
 
 class TestReading:
@@ -222,14 +222,14 @@ class TestReading:
         table.apply(Tripped(), "other")
         found = table.breaker.read(["orders", "other"])
         assert found["orders"].unreadable
-        assert not found["orders"].lets_through
+        assert not found["orders"].is_closed
         assert not found["other"].unreadable
         assert table.breaker.apply("orders", Tripped()).refused is Refusal.UNREADABLE
 
     def test_a_person_can_begin_an_unreadable_circuit_anew(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, generation={"S": "x"}, bad_today={"N": "1"})
         table.apply(hold(State.CLOSED))
-        assert table.read().lets_through
+        assert table.read().is_closed
         assert table.apply(OverrideEnded()).forced is None
 
     def test_a_circuit_that_was_deleted_meanwhile_is_one_that_was_never_seen(
@@ -252,7 +252,7 @@ class TestReading:
 
     def test_two_pipelines_have_circuits_of_their_own(self, table: Table) -> None:
         table.apply(Tripped())
-        assert table.new_breaker("invoices").read(["orders"])["orders"].lets_through
+        assert table.new_breaker("invoices").read(["orders"])["orders"].is_closed
 
 
 class TestChanging:
@@ -283,14 +283,14 @@ class TestChanging:
             if isinstance(step, PermitTaken):
                 table.clock.now = max(table.clock.now, circuit.open_until)
             if circuit.permit is not None and step is story[8]:
-                table.clock.now = circuit.permit.until + SKEW + 1
+                table.clock.now = circuit.permit.until + CLOCK_SKEW + 1
             writes = table.client.writes
             changed = table.apply(step if not callable(step) else step(circuit))
             assert table.client.writes == writes + 1
             stored = table.read()
             assert stored.state is changed.state
             assert rounded(stored) == rounded(changed)
-        assert table.read().lets_through
+        assert table.read().is_closed
 
     def test_an_outage_with_five_probes_costs_few_writes(self, table: Table) -> None:
         table.apply(Tripped())
@@ -298,7 +298,7 @@ class TestChanging:
             table.clock.now += POLICY.cooldown_cap
             permit = table.apply(PermitTaken("me"))
             table.apply(CanaryAnswered(permit.generation, "me", verdict))
-        assert table.read().lets_through
+        assert table.read().is_closed
         assert table.client.writes == 11
 
     def test_what_is_refused_is_not_written(self, table: Table) -> None:
@@ -326,7 +326,7 @@ class TestChanging:
         with pytest.raises(CircuitsUnavailable):
             table.breaker.apply("orders", PermitTaken("me"))
         assert table.breaker.apply("orders", PermitTaken("me")).refused is Refusal.PERMIT_TAKEN
-        table.clock.now += POLICY.lease + SKEW + 1
+        table.clock.now += POLICY.lease + CLOCK_SKEW + 1
         moved = table.breaker.apply("orders", PermitTaken("you"))
         assert moved.refused is Refusal.LEASE_ENDED
         assert table.apply(CanaryLost(moved.circuit.generation)).state is State.OPEN
@@ -425,7 +425,7 @@ class TestTroubled:
             answer = CanaryAnswered(seen.generation, owner, CanaryVerdict.SUCCESS)
             assert table.breaker.apply_to(seen, answer).refused is None
         [found] = table.breaker.troubled()
-        assert found.lets_through
+        assert found.is_closed
         assert found.paused is not None
 
     def test_a_list_that_gives_no_answer_says_so(self, table: Table) -> None:
@@ -441,7 +441,7 @@ class TestOutcomes:
         [bucket] = table.read().buckets
         assert (bucket.good, bucket.bad) == (6, 3)
         assert table.client.calls["update_item"] == 3
-        assert table.read().lets_through
+        assert table.read().is_closed
 
     def test_a_healthy_circuit_changes_no_state_and_is_not_read(self, table: Table) -> None:
         outcomes = table.new_outcomes()
@@ -474,7 +474,7 @@ class TestOutcomes:
         table.clock.now += 2 * POLICY.window
         outcomes.report("orders", 1, 0)
         assert sum(one.bad for one in table.read().buckets) == 1
-        assert table.read().lets_through
+        assert table.read().is_closed
 
     def test_failures_trip_it_and_start_one_outage(self, table: Table) -> None:
         ours, theirs = table.new_outcomes(), table.new_outcomes()
@@ -547,7 +547,7 @@ class TestOutcomes:
         assert (table.read().buckets, table.read().streak) == ((), 0)
         table.apply(OverrideEnded())
         table.new_outcomes().report("orders", 0, 1)
-        assert table.read().lets_through
+        assert table.read().is_closed
 
     def test_outcomes_never_disturb_a_circuit_that_nobody_understands(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.events import EventBridgeCircuitEvents
-from deadletter.circuit.state import Circuit, Force, State
+from deadletter.circuit.state import Circuit, Override, State
 from deadletter.outage.event_source import ConsumerMapping, MappingBusy, MappingUnavailable
 from deadletter.testing.fakes import client_error
 
@@ -136,7 +136,7 @@ def test_an_outage_goes_on_unannounced(answer: Any) -> None:
 
 def test_an_announcement_says_who_forced_it_and_not_why() -> None:
     bus: Any = Bus({"FailedEntryCount": 0, "Entries": [{}]})
-    word = Force(State.OPEN, "ada", "customer 4711 complains", 2e9)
+    word = Override(State.OPEN, "ada", "customer 4711 complains", 2e9)
     circuit = Circuit("orders", State.OPEN, 3, forced=word)
     EventBridgeCircuitEvents(bus, "orders", lambda *_: None).announce(circuit, "CLOSED")
     [entry] = bus.entries

@@ -17,7 +17,7 @@ from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.aws.table import plain, stored
 from deadletter.rules.checker import (
-    Checked,
+    CheckedBatch,
     CheckUnavailable,
     RuleChange,
     RuleEdit,
@@ -182,8 +182,10 @@ def test_a_record_of_the_stream_is_an_edit_in_plain_data() -> None:
 
 
 def test_lambda_is_told_where_to_begin_again() -> None:
-    assert response(Checked(())) == {"batchItemFailures": []}
-    assert response(Checked((), "7", "why")) == {"batchItemFailures": [{"itemIdentifier": "7"}]}
+    assert response(CheckedBatch(())) == {"batchItemFailures": []}
+    assert response(CheckedBatch((), "7", "why")) == {
+        "batchItemFailures": [{"itemIdentifier": "7"}]
+    }
 
 
 # SSM and EventBridge, whose answers are held against botocore's models.

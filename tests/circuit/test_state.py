@@ -21,14 +21,14 @@ POLICY = CircuitPolicy()
 
 
 def test_a_circuit_that_was_never_seen_lets_everything_through_at_full_rate() -> None:
-    assert Circuit("orders").lets_through
+    assert Circuit("orders").is_closed
     assert Circuit("orders").admitted_share(POLICY, NOW) == 1.0
 
 
 @pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
 def test_nothing_but_a_closed_circuit_lets_letters_through(state: State) -> None:
     circuit = Circuit("orders", state)
-    assert not circuit.lets_through
+    assert not circuit.is_closed
     assert circuit.admitted_share(POLICY, NOW) == 0.0
 
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Force, Pause, Permit, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, Override, Pause, Permit, State
 from deadletter.circuit.transitions import (
+    CLOCK_SKEW,
     SHORTEST_COOLDOWN,
-    SKEW,
     CanaryAnswered,
     CanaryLost,
     CanaryVerdict,
     Event,
     ExecutionLost,
-    Forced,
     MappingPaused,
     MappingPutBack,
+    OverrideBegun,
     OverrideEnded,
     PermitTaken,
     Refusal,
@@ -61,36 +61,36 @@ def answer(
     return CanaryAnswered(circuit.generation, owner, verdict)
 
 
-def hold(state: State, until: float = NOW + 3_600) -> Forced:
-    return Forced(Force(state, "ada", "maintenance", until))
+def hold(state: State, until: float = NOW + 3_600) -> OverrideBegun:
+    return OverrideBegun(Override(state, "ada", "maintenance", until))
 
 
 class TestTripping:
     def test_enough_failures_in_the_window_open_it(self) -> None:
         policy = replace(POLICY, consecutive=0)
         circuit = become(CLOSED, Reported(10, 9), NOW, policy)
-        assert circuit.lets_through
+        assert circuit.is_closed
         opened = become(circuit, Reported(0, 1), NOW + 5, policy)
         assert opened.state is State.OPEN
         assert opened.opened_at == opened.started == NOW + 5
 
     def test_a_few_failures_are_too_few_whatever_their_rate(self) -> None:
         policy = replace(POLICY, consecutive=0)
-        assert become(CLOSED, Reported(0, POLICY.minimum - 1), NOW, policy).lets_through
+        assert become(CLOSED, Reported(0, POLICY.minimum - 1), NOW, policy).is_closed
 
     def test_failures_that_have_left_the_window_do_not_open_it(self) -> None:
         policy = replace(POLICY, consecutive=0)
         circuit = become(CLOSED, Reported(0, 19), NOW, policy)
-        assert become(circuit, Reported(0, 19), NOW + 2 * POLICY.window, policy).lets_through
+        assert become(circuit, Reported(0, 19), NOW + 2 * POLICY.window, policy).is_closed
 
     def test_failures_in_a_row_open_it_however_few_others_there_were(self) -> None:
         circuit = become(CLOSED, Reported(100, 0))
-        assert become(circuit, Reported(0, 9)).lets_through
+        assert become(circuit, Reported(0, 9)).is_closed
         assert become(become(circuit, Reported(0, 9)), Reported(0, 1)).state is State.OPEN
 
     def test_nothing_but_good_outcomes_never_opens_it(self) -> None:
         strict = CircuitPolicy(failure_rate=0.0, minimum=0)
-        assert become(CLOSED, Reported(5, 0), NOW, strict).lets_through
+        assert become(CLOSED, Reported(5, 0), NOW, strict).is_closed
 
     def test_what_stands_in_the_circuit_can_be_judged_without_a_new_outcome(self) -> None:
         assert after(CLOSED, Reported()) is Refusal.HEALTHY
@@ -145,11 +145,12 @@ class TestPermit:
     def test_a_lease_is_over_for_others_only_when_it_is_by_every_clock(self) -> None:
         assert HALF_OPEN.permit is not None
         end = HALF_OPEN.permit.until
-        assert after(HALF_OPEN, PermitTaken("you"), end + SKEW) is Refusal.PERMIT_TAKEN
+        assert after(HALF_OPEN, PermitTaken("you"), end + CLOCK_SKEW) is Refusal.PERMIT_TAKEN
         assert (
-            after(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end + SKEW) is Refusal.PERMIT_TAKEN
+            after(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end + CLOCK_SKEW)
+            is Refusal.PERMIT_TAKEN
         )
-        assert after(HALF_OPEN, PermitTaken("you"), end + SKEW + 1) is Refusal.LEASE_ENDED
+        assert after(HALF_OPEN, PermitTaken("you"), end + CLOCK_SKEW + 1) is Refusal.LEASE_ENDED
 
 
 class TestCanary:
@@ -186,7 +187,7 @@ class TestCanary:
     def test_a_canary_that_never_answers_does_not_jam_the_circuit(self) -> None:
         """OmniRoute #13836, Hystrix #1621: six days in half open."""
         assert HALF_OPEN.permit is not None
-        end = HALF_OPEN.permit.until + SKEW + 1
+        end = HALF_OPEN.permit.until + CLOCK_SKEW + 1
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
         assert opened.state is State.OPEN
         assert opened.open_until > end
@@ -194,14 +195,14 @@ class TestCanary:
 
     def test_a_canary_is_lost_once(self) -> None:
         assert HALF_OPEN.permit is not None
-        end = HALF_OPEN.permit.until + SKEW + 1
+        end = HALF_OPEN.permit.until + CLOCK_SKEW + 1
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
         assert after(opened, CanaryLost(HALF_OPEN.generation), end) is Refusal.STALE
 
     @pytest.mark.parametrize("verdict", list(CanaryVerdict))
     def test_a_result_of_an_older_generation_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert HALF_OPEN.permit is not None
-        end = HALF_OPEN.permit.until + SKEW + 1
+        end = HALF_OPEN.permit.until + CLOCK_SKEW + 1
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
         again = become(opened, PermitTaken("you"), opened.open_until)
         for circuit in (CLOSED, OPEN, opened, again):
@@ -258,9 +259,9 @@ class TestForce:
 
     def test_a_circuit_held_closed_does_not_trip_until_its_expiry(self) -> None:
         held = become(OPEN, hold(State.CLOSED))
-        assert held.lets_through
+        assert held.is_closed
         assert after(held, Tripped(), NOW + 3_599) is Refusal.FORCED
-        assert become(held, Reported(0, 100), NOW + 3_599).lets_through
+        assert become(held, Reported(0, 100), NOW + 3_599).is_closed
         assert become(held, Tripped(), NOW + 3_600).state is State.OPEN
 
     def test_a_canary_on_its_way_changes_nothing_once_a_person_has_spoken(self) -> None:
@@ -277,7 +278,7 @@ class TestForce:
         released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
         assert (released.state, released.open_until) == (State.OPEN, NOW + 60)
         assert become(released, PermitTaken("me"), NOW + 60).state is State.HALF_OPEN
-        assert become(become(OPEN, hold(State.CLOSED)), OverrideEnded()).lets_through
+        assert become(become(OPEN, hold(State.CLOSED)), OverrideEnded()).is_closed
         assert after(OPEN, OverrideEnded()) is Refusal.NOT_FORCED
 
     def test_a_persons_word_takes_the_outage_from_an_execution_that_may_sleep(
@@ -313,7 +314,7 @@ class TestUnreadable:
 
     def test_a_person_can_begin_it_anew_and_nothing_old_fits_into_it(self) -> None:
         closed = become(self.GARBAGE, hold(State.CLOSED))
-        assert closed.lets_through
+        assert closed.is_closed
         assert not closed.unreadable
         assert closed.generation > 1_000_000_000
         released = become(self.GARBAGE, OverrideEnded())
@@ -388,7 +389,7 @@ def test_whatever_happens_a_circuit_keeps_its_promises(
         if found.permit not in (None, circuit.permit):
             assert circuit.permit is None
             assert now >= circuit.open_until
-        if found.lets_through and not circuit.lets_through and not isinstance(event, Forced):
+        if found.is_closed and not circuit.is_closed and not isinstance(event, OverrideBegun):
             assert circuit.successes == POLICY.successes - 1
         circuit = found
     # However it has come to stand, it closes once the dependency answers.
@@ -396,11 +397,11 @@ def test_whatever_happens_a_circuit_keeps_its_promises(
         circuit = become(circuit, OverrideEnded(), now)
     now = max(now, circuit.open_until)
     if circuit.permit is not None:
-        now = circuit.permit.until + SKEW + 1
+        now = circuit.permit.until + CLOCK_SKEW + 1
         circuit = become(circuit, CanaryLost(circuit.generation), now)
         now = circuit.open_until
     for number in range(POLICY.successes):
-        if not circuit.lets_through:
+        if not circuit.is_closed:
             circuit = become(circuit, PermitTaken(f"{number}"), now)
             circuit = become(circuit, answer(CanaryVerdict.SUCCESS, circuit, f"{number}"), now)
-    assert circuit.lets_through
+    assert circuit.is_closed

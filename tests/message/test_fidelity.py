@@ -15,7 +15,7 @@ from deadletter.message.letter import (
     MAX_BYTES,
     Attribute,
     Letter,
-    encoded,
+    compact_json,
     from_api,
     from_event,
     from_json,
@@ -94,11 +94,11 @@ def api_shape(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 def through_every_shape(message: dict[str, Any]) -> Iterator[Letter]:
     one = from_api(message)
     yield one
-    one = from_json(json.loads(encoded(to_json(one))))
+    one = from_json(json.loads(compact_json(to_json(one))))
     yield one
-    one = from_event(json.loads(encoded(to_event(one, receipt_handle="h", source_arn=ARN))))
+    one = from_event(json.loads(compact_json(to_event(one, receipt_handle="h", source_arn=ARN))))
     yield one
-    one = question_from_json(json.loads(encoded(question_to_json(Question(one))))).letter
+    one = question_from_json(json.loads(compact_json(question_to_json(Question(one))))).letter
     yield one
 
 

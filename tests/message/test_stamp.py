@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.stamp import Reading, Stamp, first_life, from_data, parse, read, to_data
+from deadletter.message.stamp import (
+    Stamp,
+    StampReading,
+    from_data,
+    initial_stamp,
+    parse,
+    read,
+    to_data,
+)
 from tests.samples import NOW, REDRIVER, json_values, letter
 from tests.samples import stamps as any_stamps
 
@@ -26,7 +34,7 @@ def stamped(mark: Stamp, sender: str) -> Letter:
 
 @pytest.mark.parametrize("sender", [REDRIVER, f"{REDRIVER}:session", "123456789012"])
 def test_a_stamp_is_believed_if_one_of_our_roles_sent_the_letter(sender: str) -> None:
-    assert read(stamped(MARK, sender), TRUSTED) == Reading(MARK)
+    assert read(stamped(MARK, sender), TRUSTED) == StampReading(MARK)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +50,17 @@ def test_a_stamp_is_believed_if_one_of_our_roles_sent_the_letter(sender: str) ->
 )
 def test_a_stamp_of_anybody_else_is_ignored_and_reported(sender: str) -> None:
     one = stamped(MARK, sender)
-    assert read(one, TRUSTED) == Reading(first_life(one), forged=True)
+    assert read(one, TRUSTED) == StampReading(initial_stamp(one), forged=True)
 
 
 def test_without_an_attribute_a_letter_is_in_its_first_life() -> None:
     one = letter(message_id="m7")
-    assert read(one, TRUSTED) == Reading(Stamp("m7", 0, 1_789_999_000_000, "AIDAPRODUCER"))
+    assert read(one, TRUSTED) == StampReading(Stamp("m7", 0, 1_789_999_000_000, "AIDAPRODUCER"))
 
 
 def test_our_own_senders_garbage_is_no_stamp() -> None:
     one = letter(attributes={stamps.NAME: Attribute("String", "[]")}, SenderId=REDRIVER)
-    assert read(one, TRUSTED) == Reading(first_life(one), forged=True)
+    assert read(one, TRUSTED) == StampReading(initial_stamp(one), forged=True)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +132,4 @@ def test_age_counts_from_the_first_send() -> None:
 
 
 def test_a_letter_whose_first_send_nobody_knows_has_no_age() -> None:
-    assert first_life(Letter("m", "x")).age(NOW) == 0.0
+    assert initial_stamp(Letter("m", "x")).age(NOW) == 0.0

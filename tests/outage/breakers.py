@@ -50,7 +50,7 @@ class Circuits:
         return [
             one
             for one in self.held.values()
-            if not one.lets_through or one.forced is not None or one.paused is not None
+            if not one.is_closed or one.forced is not None or one.paused is not None
         ]
 
     def _answers(self) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, Force, Pause, State
+from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, Override, Pause, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
-    Forced,
+    OverrideBegun,
     PermitTaken,
     Tripped,
 )
@@ -210,8 +210,8 @@ def test_a_circuit_that_is_open_keeps_its_mapping_shut(
     circuits: Circuits, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
-    word = Force(State.OPEN, "ada", "looks odd", circuits.now + 60)
-    circuits.apply(KEY, Forced(word))
+    word = Override(State.OPEN, "ada", "looks odd", circuits.now + 60)
+    circuits.apply(KEY, OverrideBegun(word))
     assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS).paused is not None
 
 

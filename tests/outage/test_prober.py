@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
-from deadletter.circuit.transitions import CanaryVerdict, Forced, PermitTaken, Tripped
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Override, State
+from deadletter.circuit.transitions import CanaryVerdict, OverrideBegun, PermitTaken, Tripped
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
@@ -260,8 +260,8 @@ def test_a_store_that_is_down_leaves_the_permit_to_its_lease(scene: Scene) -> No
 
 
 def test_a_result_that_a_person_overtook_changes_nothing(scene: Scene) -> None:
-    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
-    scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, Forced(word)) and None
+    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(word)) and None
     assert scene.probe().next is Next.HAND_OVER
     assert scene.circuit.forced == word
     assert scene.circuit.successes == 0
@@ -336,8 +336,8 @@ def test_the_last_probe_may_still_close(scene: Scene) -> None:
 
 
 def test_a_long_word_is_looked_after_each_day(scene: Scene) -> None:
-    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT)
-    forced = scene.circuits.apply(KEY, Forced(word)).circuit
+    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT)
+    forced = scene.circuits.apply(KEY, OverrideBegun(word)).circuit
     scene.execution = replace(scene.execution, restart=forced.restart)
     assert scene.probe().wait_seconds == LONGEST_WAIT
 

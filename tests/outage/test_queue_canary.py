@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Override, State
 from deadletter.circuit.transitions import (
-    SKEW,
+    CLOCK_SKEW,
     CanarySent,
     CanaryVerdict,
-    Forced,
+    OverrideBegun,
     PermitTaken,
     Refusal,
     Tripped,
@@ -184,7 +184,7 @@ def test_it_is_asked_after_ever_more_seldom_until_its_lease_has_ended(scene: Sce
         step = scene.probe()
     assert (step.state, scene.circuit.permit) == ("OPEN", None)
     assert waits == [20, 20, 31]
-    assert sum(waits) <= LEASE + SKEW + 1
+    assert sum(waits) <= LEASE + CLOCK_SKEW + 1
     assert scene.fate == ["sent"]
 
 
@@ -199,7 +199,7 @@ def test_a_post_that_is_taken_away_leaves_the_permit_to_its_lease(scene: Scene) 
     scene.sender = None
     step = scene.probe()
     assert step.state == "HALF_OPEN"
-    scene.circuits.now += LEASE + SKEW + 1
+    scene.circuits.now += LEASE + CLOCK_SKEW + 1
     assert scene.probe().state == "OPEN"
 
 
@@ -246,14 +246,14 @@ def test_a_letter_that_could_not_be_named_is_not_sent(scene: Scene) -> None:
         scene.probe()
     assert scene.fate == ["back"]
     # Whether it was named nobody knows: the lease sees to it.
-    scene.circuits.now += LEASE + SKEW + 1
+    scene.circuits.now += LEASE + CLOCK_SKEW + 1
     assert scene.probe().state == "OPEN"
     assert scene.fate == ["back"]
 
 
 def test_a_person_who_speaks_meanwhile_is_heard(scene: Scene) -> None:
-    word = Force(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
-    scene.letters.meanwhile = lambda: scene.circuits.apply(KEY, Forced(word))
+    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.letters.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(word))
     assert scene.probe().next is Next.HAND_OVER
     assert (scene.fate, scene.circuit.forced) == (["back"], word)
 

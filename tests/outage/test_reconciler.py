@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
-    Forced,
     MappingPaused,
+    OverrideBegun,
     PermitTaken,
     Tripped,
 )
@@ -145,8 +145,8 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
 
 
 def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
-    word = Force(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
-    scene.circuits.apply(KEY, Forced(word))
+    word = Override(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
+    scene.circuits.apply(KEY, OverrideBegun(word))
     scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].forced == word
     scene.circuits.now += 61

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.stamp import Stamp, first_life
+from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.processing.idempotency import BusinessKey, key_of, payload_of
 from deadletter.rules.document import DocumentBuilder
 from deadletter.settings.json_fields import BadSettings
@@ -22,7 +22,7 @@ PATH = "body.orderId"
 
 
 def key(one: Letter, path: str | None = PATH, mark: Stamp | None = None) -> BusinessKey:
-    mark = mark or first_life(one)
+    mark = mark or initial_stamp(one)
     document = DocumentBuilder(Pipeline("orders")).build(one, mark, None, NOW).value
     return key_of(one, mark, path, document)
 

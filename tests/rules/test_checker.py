@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.rules.checker import (
-    Checked,
+    CheckedBatch,
     CheckUnavailable,
     RuleChange,
     RuleChecker,
@@ -340,7 +340,7 @@ class World:
         self._ask("bus")
         self.done.append(refusal)
 
-    def check(self, *edits: RuleEdit) -> Checked:
+    def check(self, *edits: RuleEdit) -> CheckedBatch:
         checker = RuleChecker(
             terms=self, verdicts=self, history=self, announcer=self, clock=lambda: NOW
         )
@@ -355,18 +355,18 @@ def test_a_refused_rule_is_kept_written_and_announced_in_this_order() -> None:
     world = World()
     checked = world.check(edit(rule(action="PURGE")))
     assert [type(one) for one in world.done] == [RuleChange, RuleVerdict, RuleRefusal]
-    assert checked == Checked((world.done[2],))
+    assert checked == CheckedBatch((world.done[2],))
 
 
 def test_an_edit_that_was_overtaken_is_kept_and_nobody_hears_of_it() -> None:
     world = World(overtaken=True)
-    assert world.check(edit(rule(action="PURGE"))) == Checked(())
+    assert world.check(edit(rule(action="PURGE"))) == CheckedBatch(())
     assert [type(one) for one in world.done] == [RuleChange, RuleVerdict]
 
 
 def test_a_rule_is_refused_only_by_terms_that_hold_now() -> None:
     world = World(earlier={"refunds": REFUNDS})
-    assert world.check(edit(rule())) == Checked(())
+    assert world.check(edit(rule())) == CheckedBatch(())
     assert [one.status for one in world.done if isinstance(one, RuleVerdict)] == ["VALID"]
 
 
@@ -376,7 +376,7 @@ def test_the_batch_stops_at_the_edit_that_could_not_be_finished(down: str) -> No
     first, second = (edit(rule(action="PURGE"), sequence=one) for one in ("1", "2"))
     [refusal] = world.check(first).refusals
     world.down = {down}
-    assert world.check(second, replace(first, sequence="3")) == Checked((), "2", down)
+    assert world.check(second, replace(first, sequence="3")) == CheckedBatch((), "2", down)
     world.down = set()
     # Done again, it says the same.
     assert world.check(second).refusals == (refusal,)

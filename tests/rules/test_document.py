@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.stamp import Stamp, first_life
+from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
@@ -29,7 +29,7 @@ PIPELINE = Pipeline(
 
 
 def build(one: Letter, pipeline: Pipeline = PIPELINE, mark: Stamp | None = None) -> Document:
-    return DocumentBuilder(pipeline).build(one, mark or first_life(one), None, NOW)
+    return DocumentBuilder(pipeline).build(one, mark or initial_stamp(one), None, NOW)
 
 
 def test_a_document_says_everything_that_rules_may_ask_for() -> None:
@@ -72,7 +72,7 @@ def test_a_document_says_everything_that_rules_may_ask_for() -> None:
 def test_a_letter_that_never_failed_before_our_eyes_has_no_failure() -> None:
     assert "failure" not in build(letter()).value
     last = failed()
-    value = DocumentBuilder(PIPELINE).build(letter(), first_life(letter()), last, NOW).value
+    value = DocumentBuilder(PIPELINE).build(letter(), initial_stamp(letter()), last, NOW).value
     assert "http_status" not in value["failure"]
 
 
@@ -164,7 +164,7 @@ def test_no_letter_breaks_the_building_of_its_document(
 ) -> None:
     odd = ('{"a": "1e999"}', '{"a": [1e308, 1e308]}', f'{{"a": "1e{number}"}}')
     for body in (one.body, f'{{"a": {one.body}}}', *odd):
-        builder.build(replace(one, body=body), first_life(one), None, NOW)
+        builder.build(replace(one, body=body), initial_stamp(one), None, NOW)
 
 
 @pytest.mark.parametrize(

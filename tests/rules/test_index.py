@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deadletter.rules import index as rule_index
 from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import compile_pattern, holds
+from deadletter.rules.pattern import all_hold, compile_pattern
 from tests.rules.event_patterns import counting, documents, pairs, patterns
 
 
@@ -79,9 +79,9 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(*arguments: Any) -> bool:
         seen.append(1)
-        return holds(*arguments)
+        return all_hold(*arguments)
 
-    monkeypatch.setattr(rule_index, "holds", counting)
+    monkeypatch.setattr(rule_index, "all_hold", counting)
     return seen
 
 

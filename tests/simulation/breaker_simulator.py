@@ -17,17 +17,17 @@ from typing import Any
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Force, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Override, State
 from deadletter.circuit.transitions import (
-    SKEW,
+    CLOCK_SKEW,
     CanaryAnswered,
     CanaryLost,
     CanaryVerdict,
     Event,
     ExecutionLost,
-    Forced,
     MappingPaused,
     MappingPutBack,
+    OverrideBegun,
     OverrideEnded,
     PermitTaken,
     Refusal,
@@ -168,12 +168,12 @@ class BreakerSimulation:
     def _bound(self) -> float:
         """Cooldown, lease and two runs after the last fault, and what clocks differ by."""
         lost = 0.0 if self.eager else START_SECONDS
-        patience = POLICY.cooldown_cap + POLICY.lease + SKEW + 2 * RUN + lost
+        patience = POLICY.cooldown_cap + POLICY.lease + CLOCK_SKEW + 2 * RUN + lost
         return self.calm_from + patience + 2 * MOST_SKEW
 
     def _is_over(self) -> bool:
         circuit = self.witness.circuit
-        return circuit.lets_through and circuit.paused is None and not self.disabled
+        return circuit.is_closed and circuit.paused is None and not self.disabled
 
     def _next_step(self) -> bool:
         now = self.scheduler.now
@@ -272,7 +272,7 @@ class BreakerSimulation:
             except CircuitsUnavailable:
                 yield 10
                 continue
-            if circuit.lets_through:
+            if circuit.is_closed:
                 if not self.disabled:
                     well = self.is_well()
                     worker.outcomes.report(KEY, 3 if well else 0, 0 if well else 3)
@@ -346,7 +346,7 @@ class BreakerSimulation:
             self.calm_from = max(self.calm_from, self.scheduler.now + 100)
             self.held = changes_mind
             state = self.random.choice((State.OPEN, State.CLOSED))
-            self._apply(worker, Forced(Force(state, "ada", "looks odd", until)))
+            self._apply(worker, OverrideBegun(Override(state, "ada", "looks odd", until)))
         if self.held:
             yield self.random.random() * 60
         while self.held:
@@ -384,7 +384,7 @@ class BreakerSimulation:
                 continue
             if not is_run_by(circuit, generation, restart):
                 return
-            if circuit.lets_through:
+            if circuit.is_closed:
                 if self._puts_back(worker, circuit):
                     return
                 yield 2

@@ -20,7 +20,7 @@ from deadletter.circuit.transitions import (
     CanaryAnswered,
     Event,
     ExecutionLost,
-    Forced,
+    OverrideBegun,
     PermitTaken,
     TransitionResult,
 )
@@ -159,7 +159,7 @@ class BreakerWitness:
             self._good_answers = self._good_answers + 1 if well else 0
 
     def _closes(self, process: Process, event: Event | None) -> None:
-        if isinstance(event, Forced):
+        if isinstance(event, OverrideBegun):
             return
         if self._good_answers < self._policy.successes:
             raise Broken(f"{process.name} closes after {self._good_answers} good answers")

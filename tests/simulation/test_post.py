@@ -15,7 +15,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.probe import prober_for
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
-from deadletter.circuit.transitions import SKEW, Tripped
+from deadletter.circuit.transitions import CLOCK_SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
 from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
@@ -311,14 +311,14 @@ def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: Site) -> 
         waited += step.wait_seconds
         step = site.probe()
     assert step.state == "OPEN"
-    assert waited <= site.stage.pipeline.circuit.lease + SKEW + 2
+    assert waited <= site.stage.pipeline.circuit.lease + CLOCK_SKEW + 2
     assert site.everywhere() == ["1"]
 
 
 def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
-    site.stage.clock.advance(site.stage.pipeline.circuit.lease + SKEW + 1)
+    site.stage.clock.advance(site.stage.pipeline.circuit.lease + CLOCK_SKEW + 1)
     reads = iter(range(9))
     # The first read is the circuit's, the second the ledger's, and then the circuit's again.
     site.strike = lambda name: "error" if name == "batch_get_item" and next(reads) == 1 else None
@@ -495,7 +495,7 @@ def test_a_fault_at_any_call_loses_nothing_doubles_nothing_unmarked_and_jams_not
         where = f"{fault} at {calls[number : number + 1]}, call {number}"
         assert site.everywhere() or site.processed, where
         heal(site)
-        assert site.circuit().lets_through, where
+        assert site.circuit().is_closed, where
         assert site.processed == {'{"to": "b"}': 1}, where
         assert site.everywhere() == [], where
         number += 1
@@ -513,9 +513,9 @@ def attempt(site: Site) -> None:
 def heal(site: Site) -> None:
     """Probes as the execution makes them, a consumer that polls, and the run of each minute."""
     for _ in range(40):
-        if site.circuit().lets_through and not site.everywhere():
+        if site.circuit().is_closed and not site.everywhere():
             return
-        if not site.circuit().lets_through:
+        if not site.circuit().is_closed:
             step = site.probe()
             site.consume()
             site.wait(step)

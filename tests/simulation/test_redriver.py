@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.contract import Mode
-from deadletter.message.letter import encoded
+from deadletter.message.letter import compact_json
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
@@ -330,7 +330,7 @@ def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
 
     class Lambda:
         def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-            sizes.append(len(encoded({"letters": [question_to_json(q) for q in questions]})))
+            sizes.append(len(compact_json({"letters": [question_to_json(q) for q in questions]})))
             assert sizes[-1] <= 6_000_000
             return inner.decide(questions)
 

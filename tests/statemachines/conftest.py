@@ -40,8 +40,8 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.world import World
-from deadletter.circuit.state import Circuit, CircuitPolicy, Force, State
-from deadletter.circuit.transitions import Event, Forced, TransitionResult, Tripped
+from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
+from deadletter.circuit.transitions import Event, OverrideBegun, TransitionResult, Tripped
 from deadletter.outage.executions import execution_name
 from deadletter.redrive.report import Report
 from deadletter.testing.clock import Clock
@@ -243,8 +243,8 @@ class Account:
         return self.apply(Tripped(), key).circuit
 
     def force(self, state: State, seconds: float) -> Circuit:
-        word = Force(state, "ada", "looks odd", self.clock() + seconds)
-        return self.apply(Forced(word)).circuit
+        word = Override(state, "ada", "looks odd", self.clock() + seconds)
+        return self.apply(OverrideBegun(word)).circuit
 
     def run(self, circuit: Circuit) -> Execution:
         """Have the outage of a circuit executed to its end."""

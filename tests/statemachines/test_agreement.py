@@ -115,11 +115,11 @@ def test_random_events_come_to_the_same(
     account.run(account.apply(Tripped()).circuit)
     for _ in range(MOST_RUNS):
         circuit = account.circuit()
-        if circuit.lets_through and circuit.paused is None:
+        if circuit.is_closed and circuit.paused is None:
             break
         account.clock.advance(START_SECONDS)
         account.sweep()
     stored = account.circuit()
     assert agree(replayed(recorder.events, account), stored)
-    assert stored.lets_through
+    assert stored.is_closed
     assert account.consumer_mapping() == ("Enabled", 50)

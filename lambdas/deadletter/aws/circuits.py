@@ -16,8 +16,8 @@ from deadletter.circuit.state import (
     CircuitPolicy,
     Circuits,
     CircuitsUnavailable,
-    Force,
     OutcomeBucket,
+    Override,
     Pause,
     Permit,
     State,
@@ -251,13 +251,15 @@ def _permit(data: Any) -> Permit | None:
     )
 
 
-def _force(data: Any) -> Force | None:
+def _force(data: Any) -> Override | None:
     if data is None:
         return None
     state = State(data["state"])
     if state is State.HALF_OPEN:
         raise ValueError("nobody can hold a circuit half open")
-    return Force(state, _text(data["by"]), _text(data["reason"]), _number("until", data["until"]))
+    return Override(
+        state, _text(data["by"]), _text(data["reason"]), _number("until", data["until"])
+    )
 
 
 def _pause(data: Any) -> Pause | None:
@@ -284,7 +286,7 @@ def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
 
 
 def _is_troubled(circuit: Circuit) -> bool:
-    return not circuit.lets_through or circuit.forced is not None or circuit.paused is not None
+    return not circuit.is_closed or circuit.forced is not None or circuit.paused is not None
 
 
 def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
@@ -360,7 +362,7 @@ def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
     return same if value else f"({same} OR attribute_not_exists({name}))"
 
 
-def _fields(value: Permit | Force | Pause) -> dict[str, Any]:
+def _fields(value: Permit | Override | Pause) -> dict[str, Any]:
     return {
         name: _decimal(one) if isinstance(one, float) else str(one) if name == "state" else one
         for name in value.__slots__

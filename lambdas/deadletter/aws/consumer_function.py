@@ -10,7 +10,7 @@ from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import RESPONSE
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.letter import encoded, to_event
+from deadletter.message.letter import compact_json, to_event
 from deadletter.message.queue import ReceivedLetter
 from deadletter.outage.canary_sources import CanaryResult
 from deadletter.outage.prober import CanaryConsumer, ConsumerUnavailable
@@ -40,7 +40,7 @@ class LambdaConsumer(CanaryConsumer):
             answer = self._client.invoke(
                 FunctionName=self._function,
                 ClientContext=base64.b64encode(context).decode(),
-                Payload=encoded({"Records": [record]}),
+                Payload=compact_json({"Records": [record]}),
             )
             said = answer["Payload"].read()
         except AWS_ERRORS as error:

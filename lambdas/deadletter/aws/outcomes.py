@@ -115,7 +115,7 @@ class DynamoDBOutcomes(Outcomes):
         replacement.stale = _stale(circuit, number)
         if len(replacement.stale) > MOST_STALE:
             self._sweep_out(key, replacement)
-        if circuit.lets_through:
+        if circuit.is_closed:
             self._judge(circuit)
 
     def _add(

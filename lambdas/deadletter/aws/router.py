@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code
-from deadletter.message.letter import encoded
+from deadletter.message.letter import compact_json
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
 from deadletter.routing.wire import answer_from_json, question_to_json
 
@@ -36,7 +36,9 @@ class LambdaRouter:
 
     def _ask(self, question: dict[str, Any]) -> Any:
         try:
-            answer = self._client.invoke(FunctionName=self._function, Payload=encoded(question))
+            answer = self._client.invoke(
+                FunctionName=self._function, Payload=compact_json(question)
+            )
             said = answer["Payload"].read()
         except AWS_ERRORS as error:
             raise RouterUnavailable(code(error)) from error

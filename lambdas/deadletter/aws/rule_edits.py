@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import plain, stored
 from deadletter.contract import AUDIT, RULES
-from deadletter.rules.checker import Checked, CheckUnavailable, RuleChange, RuleEdit, RuleVerdict
+from deadletter.rules.checker import (
+    CheckedBatch,
+    CheckUnavailable,
+    RuleChange,
+    RuleEdit,
+    RuleVerdict,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -24,7 +30,7 @@ def edits(records: Sequence[Mapping[str, Any]]) -> list[RuleEdit]:
     return [_edit(one) for one in records]
 
 
-def response(checked: Checked) -> dict[str, Any]:
+def response(checked: CheckedBatch) -> dict[str, Any]:
     """What Lambda is told: to come again with the edit that failed and those after it."""
     failed = [checked.failed] if checked.failed else []
     return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}

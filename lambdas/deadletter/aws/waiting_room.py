@@ -13,7 +13,7 @@ from deadletter.aws.table import PARTITION, SORT, Key, StillUnprocessed, Table, 
 from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.letter import NotALetter, encoded, from_json, to_json
+from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import (
@@ -292,7 +292,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             "stamp": stamps.attribute(one.stamp).value,
             "because": one.hold.because,
         }
-        data = encoded(to_json(letter))
+        data = compact_json(to_json(letter))
         if len(data) <= INLINE_BYTES:
             return {**item, "letter": data}
         object_key = body_object(self._pipeline, letter.message_id)

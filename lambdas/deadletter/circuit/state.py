@@ -98,7 +98,7 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Force:
+class Override:
     """A person's word that a circuit stays OPEN or CLOSED until `until` (epoch seconds)."""
 
     state: State
@@ -155,15 +155,15 @@ class Circuit:
     successes: int = 0
     buckets: tuple[OutcomeBucket, ...] = ()
     streak: int = 0
-    forced: Force | None = None
+    forced: Override | None = None
     paused: Pause | None = None
     unreadable: bool = False
 
     @property
-    def lets_through(self) -> bool:
+    def is_closed(self) -> bool:
         return self.state is State.CLOSED
 
-    def is_tried_by(self, canary: str | None, now: float) -> bool:
+    def admits_canary(self, canary: str | None, now: float) -> bool:
         """Whether a letter with this mark is the one canary that may try the dependency now."""
         permit = self.permit
         return permit is not None and permit.owner == canary and now < permit.until
@@ -174,7 +174,7 @@ class Circuit:
 
     def ramp_step(self, policy: CircuitPolicy, now: float) -> int:
         """How far it has come back since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""
-        if not self.lets_through:
+        if not self.is_closed:
             return 0
         if not self.closed_at or policy.ramp <= 0:
             return RAMP_STEPS

@@ -14,9 +14,9 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Force, Pause, Permit, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, Override, Pause, Permit, State
 
-SKEW = 10.0
+CLOCK_SKEW = 10.0
 """Seconds by which two machines' clocks may differ: a lease is over for others only after it."""
 
 SHORTEST_COOLDOWN = 0.75
@@ -90,10 +90,10 @@ class ExecutionLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class OverrideBegun:
     """A person opens or closes the circuit, whatever the outcomes say."""
 
-    force: Force
+    force: Override
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ Event = (
     | CanaryAnswered
     | CanaryLost
     | ExecutionLost
-    | Forced
+    | OverrideBegun
     | OverrideEnded
     | MappingPaused
     | MappingPutBack
@@ -168,7 +168,7 @@ def transition(
 
     Nothing here depends on who asks: the same circuit, event and chance give the same answer.
     """
-    if circuit.unreadable and not isinstance(event, Forced | OverrideEnded):
+    if circuit.unreadable and not isinstance(event, OverrideBegun | OverrideEnded):
         return Refusal.UNREADABLE
     match event:
         case Reported():
@@ -185,8 +185,8 @@ def transition(
             return _canary_lost(circuit, event, policy, now, random)
         case ExecutionLost():
             return _execution_lost(circuit, event, now)
-        case Forced():
-            return _forced(circuit, event.force, policy, now)
+        case OverrideBegun():
+            return _override_begun(circuit, event.force, policy, now)
         case OverrideEnded():
             return _released(circuit, now)
         case MappingPaused():
@@ -199,7 +199,7 @@ def _reported(
     circuit: Circuit, event: Reported, policy: CircuitPolicy, now: float, random: Random
 ) -> Circuit | Refusal:
     counted = circuit.counted(event.good, event.bad, policy, now)
-    if circuit.lets_through and not circuit.is_forced(now) and _fails(counted, policy, now):
+    if circuit.is_closed and not circuit.is_forced(now) and _fails(counted, policy, now):
         return _tripped(counted, policy, now, random)
     return counted if event.good or event.bad else Refusal.HEALTHY
 
@@ -216,7 +216,7 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
 def _tripped(
     circuit: Circuit, policy: CircuitPolicy, now: float, random: Random
 ) -> Circuit | Refusal:
-    if not circuit.lets_through:
+    if not circuit.is_closed:
         return Refusal.NOT_CLOSED
     if circuit.is_forced(now):
         return Refusal.FORCED
@@ -257,7 +257,7 @@ def _longer(circuit: Circuit, policy: CircuitPolicy) -> float:
 def _permit_taken(
     circuit: Circuit, event: PermitTaken, policy: CircuitPolicy, now: float
 ) -> Circuit | Refusal:
-    if circuit.lets_through:
+    if circuit.is_closed:
         return Refusal.NOT_OPEN
     if circuit.is_forced(now):
         return Refusal.FORCED
@@ -276,7 +276,7 @@ def _permit_taken(
 
 def _lease_is_over(permit: Permit, now: float) -> bool:
     """Whether it is over by everybody's clock, the owner's included."""
-    return now > permit.until + SKEW
+    return now > permit.until + CLOCK_SKEW
 
 
 def _sent(circuit: Circuit, event: CanarySent, now: float) -> Circuit | Refusal:
@@ -358,7 +358,7 @@ def _canary_lost(
 
 
 def _execution_lost(circuit: Circuit, event: ExecutionLost, now: float) -> Circuit | Refusal:
-    if circuit.lets_through:
+    if circuit.is_closed:
         return Refusal.NOT_OPEN
     # A generation that has grown since is a sign of life.
     if (circuit.generation, circuit.restart) != (event.generation, event.restart):
@@ -366,24 +366,26 @@ def _execution_lost(circuit: Circuit, event: ExecutionLost, now: float) -> Circu
     return replace(circuit, restart=circuit.restart + 1, started=now)
 
 
-def _forced(circuit: Circuit, force: Force, policy: CircuitPolicy, now: float) -> Circuit | Refusal:
-    if force.until <= now:
+def _override_begun(
+    circuit: Circuit, override: Override, policy: CircuitPolicy, now: float
+) -> Circuit | Refusal:
+    if override.until <= now:
         return Refusal.EXPIRED
     known = _taken_over(circuit, now)
-    if force.state is State.CLOSED:
-        closed = _closed(known, known.closed_at if known.lets_through else now)
-        return replace(closed, forced=force)
+    if override.state is State.CLOSED:
+        closed = _closed(known, known.closed_at if known.is_closed else now)
+        return replace(closed, forced=override)
     # Nobody has started an execution: the sweep may at once.
-    opened = replace(_new_outage(known, now), started=0.0) if known.lets_through else known
+    opened = replace(_new_outage(known, now), started=0.0) if known.is_closed else known
     return replace(
         opened,
         state=State.OPEN,
         generation=known.generation + 1,
-        open_until=force.until,
+        open_until=override.until,
         cooldown=opened.cooldown or policy.cooldown,
         permit=None,
         successes=0,
-        forced=force,
+        forced=override,
     )
 
 
@@ -403,7 +405,7 @@ def _taken_over(circuit: Circuit, now: float) -> Circuit:
     another restart number and ends. The sweep sees to what is left to do, at once.
     """
     known = _understood(circuit, now)
-    if known.lets_through:
+    if known.is_closed:
         return known
     return replace(known, restart=known.restart + 1, started=0.0)
 
@@ -422,7 +424,7 @@ def _understood(circuit: Circuit, now: float) -> Circuit:
 
 
 def _paused(circuit: Circuit, event: MappingPaused, now: float) -> Circuit | Refusal:
-    if circuit.lets_through:
+    if circuit.is_closed:
         return Refusal.NOT_OPEN
     if circuit.paused is None:
         return replace(circuit, paused=Pause(event.mapping, event.concurrency, now))
@@ -433,7 +435,7 @@ def _paused(circuit: Circuit, event: MappingPaused, now: float) -> Circuit | Ref
 def _put_back(circuit: Circuit, event: MappingPutBack) -> Circuit | Refusal:
     if circuit.paused is None:
         return circuit
-    if not circuit.lets_through:
+    if not circuit.is_closed:
         return Refusal.NOT_CLOSED
     if circuit.paused.mapping != event.mapping:
         return Refusal.ANOTHER_MAPPING

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
 from deadletter.consumer import handle
 from deadletter.failure.fate import ACKNOWLEDGED, Fate
-from deadletter.failure.signals import refuse_unfinished
+from deadletter.failure.signals import reject_deferred_result
 from deadletter.processing.result import BatchResult, MessageResult
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class DeadletterProcessor(BatchProcessor):
             {"lambda_context": self.lambda_context} if self._handler_accepts_lambda_context else {}
         )
         result = self.handler(record=data, **more)
-        refuse_unfinished(result)
+        reject_deferred_result(result)
         self._entries[id(record)] = self.success_handler(record=record, result=result)
 
     def _entry(self, record: Any, one: MessageResult) -> tuple[Any, ...]:

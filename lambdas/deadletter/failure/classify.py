@@ -15,8 +15,8 @@ from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any
 
-from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, Category, says_not_now
-from deadletter.failure.redaction import everything_in, redact
+from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, Category, is_dependency_status
+from deadletter.failure.redaction import redact, searchable_text
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import Letter, NotALetter, utf8
 from deadletter.message.strict_json import Unreadable, read_json
@@ -145,7 +145,7 @@ def _category(error: BaseException, letter: Letter | None) -> Category | None:
         return said
     status = _status(error)
     if status is not None:
-        waits = says_not_now(status) or status == _TOO_EARLY
+        waits = is_dependency_status(status) or status == _TOO_EARLY
         return Category.TRANSIENT if waits else Category.INTEGRATION
     if _no_answer(error) is not None:
         return Category.TRANSIENT
@@ -247,7 +247,7 @@ def _stands_in(letter: Letter, shown: Any) -> bool:
     words = {word for text in islice(_texts(shown), _LEAVES) for word in _WORD.findall(text)}
     if not words:
         return True
-    said = everything_in(letter)
+    said = searchable_text(letter)
     return all(word.lower() in said for word in words)
 
 

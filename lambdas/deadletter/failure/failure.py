@@ -54,7 +54,7 @@ class Failure:
     @property
     def explained_by_dependency(self) -> bool:
         """Whether the dependency, not the letter, is the likely cause."""
-        said_so = self.http_status is not None and says_not_now(self.http_status)
+        said_so = self.http_status is not None and is_dependency_status(self.http_status)
         no_answer = self.error_type in _NO_ANSWER
         return self.dependency_down or said_so or no_answer
 
@@ -85,7 +85,7 @@ class FailureKind:
     letters: int
 
 
-def says_not_now(status: int) -> bool:
+def is_dependency_status(status: int) -> bool:
     """Whether an HTTP status is the dependency's trouble and not the request's."""
     return status in _BUSY_STATUS or 500 <= status <= 599
 

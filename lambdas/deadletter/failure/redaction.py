@@ -113,7 +113,7 @@ class _Said:
     """What stands in a letter: its body and the values of its attributes, whatever the case."""
 
     def __init__(self, letter: Letter | None) -> None:
-        self._text = "" if letter is None else everything_in(letter)
+        self._text = "" if letter is None else searchable_text(letter)
         self._words: frozenset[str] | None = None
 
     def holds(self, word: str) -> bool:
@@ -129,7 +129,7 @@ class _Said:
         )
 
 
-def everything_in(letter: Letter) -> str:
+def searchable_text(letter: Letter) -> str:
     """All that stands in a letter, in lower case: as it is, and without escapes and base64."""
     layer = "\n".join(_parts(letter))
     said = [layer]

@@ -44,7 +44,7 @@ class Skip(Exception):
         super().__init__(why)
 
 
-def refuse_unfinished(result: object) -> None:
+def reject_deferred_result(result: object) -> None:
     """Raise TypeError for what a handler returns that has not begun: nothing has happened yet."""
     if isawaitable(result) or isgenerator(result) or isasyncgen(result):
         # A coroutine that is dropped says so on the error output.
@@ -54,7 +54,7 @@ def refuse_unfinished(result: object) -> None:
         raise TypeError("a handler that is asynchronous or yields does nothing when it is called")
 
 
-def fails_one_message(error: BaseException) -> bool:
+def is_message_failure(error: BaseException) -> bool:
     """Whether what a handler raised ends its message, and not the whole process.
 
     SystemExit is how argparse refuses an argument; the error of a cancelled task is no

@@ -202,7 +202,7 @@ def from_json(data: Mapping[str, Any]) -> Letter:
         raise NotALetter("not the JSON of a letter") from error
 
 
-def encoded(data: object) -> bytes:
+def compact_json(data: object) -> bytes:
     """Compact JSON as it goes over the wire; a lone surrogate is escaped rather than fatal."""
     try:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

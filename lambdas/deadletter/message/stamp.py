@@ -58,19 +58,19 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StampReading:
     """A letter's stamp, and whether somebody tried to forge one."""
 
     stamp: Stamp
     forged: bool = False
 
 
-def first_life(letter: Letter) -> Stamp:
+def initial_stamp(letter: Letter) -> Stamp:
     """The stamp of a letter that we never moved."""
     return Stamp(letter.message_id, 0, letter.sent_ms or 0, letter.sender)
 
 
-def read(letter: Letter, trusted_senders: frozenset[str]) -> Reading:
+def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
     """The letter's stamp, believed only if one of our own roles sent the letter.
 
     A SenderId is `<unique id of the role>:<session>` or an account id; producers
@@ -79,12 +79,12 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> Reading:
     """
     attribute = letter.attributes.get(NAME)
     if attribute is None:
-        return Reading(first_life(letter))
+        return StampReading(initial_stamp(letter))
     ours = letter.sender in trusted_senders or letter.sender.partition(":")[0] in trusted_senders
     stamp = parse(attribute.value) if ours else None
     if stamp is None:
-        return Reading(first_life(letter), forged=True)
-    return Reading(stamp)
+        return StampReading(initial_stamp(letter), forged=True)
+    return StampReading(stamp)
 
 
 def parse(value: str | bytes) -> Stamp | None:

@@ -55,7 +55,7 @@ class ConsumerSteps:
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         execution = self._announcer.announce(execution, circuit)
-        if circuit.lets_through:
+        if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         pauses = self._policy.pause_consumer and self._consumer_pause_for(circuit) is not None
         return self._to_probe(execution, circuit, Next.PAUSE if pauses else Next.PROBE)
@@ -64,14 +64,14 @@ class ConsumerSteps:
         """The consumer gets nothing more; whatever else has come meanwhile, the probe sees."""
         circuit = self._read(execution)
         consumer_pause = self._consumer_pause_for(circuit)
-        if execution.runs(circuit) and not circuit.lets_through and consumer_pause is not None:
+        if execution.runs(circuit) and not circuit.is_closed and consumer_pause is not None:
             circuit = consumer_pause.pause(circuit)
         return self._to_probe(execution, circuit, Next.PROBE)
 
     def resume(self, execution: Execution) -> ExecutionStep:
         """The consumer comes back by one step of the ramp."""
         circuit = self._read(execution)
-        if not execution.runs(circuit) or not circuit.lets_through:
+        if not execution.runs(circuit) or not circuit.is_closed:
             # Another outage has begun, or a person has opened the circuit.
             return execution.step_to(Next.HAND_OVER, circuit)
         execution = self._announcer.announce(execution, circuit)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.circuit.transitions import SKEW
+from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.contract import CIRCUIT_LEVELS, Metric
 from deadletter.outage.executions import is_run_by
 
@@ -114,7 +114,7 @@ def seconds_to_probe(circuit: Circuit, now: float) -> float:
         return circuit.open_until - now
     permit = circuit.permit
     if permit is not None:
-        lost = permit.until + SKEW + 1 - now
+        lost = permit.until + CLOCK_SKEW + 1 - now
         return lost if permit.sent_at is None else min(lost, max(FIRST_LOOK, now - permit.sent_at))
     return BREATH
 

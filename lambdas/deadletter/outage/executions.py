@@ -66,8 +66,8 @@ def repairs_for(
     """
     alone = [one for one in circuits if not _is_run(pipeline, one, running, now)]
     return Repairs(
-        start=tuple(one for one in alone if not one.lets_through and not one.unreadable),
-        put_back=tuple(one for one in alone if one.lets_through and one.paused is not None),
+        start=tuple(one for one in alone if not one.is_closed and not one.unreadable),
+        put_back=tuple(one for one in alone if one.is_closed and one.paused is not None),
     )
 
 

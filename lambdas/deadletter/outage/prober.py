@@ -162,7 +162,7 @@ class Prober:
         execution = self._announcer.announce(execution, circuit)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
-        if circuit.lets_through:
+        if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         wait = seconds_to_probe(circuit, self._clock())
         # There may be something to probe with after as long as it cooled down before.

@@ -52,7 +52,7 @@ class Reconciler:
         if troubled:
             self._see_to(troubled)
         others = [one for one in troubled if one.key != self._pipeline]
-        return sum(not one.lets_through for one in others)
+        return sum(not one.is_closed for one in others)
 
     def _see_to(self, troubled: Sequence[Circuit]) -> None:
         now = self._clock()

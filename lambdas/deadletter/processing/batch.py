@@ -14,7 +14,7 @@ from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
-from deadletter.failure.signals import Skip, fails_one_message, refuse_unfinished
+from deadletter.failure.signals import Skip, is_message_failure, reject_deferred_result
 from deadletter.message.envelope import seal
 from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.message.queue import Queue, QueueUnavailable
@@ -133,11 +133,11 @@ def process_unguarded(
         # Read before the handler has it: it may rewrite its record.
         queue, letter = queue_of(record), _letter_in(record)
         try:
-            refuse_unfinished(handle(record))
+            reject_deferred_result(handle(record))
         except Skip:
             handlings.append(MessageResult(message_id, Fate.SKIPPED))
         except BaseException as error:
-            if not fails_one_message(error):
+            if not is_message_failure(error):
                 raise
             said = diagnose(error, letter, now=now)
             handlings.append(MessageResult(message_id, Fate.FAILED, said, error=error))
@@ -234,11 +234,11 @@ class _Batch:
             self._recover(reading, unasked=True)
             return MessageResult(message_id, Fate.DUPLICATE)
         try:
-            refuse_unfinished(self.consumer.handle(reading))
+            reject_deferred_result(self.consumer.handle(reading))
         except Skip:
             return self._processed(reading, claim, Fate.SKIPPED)
         except BaseException as error:
-            if not fails_one_message(error):
+            if not is_message_failure(error):
                 raise
             return self._failed(reading, claim, error)
         return self._processed(reading, claim, Fate.PROCESSED)
@@ -423,7 +423,7 @@ class _Batch:
         closed = [
             one
             for one in self._circuits_of(delivery)
-            if not one.lets_through and not one.is_tried_by(canary, now)
+            if not one.is_closed and not one.admits_canary(canary, now)
         ]
         if not closed:
             return None
@@ -433,7 +433,7 @@ class _Batch:
     def _is_down(self, delivery: Delivery) -> bool:
         """Whether the circuit was not closed; where nobody knows, the letter isn't blamed."""
         found = self._circuits_of(delivery)
-        return not found or not all(one.lets_through for one in found)
+        return not found or not all(one.is_closed for one in found)
 
     def _circuits_of(self, delivery: Delivery) -> list[Circuit]:
         if self.seen is None:

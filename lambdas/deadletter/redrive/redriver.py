@@ -151,7 +151,7 @@ class Redriver:
     def _run(self, deadline: float, look_only: bool) -> str:
         circuit = self._circuits.read([self._pipeline.name])[self._pipeline.name]
         self._tally.stands(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
-        if not circuit.lets_through and not self._near_its_end():
+        if not circuit.is_closed and not self._near_its_end():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadletter.message.letter import encoded
+from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.mover import Order
 from deadletter.redrive.report import Count, Tally
@@ -26,7 +26,10 @@ MAX_REQUEST = 4_500_000
 
 def request_bytes(taken: ReceivedLetter) -> int:
     """What a letter adds to a router request, its comma included."""
-    return len(encoded(question_to_json(Question(taken.letter, served=True, home=taken.home)))) + 1
+    return (
+        len(compact_json(question_to_json(Question(taken.letter, served=True, home=taken.home))))
+        + 1
+    )
 
 
 class RouterClient:

@@ -128,7 +128,7 @@ def exhausted(case: Case) -> Decision | None:
 def circuit_open(case: Case) -> Decision | None:
     """A letter whose dependency is down waits in that circuit's lane."""
     for circuit in case.circuits:
-        if not circuit.lets_through:
+        if not circuit.is_closed:
             because = f"circuit {circuit.key} is {circuit.state}"
             return Hold(circuit_lane(circuit.key), case.expires, because)
     return None

@@ -15,7 +15,7 @@ from deadletter.failure.failure import Failure, FailureKind
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
-from deadletter.message.stamp import Reading, Stamp
+from deadletter.message.stamp import Stamp, StampReading
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge
 from deadletter.rules.document import Document, DocumentBuilder
@@ -229,7 +229,7 @@ class DirectRouter:
             circuits = self._circuits.read(keys) if keys else {}
         now = self._clock()
         waiting = {
-            *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.lets_through),
+            *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
             *(f"rule:{rule_id}" for rule_id in book.holding(now)),
             # An edit that made a rule invalid must not release every letter it holds.
             *(f"rule:{rule.rule_id}" for rule in book.refused),
@@ -291,7 +291,9 @@ def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = F
     return Verdict(message_id, decision, mark, forged)
 
 
-def _with_ledger(letter: Letter, reading: Reading, rows: Mapping[str, LedgerRow]) -> Reading:
+def _with_ledger(
+    letter: Letter, reading: StampReading, rows: Mapping[str, LedgerRow]
+) -> StampReading:
     """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
     return reading if kept is None else replace(reading, stamp=kept)

@@ -105,7 +105,7 @@ class RuleFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedBatch:
     """What came of a batch: the rules refused, and the edit that it stopped at, if any."""
 
     refusals: tuple[RuleRefusal, ...]
@@ -160,16 +160,16 @@ class RuleChecker:
         self._announcer = announcer
         self._clock = clock
 
-    def check(self, edits: Iterable[RuleEdit]) -> Checked:
+    def check(self, edits: Iterable[RuleEdit]) -> CheckedBatch:
         refusals: list[RuleRefusal] = []
         for edit in edits:
             try:
                 refusal = self._check(edit)
             except CheckUnavailable as error:
-                return Checked(tuple(refusals), edit.sequence, str(error))
+                return CheckedBatch(tuple(refusals), edit.sequence, str(error))
             if refusal is not None:
                 refusals.append(refusal)
-        return Checked(tuple(refusals))
+        return CheckedBatch(tuple(refusals))
 
     def _check(self, edit: RuleEdit) -> RuleRefusal | None:
         now = self._clock()

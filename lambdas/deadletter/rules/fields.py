@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-Chain = tuple[tuple["Place", int], ...]
+ArrayPath = tuple[tuple["NameNode", int], ...]
 """In which element of which array a leaf stands, from the outermost array inwards."""
 
 
-class FieldValues(list[tuple[Chain, Sequence[Any]]]):
+class FieldValues(list[tuple[ArrayPath, Sequence[Any]]]):
     """The values of one name when an array is on the way: (elements they stand in, values)."""
 
     def values(self) -> Iterator[Any]:
@@ -21,7 +21,7 @@ class FieldValues(list[tuple[Chain, Sequence[Any]]]):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class NameNode:
     """A place in a document that the names lead to, and where they go on from there.
 
     `name` is the dotted name if one ends here. `onward` has an entry for each name that
@@ -30,7 +30,7 @@ class Place:
     """
 
     name: str | None = None
-    onward: dict[str, Place] = field(default_factory=dict)
+    onward: dict[str, NameNode] = field(default_factory=dict)
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -72,13 +72,13 @@ class Outline:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._root = Place()
+        self._root = NameNode()
         for name in names:
             steps = name.split(".")
             # Every place on the way can be reached from every earlier one by the joined key.
             places = [self._root]
             for at in range(1, len(steps) + 1):
-                place = places[-1].onward.get(steps[at - 1]) or Place()
+                place = places[-1].onward.get(steps[at - 1]) or NameNode()
                 for start, earlier in enumerate(places):
                     earlier.onward[".".join(steps[start:at])] = place
                 places.append(place)
@@ -96,7 +96,7 @@ class Outline:
 
 
 def _read_object(
-    place: Place, branch: Mapping[str, Any], chain: Chain, found: dict[str, Any]
+    place: NameNode, branch: Mapping[str, Any], chain: ArrayPath, found: dict[str, Any]
 ) -> None:
     onward = place.onward
     fewer, other = (onward, branch) if len(onward) <= len(branch) else (branch, onward)
@@ -123,7 +123,9 @@ def _read_object(
                 found[name] = value
 
 
-def _read_array(place: Place, items: Sequence[Any], chain: Chain, found: dict[str, Any]) -> None:
+def _read_array(
+    place: NameNode, items: Sequence[Any], chain: ArrayPath, found: dict[str, Any]
+) -> None:
     element = 0
     values: list[Any] = []
     unread = [iter(items)]
@@ -146,7 +148,7 @@ def _read_array(place: Place, items: Sequence[Any], chain: Chain, found: dict[st
         _add(found, place.name, chain, values)
 
 
-def _add(found: dict[str, Any], name: str, chain: Chain, values: Sequence[Any]) -> None:
+def _add(found: dict[str, Any], name: str, chain: ArrayPath, values: Sequence[Any]) -> None:
     leaves = found.get(name)
     if not isinstance(leaves, FieldValues):
         leaves = found[name] = FieldValues([((), (leaves,))] if name in found else ())

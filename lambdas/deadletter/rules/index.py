@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from deadletter.rules.fields import FieldValues, Outline
 from deadletter.rules.operators import Test, TextTest, exact_key
-from deadletter.rules.pattern import Alternative, Field, Known, Pattern, holds
+from deadletter.rules.pattern import Alternative, Field, KnownAnswers, Pattern, all_hold
 
 K = TypeVar("K")
 
@@ -64,13 +64,13 @@ class RuleIndex(Generic[K]):
         of each only when its turn comes.
         """
         found = self._outline.read(document)
-        known: Known = {}
+        known: KnownAnswers = {}
         candidates: list[Entry] = []
         _collect(self._root, found, known, candidates)
         candidates.sort()
         last = -1
         for rank, _, key, fields in candidates:
-            if rank != last and holds(fields, found, known):
+            if rank != last and all_hold(fields, found, known):
                 last = rank
                 yield key
 
@@ -117,7 +117,7 @@ def _breadth(one: Field) -> tuple[bool, bool]:
 
 
 def _collect(
-    branch: _Branch, found: Mapping[str, Any], known: Known, candidates: list[Entry]
+    branch: _Branch, found: Mapping[str, Any], known: KnownAnswers, candidates: list[Entry]
 ) -> None:
     candidates += branch.always
     for name, leaf in found.items():

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from deadletter.rules.cidr import IPV6, read_address
 from deadletter.rules.fields import EXACT_IN_DOUBLE, plain_number
-from deadletter.rules.wildcard import like, read_wildcard
+from deadletter.rules.wildcard import matches_wildcard, read_wildcard
 
 
 class PatternRefused(ValueError):
@@ -329,7 +329,9 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case _:
             # Most values fail at an end, and asking here is cheaper than the call.
             end = pieces[-1]
-            return _Text(lambda value: value.endswith(end) and like(value, pieces)), words
+            return _Text(
+                lambda value: value.endswith(end) and matches_wildcard(value, pieces)
+            ), words
 
 
 def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:

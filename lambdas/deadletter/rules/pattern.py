@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.fields import Chain, FieldValues, Outline, Place
+from deadletter.rules.fields import ArrayPath, FieldValues, NameNode, Outline
 from deadletter.rules.operators import (
     ABSENT,
     RESERVED,
@@ -26,12 +26,12 @@ from deadletter.rules.operators import (
 __all__ = [
     "Alternative",
     "Field",
-    "Known",
-    "Mismatch",
+    "FieldFinding",
+    "KnownAnswers",
     "Pattern",
     "PatternRefused",
+    "all_hold",
     "compile_pattern",
-    "holds",
 ]
 
 # Levels of names. EventBridge states no limit; letters are not this deep.
@@ -51,7 +51,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class FieldFinding:
     """What became of one field of a pattern: the letter's own values are never in it."""
 
     path: str
@@ -63,7 +63,7 @@ class Mismatch:
 Alternative = tuple[Field, ...]
 """Fields that have to hold together, in the order of their names."""
 
-Known = dict[Field, bool | list[tuple[Chain, bool]]]
+KnownAnswers = dict[Field, bool | list[tuple[ArrayPath, bool]]]
 """What has been found out about a document's fields, so that nothing is tried twice."""
 
 
@@ -81,10 +81,10 @@ class Pattern:
     def matches(self, document: Mapping[str, Any]) -> bool:
         """Whether the document is one that the pattern describes."""
         found = self._outline.read(document)
-        known: Known = {}
-        return any(holds(fields, found, known) for fields in self.alternatives)
+        known: KnownAnswers = {}
+        return any(all_hold(fields, found, known) for fields in self.alternatives)
 
-    def explain(self, document: Mapping[str, Any]) -> list[Mismatch]:
+    def explain(self, document: Mapping[str, Any]) -> list[FieldFinding]:
         """Each field of the pattern as it is written, and whether this document meets it.
 
         Values of the document are named by kind only. If all fields are met and the
@@ -99,7 +99,7 @@ class Pattern:
                 if met.issuperset(fields):
                     names = ", ".join(field.name for field in fields)
                     findings.append(
-                        Mismatch(
+                        FieldFinding(
                             path=names,
                             matched=False,
                             expected="all of these in one element of the array",
@@ -205,7 +205,7 @@ class _Compiler:
             draft[field.name] = field
 
 
-def holds(fields: Alternative, found: Mapping[str, Any], known: Known) -> bool:
+def all_hold(fields: Alternative, found: Mapping[str, Any], known: KnownAnswers) -> bool:
     """Whether all fields of one alternative hold for the leaves of a document.
 
     `found` is what an Outline read, which has to know the names; `known` starts empty
@@ -225,11 +225,11 @@ def holds(fields: Alternative, found: Mapping[str, Any], known: Known) -> bool:
     return True
 
 
-Part = tuple[bool, list[tuple[Chain, bool]]]
+Part = tuple[bool, list[tuple[ArrayPath, bool]]]
 """Whether a field may be missing, and for each of its leaves the elements and the answer."""
 
 
-def _hold_together(fields: Alternative, found: Mapping[str, Any], known: Known) -> bool:
+def _hold_together(fields: Alternative, found: Mapping[str, Any], known: KnownAnswers) -> bool:
     parts: list[Part] = []
     for field in fields:
         test, absent = field.comparison.test, field.comparison.absent
@@ -255,7 +255,7 @@ def _consistent(parts: list[Part], depth: int) -> bool:
     and for the names after it only that element counts. Each leaf is looked at once for
     each array around it.
     """
-    inside: dict[Place, list[Part]] = {}
+    inside: dict[NameNode, list[Part]] = {}
     for part in parts:
         absent, hits = part
         if (not hits and absent) or any(hit and len(chain) == depth for chain, hit in hits):
@@ -275,7 +275,7 @@ def _consistent(parts: list[Part], depth: int) -> bool:
 
 def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
     """For each element of an array in which the first member has a leaf: its share of all."""
-    elements: dict[tuple[Place, int], list[Part]] = {}
+    elements: dict[tuple[NameNode, int], list[Part]] = {}
     for number, (_, hits) in enumerate(members):
         for chain, hit in hits:
             if len(chain) > depth:
@@ -290,7 +290,7 @@ def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
 _KINDS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", type(None): "null"}
 
 
-def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]) -> Mismatch:
+def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]) -> FieldFinding:
     leaf = found.get(field.name, ABSENT)
     if isinstance(leaf, FieldValues):
         matched = any(map(field.comparison.test, leaf.values()))
@@ -299,7 +299,7 @@ def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]
     else:
         matched = field.comparison.test(leaf)
         kind = _KINDS.get(type(leaf), "number") if leaf is not ABSENT else _nothing(field, document)
-    return Mismatch(field.place, matched, field.comparison.words, kind)
+    return FieldFinding(field.place, matched, field.comparison.words, kind)
 
 
 def _nothing(field: Field, document: Mapping[str, Any]) -> str:

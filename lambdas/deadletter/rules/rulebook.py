@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import Mismatch, compile_pattern
+from deadletter.rules.pattern import FieldFinding, compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
 from deadletter.settings.pipeline import Pipeline
 
@@ -30,7 +30,7 @@ class Trial:
 
     rule_id: str
     outcome: str
-    missed: tuple[Mismatch, ...] = ()
+    missed: tuple[FieldFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

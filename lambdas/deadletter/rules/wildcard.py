@@ -30,7 +30,7 @@ def read_wildcard(text: str) -> list[str]:
     return pieces
 
 
-def like(text: str, pieces: list[str], find: Callable[..., int] = str.find) -> bool:
+def matches_wildcard(text: str, pieces: list[str], find: Callable[..., int] = str.find) -> bool:
     """Whether the text is the pieces, two or more, with anything between them.
 
     Each search begins where the last one ended, and the leftmost place is always good
