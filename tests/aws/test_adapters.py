@@ -19,9 +19,10 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
-from deadletter.redrive.waiting_room import SHARDS, Admission
+from deadletter.redrive.waiting_room import SHARDS
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
 from tests.simulation.stage import LETTERS, create_letters_table
@@ -167,11 +168,11 @@ class TestJournal:
 
 
 class TestWaitingRoom:
-    def admission(self, copy: str, body: str = "{}", due: float = 100.0) -> Admission:
+    def admission(self, copy: str, body: str = "{}", due: float = 100.0) -> Order:
         taken = ReceivedLetter(
             Letter(copy, body, {"b": Attribute("Binary", b"\x00\xff")}, {}), "h", 0
         )
-        return Admission(taken, Stamp(copy, 0, 5), Hold("due", due, "waits"))
+        return Order(taken, Hold("due", due, "waits"), Stamp(copy, 0, 5))
 
     def due(self, room: DynamoDBWaitingRoom, until: float) -> list[ReceivedLetter]:
         return [
@@ -186,7 +187,7 @@ class TestWaitingRoom:
         assert set(room.admit([one, self.admission("b")])) == {"a", "b"}
         room.admit([one])
         found = {taken.letter.message_id: taken for taken in self.due(room, 100)}
-        assert found["a"].letter == one.taken.letter
+        assert found["a"].letter == one.received.letter
         assert [lane.name for lane in room.lanes()] == ["due"]
         proofs = [
             (taken, Confirmation(taken.letter.message_id, "test")) for taken in found.values()
@@ -210,20 +211,20 @@ class TestWaitingRoom:
     def test_a_postponed_letter_changes_its_lane(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])
         [taken] = self.due(room, 100)
-        room.postpone(taken, Stamp("a", 0, 5), Hold("rule:x", 500, "a rule"))
+        room.postpone(Order(taken, Hold("rule:x", 500, "a rule"), Stamp("a", 0, 5)))
         assert self.due(room, 1_000) == []
         assert {lane.name for lane in room.lanes()} == {"due", "rule:x"}
 
     def test_what_is_in_the_room_is_found_there(self, room: DynamoDBWaitingRoom) -> None:
         one, other = self.admission("a"), self.admission("b")
         room.admit([one])
-        assert set(room.find([one.taken, other.taken])) == {"a"}
+        assert set(room.find([one.received, other.received])) == {"a"}
 
     def test_the_letters_of_a_lane_are_counted_over_all_its_shards(
         self, room: DynamoDBWaitingRoom, letters: Aws
     ) -> None:
         room.admit([self.admission(str(number)) for number in range(20)])
-        other = replace(self.admission("other"), hold=Hold("rule:x", 500, "a rule"))
+        other = replace(self.admission("other"), decision=Hold("rule:x", 500, "a rule"))
         room.admit([other])
         lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders")
         assert {lane.name: lanes.count(lane.name) for lane in lanes.lanes()} == {

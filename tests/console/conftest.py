@@ -30,8 +30,8 @@ from deadletter.message import stamp
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
-from deadletter.redrive.waiting_room import Admission
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
@@ -145,7 +145,7 @@ class Cloud:
             ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
             for number in range(letters)
         ]
-        admitted = [Admission(one, Stamp("first-life"), Hold(lane, 1.0, "test")) for one in taken]
+        admitted = [Order(one, Hold(lane, 1.0, "test"), Stamp("first-life")) for one in taken]
         assert len(room.admit(admitted)) == letters
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:

@@ -34,7 +34,7 @@ bug = BUGS.plant
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
-            source.delete([(one.taken, Confirmation(one.copy, "hope")) for one in orders])
+            source.delete([(one.received, Confirmation(one.copy, "hope")) for one in orders])
             return original(self, source, orders, slot)
 
         return move
@@ -164,7 +164,9 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def settle(self: Any, source: Any, orders: Any, slot: Any, progress: Any) -> Any:
-            longer = [replace(one, taken=replace(one.taken, locked_until=1e12)) for one in orders]
+            longer = [
+                replace(one, received=replace(one.received, locked_until=1e12)) for one in orders
+            ]
             return original(self, source, longer, slot, progress)
 
         return settle
@@ -198,7 +200,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def admit(self: Any, letters: Any) -> Any:
             original(self, letters)
-            copies = [one.taken.letter.message_id for one in letters]
+            copies = [one.received.letter.message_id for one in letters]
             return {copy: Confirmation(copy, "hope") for copy in copies}
 
         return admit
@@ -212,7 +214,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, orders: Any, slot: Any) -> Any:
             leaving = [one for one in orders if not isinstance(one.decision, Hold)]
-            self._room.delete([(one.taken, Confirmation(one.copy, "hope")) for one in leaving])
+            self._room.delete([(one.received, Confirmation(one.copy, "hope")) for one in leaving])
             return original(self, orders, slot)
 
         return move

@@ -15,11 +15,10 @@ from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
 from deadletter.message.queue import ReceivedLetter
-from deadletter.message.stamp import Stamp
+from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
     SHARDS,
-    Admission,
     Lane,
     RoomContents,
     RoomUnavailable,
@@ -27,7 +26,6 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
     shard_of,
 )
-from deadletter.routing.decision import Hold
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -114,17 +112,17 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if not condition_failed(error):
                 raise RoomUnavailable from error
 
-    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Confirmation]:
+    def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
         try:
             # A lane that nobody knows of is never looked into: it is named first.
-            for lane in sorted({one.hold.lane for one in letters}):
+            for lane in sorted({order.hold.lane for order in orders}):
                 self._register(lane)
         except _ERRORS as error:
             raise RoomUnavailable from error
         safe: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
         # Of a batch DynamoDB may store any part: a FIFO group goes in one by one.
-        for part in parts(letters, 1 if self._fifo else 25):
+        for part in parts(orders, 1 if self._fifo else 25):
             going = [one for one in part if self._group_of(one) not in stopped]
             items = {one: item for one in going if (item := self._kept(one)) is not None}
             stopped |= {self._group_of(one) for one in going if one not in items} - {None}
@@ -134,14 +132,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 stopped |= {self._group_of(one) for one in items} - {None}
                 continue
             for one in items:
-                copy = one.taken.letter.message_id
+                copy = one.received.letter.message_id
                 safe[copy] = Confirmation(copy, "waiting room")
         return safe
 
-    def _group_of(self, one: Admission) -> str | None:
-        return one.taken.letter.group if self._fifo else None
+    def _group_of(self, one: Order) -> str | None:
+        return one.received.letter.group if self._fifo else None
 
-    def _kept(self, one: Admission) -> dict[str, Any] | None:
+    def _kept(self, one: Order) -> dict[str, Any] | None:
         """The letter's item, its body safe in S3 if it is large; None if it could not be."""
         try:
             return self._item(one)
@@ -198,17 +196,18 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except _ERRORS as error:
             raise RoomUnavailable from error
 
-    def postpone(self, taken: ReceivedLetter, stamp: Stamp, hold: Hold) -> None:
-        key, _ = _read_place(taken.handle)
+    def postpone(self, order: Order) -> None:
+        key, _ = _read_place(order.received.handle)
+        hold = order.hold
         try:
             self._register(hold.lane)
             self._table.update(
                 key,
                 "SET lane = :lane, due = :due, stamp = :stamp, because = :because",
                 {
-                    ":lane": self._lane(hold.lane, shard_of(taken.letter, self._fifo)),
+                    ":lane": self._lane(hold.lane, shard_of(order.received.letter, self._fifo)),
                     ":due": int(hold.due),
-                    ":stamp": stamps.attribute(stamp).value,
+                    ":stamp": stamps.attribute(order.stamp).value,
                     ":because": hold.because,
                 },
                 ConditionExpression="attribute_exists(pk)",
@@ -279,16 +278,16 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         )
         self._registered.add(lane)
 
-    def _item(self, one: Admission) -> dict[str, Any]:
-        letter = one.taken.letter
-        partition, sort = self._key(one.taken)
+    def _item(self, one: Order) -> dict[str, Any]:
+        letter = one.received.letter
+        partition, sort = self._key(one.received)
         item: dict[str, Any] = {
             PARTITION: partition,
             SORT: sort,
             "copy": letter.message_id,
             "lane": self._lane(one.hold.lane, shard_of(letter, self._fifo)),
             "due": int(one.hold.due),
-            "home": one.taken.home,
+            "home": one.received.home,
             "stamp": stamps.attribute(one.stamp).value,
             "because": one.hold.because,
         }

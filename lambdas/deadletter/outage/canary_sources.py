@@ -28,7 +28,8 @@ from deadletter.redrive.journal import (
     key_of,
     open_intents,
 )
-from deadletter.redrive.mover import Mover, Order
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, WaitingRoom
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Question, Router, one_each
@@ -187,7 +188,7 @@ class DlqCanaries(CanarySource):
         slot = Slot(self._journal, f"canary.{owner}", owner)
         gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
         if not gone:
-            self.give_back(order.taken)
+            self.give_back(order.received)
         return gone
 
     def _fits(self, taken: ReceivedLetter, key: str) -> bool:

@@ -15,7 +15,8 @@ from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.canary_sources import CanaryChoice, CanarySource, waits_for
 from deadletter.outage.prober import CanarySender, QueueCanary
-from deadletter.redrive.mover import Mover, Order
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
@@ -78,7 +79,7 @@ class SendableLetters(CanaryChoice):
         """The letter that was taken last, to be moved as the canary of this permit."""
         copy = taken.letter.message_id
         sent = as_canary(self._stamps[copy], key, owner)
-        return Order(taken, replace(sent, message_id=copy))
+        return Order(taken, sent.decision, sent.stamp)
 
     def _was_canary(self, taken: ReceivedLetter, mark: Stamp) -> bool:
         sent = (taken.letter.sent_ms or 0) / 1000
@@ -115,11 +116,11 @@ class _Parcel(QueueCanary):
 
     @property
     def origin(self) -> str:
-        return self.order.verdict.stamp.origin
+        return self.order.stamp.origin
 
     @property
     def attempt(self) -> int:
-        return self.order.verdict.stamp.attempt
+        return self.order.stamp.attempt
 
     def send(self) -> bool:
         tally = Tally()
@@ -129,7 +130,7 @@ class _Parcel(QueueCanary):
         return gone
 
     def put_back(self) -> None:
-        self.source.give_back(self.order.taken)
+        self.source.give_back(self.order.received)
 
 
 class MainQueueSender(CanarySender):

@@ -22,11 +22,11 @@ from deadletter.message.queue import (
     waves,
 )
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Count, Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
-from deadletter.redrive.waiting_room import Admission, RoomUnavailable, WaitingRoom
+from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
-from deadletter.routing.router import Verdict
 
 MARGIN = 5.0
 """Seconds before a lock ends after which an answer to a delete is not believed: a call under
@@ -48,26 +48,6 @@ _KIND: Mapping[type, Count] = {
     Divert: Count.DIVERTED,
     Hold: Count.HELD,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One letter under our lock, and what shall be done with it."""
-
-    taken: ReceivedLetter
-    verdict: Verdict
-
-    @property
-    def copy(self) -> str:
-        return self.taken.letter.message_id
-
-    @property
-    def group(self) -> str | None:
-        return self.taken.letter.group
-
-    @property
-    def decision(self) -> Decision:
-        return self.verdict.decision
 
 
 @dataclass(slots=True)
@@ -116,12 +96,12 @@ class Mover:
         """Move letters out of a queue; returns those that are not proved to be elsewhere."""
         movable = self._movable(orders)
         if not movable:
-            return [one.taken for one in orders]
+            return [one.received for one in orders]
         try:
             slot.intend([self._plan(one) for one in movable], _end_of_locks(movable))
         except (JournalUnavailable, ClaimLost):
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
-            return [one.taken for one in orders]
+            return [one.received for one in orders]
         progress = _Progress()
         try:
             # A letter that could not be sent holds its group up: what follows may not
@@ -131,7 +111,7 @@ class Mover:
         finally:
             self._settle(source, movable, slot, progress)
             self._moved.update(progress.proofs)
-        return [one.taken for one in orders if one.copy not in progress.proofs]
+        return [one.received for one in orders if one.copy not in progress.proofs]
 
     def proof_of(self, copy: str) -> Confirmation | None:
         """The proof that this run has moved a copy out of a queue."""
@@ -145,14 +125,14 @@ class Mover:
         movable = self._movable(orders)
         for one in movable:
             if isinstance(one.decision, Hold):
-                self._postpone(one, one.decision)
+                self._postpone(one)
         progress = _Progress()
         sends = [one for one in movable if not isinstance(one.decision, Hold)]
         try:
             self._send(sends, progress)
         finally:
             self._settle(self._room, sends, slot, progress)
-        return [one.taken for one in orders if one.copy not in progress.proofs]
+        return [one.received for one in orders if one.copy not in progress.proofs]
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""
@@ -194,7 +174,7 @@ class Mover:
         return self._clock() >= _end_of_locks(orders) - LAST_SEND
 
     def _plan(self, one: Order) -> Plan:
-        return Plan(key_of(one.copy), self.target_of(one.decision), one.verdict.stamp.attempt)
+        return Plan(key_of(one.copy), self.target_of(one.decision), one.stamp.attempt)
 
     def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
         if self._fifo:
@@ -205,13 +185,8 @@ class Mover:
         if self._too_late(orders):
             self._tally.add(Count.LATE, len(orders))
             return
-        admissions = [
-            Admission(one.taken, one.verdict.stamp, one.decision)
-            for one in orders
-            if isinstance(one.decision, Hold)
-        ]
         try:
-            found = self._room.admit(admissions)
+            found = self._room.admit(orders)
         except RoomUnavailable:
             # Nothing was written yet that names a letter: none of them can be in there.
             self._tally.add(Count.ROOM_UNAVAILABLE)
@@ -221,9 +196,9 @@ class Mover:
         # so that whoever sees the letter again looks into the room first.
         progress.unknown.update(one.copy for one in orders if one.copy not in found)
 
-    def _postpone(self, one: Order, hold: Hold) -> None:
+    def _postpone(self, order: Order) -> None:
         try:
-            self._room.postpone(one.taken, one.verdict.stamp, hold)
+            self._room.postpone(order)
         except RoomUnavailable:
             self._tally.add(Count.ROOM_UNAVAILABLE)
         else:
@@ -232,7 +207,7 @@ class Mover:
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
         for one in orders:
             queue = self._queue_of(one)
-            letter, mark = one.taken.letter, one.verdict.stamp
+            letter, mark = one.received.letter, one.stamp
             if isinstance(one.decision, Redrive):
                 envelope = seal(letter, mark, queue.traits, one.decision.delay)
             else:
@@ -289,7 +264,7 @@ class Mover:
         except (JournalUnavailable, ClaimLost):
             # The letters are safe elsewhere whether or not the mark stands.
             self._tally.add(Count.JOURNAL_UNAVAILABLE)
-        undeleted = source.delete([(one.taken, progress.proofs[one.copy]) for one in proved])
+        undeleted = source.delete([(one.received, progress.proofs[one.copy]) for one in proved])
         self._tally.add(Count.UNDELETED, len(undeleted))
         # Past the lock's end somebody else may have taken a copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
@@ -342,4 +317,4 @@ def unbroken(all_orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order
 
 
 def _end_of_locks(orders: Sequence[Order]) -> float:
-    return min(one.taken.locked_until for one in orders)
+    return min(one.received.locked_until for one in orders)

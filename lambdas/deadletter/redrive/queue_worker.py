@@ -22,7 +22,8 @@ from deadletter.redrive.journal import (
     Slot,
     open_intents,
 )
-from deadletter.redrive.mover import Mover, Order
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Count, Tally
 from deadletter.redrive.router_client import (
     MAX_REQUEST,

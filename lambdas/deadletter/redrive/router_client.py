@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.mover import Order
+from deadletter.redrive.order import Order
 from deadletter.redrive.report import Count, Tally
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.routing.decision import Redrive
@@ -82,9 +82,9 @@ def _came_back(verdict: Verdict) -> bool:
 def orders(letters: Sequence[ReceivedLetter], verdicts: dict[str, Verdict]) -> list[Order]:
     """The letters that have a verdict, with it, in their order."""
     return [
-        Order(one, verdicts[one.letter.message_id])
-        for one in letters
-        if one.letter.message_id in verdicts
+        Order(received, verdict.decision, verdict.stamp)
+        for received in letters
+        if (verdict := verdicts.get(received.letter.message_id)) is not None
     ]
 
 

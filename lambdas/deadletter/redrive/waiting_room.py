@@ -10,8 +10,7 @@ from typing import Protocol
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
-from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Hold
+from deadletter.redrive.order import Order
 
 SHARDS = 8
 """Shards of a lane: one DynamoDB partition takes about 1,000 writes a second."""
@@ -22,15 +21,6 @@ INLINE_BYTES = 4096
 
 class RoomUnavailable(Exception):
     """The waiting room gave no answer: what was to go in stays where it is."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Admission:
-    """One letter that goes into the room, with the stamp and the wait it was given."""
-
-    taken: ReceivedLetter
-    stamp: Stamp
-    hold: Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +72,10 @@ class WaitingRoom(Protocol):
     def retire(self, lane: Lane) -> None:
         """Look into a lane no more, unless a letter has been put into it since."""
 
-    def admit(self, letters: Sequence[Admission]) -> Mapping[str, Confirmation]:
-        """Put letters in, twice is once; the proof of each copy that is now in the room.
+    def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
+        """Put letters in that are held; returns a proof of each copy that is now in the room.
+
+        Putting a letter in twice has the effect of once.
 
         The letter's own bytes are safe before its item names them. Of a FIFO group no
         letter goes in before an earlier one. Raises RoomUnavailable only while no item
@@ -99,8 +91,8 @@ class WaitingRoom(Protocol):
     def read(self, seats: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters in these seats that still sit there as looked up, read consistently."""
 
-    def postpone(self, taken: ReceivedLetter, stamp: Stamp, hold: Hold) -> None:
-        """Give a letter in the room another lane or time."""
+    def postpone(self, order: Order) -> None:
+        """Give a letter in the room the lane and the due time of its new hold."""
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         """Which of these FIFO groups of the queue `home` wait in the room, and for what."""

@@ -1,0 +1,32 @@
+"""What shall be done with one letter under lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.routing.decision import Decision, Hold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """A letter under our lock, the decision on it, and the stamp that it carries from now on."""
+
+    received: ReceivedLetter
+    decision: Decision
+    stamp: Stamp
+
+    @property
+    def copy(self) -> str:
+        return self.received.letter.message_id
+
+    @property
+    def group(self) -> str | None:
+        return self.received.letter.group
+
+    @property
+    def hold(self) -> Hold:
+        """The decision of a letter that goes into the waiting room; only such have one."""
+        assert isinstance(self.decision, Hold), f"{self.decision} is not a Hold"
+        return self.decision
