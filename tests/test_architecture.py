@@ -93,7 +93,7 @@ STUBS_FOR = {"boto3": "mypy_boto3_"}
 
 # Whoever makes a proof has got a confirmation: see deadletter.message.confirmation.
 MAY_CONFIRM = {
-    "lambdas/deadletter/aws/consumer_function.py",
+    "lambdas/deadletter/outage/canary_sources.py",
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
     "lambdas/deadletter/redrive/journal.py",

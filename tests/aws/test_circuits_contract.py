@@ -19,12 +19,12 @@ from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import (
     DROPPED,
-    MOST_STALE,
     NOT_STARTED,
     NOT_TRIPPED,
     TRIPPED,
     DynamoDBOutcomes,
 )
+from deadletter.circuit.outcomes import MOST_STALE
 from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,

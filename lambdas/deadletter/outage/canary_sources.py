@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Protocol
 from deadletter.circuit.transitions import (
     CanaryVerdict,
 )
-from deadletter.contract import circuit_lane
+from deadletter.contract import RESPONSE, circuit_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -48,12 +49,41 @@ fault its own, it would keep the circuit open for as long as it is there, alone 
 like it."""
 
 
+CONSUMER = "consumer"
+"""The place named in the confirmation of a letter that the consumer has processed."""
+
+
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
     """What the consumer made of a letter; with a proof it was processed and may go."""
 
     verdict: CanaryVerdict
     proof: Confirmation | None = None
+
+
+def judge_answer(payload: bytes, copy: str) -> CanaryResult:
+    """The result of a canary by the payload that the consumer's function returned.
+
+    `copy` is the message id of the letter. The payload is read as Lambda reads that of a
+    batch. A consumer without the library has no field RESPONSE, and one that does not
+    report batch item failures returns nothing: then the absence of an error is success.
+    """
+    try:
+        answer = json.loads(payload or b"null")
+    except (ValueError, RecursionError):
+        return CanaryResult(CanaryVerdict.FAILURE)
+    fields = answer if isinstance(answer, dict) else {}
+    # The batch has one letter, so any item means this one: Lambda takes an unknown id for
+    # the whole batch.
+    acknowledged = not fields.get("batchItemFailures")
+    details = fields.get(RESPONSE)
+    verdict = details.get("verdict") if isinstance(details, dict) else None
+    if verdict == CanaryVerdict.NEUTRAL:
+        proof = Confirmation(copy, CONSUMER) if acknowledged else None
+        return CanaryResult(CanaryVerdict.NEUTRAL, proof)
+    if verdict == CanaryVerdict.FAILURE or not acknowledged:
+        return CanaryResult(CanaryVerdict.FAILURE)
+    return CanaryResult(CanaryVerdict.SUCCESS, Confirmation(copy, CONSUMER))
 
 
 class CanaryChoice(Protocol):

@@ -1,0 +1,112 @@
+"""The outcomes that one process has counted, and when they are written to the circuit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket
+
+SECONDS_BETWEEN_WRITES = 1.0
+"""At most one write for each key and process in this time: an item takes about 1,000 writes a
+second, and as many processes may serve one dependency."""
+
+MOST_STALE = 2 * BUCKETS
+"""Stale buckets that an item may hold; more are removed by a write of their own.
+It keeps the item, and so each write, within one unit of 1 KB."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomesWrite:
+    """One write of outcomes to a circuit.
+
+    buckets        the outcomes to add, bucket by bucket
+    streak         failures in a row: added to the circuit's streak, or its new value if
+                   `resets_streak`
+    resets_streak  there was a success, which ended the circuit's streak
+    stale          buckets that the same write removes; none of them is in `buckets`
+    """
+
+    buckets: tuple[OutcomeBucket, ...]
+    streak: int
+    resets_streak: bool
+    stale: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """How many outcomes it adds."""
+        return sum(bucket.good + bucket.bad for bucket in self.buckets)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The outcomes of one key that are not written yet, and the buckets known to be stale."""
+
+    last_write: float = 0.0
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    streak: int = 0
+    any_good: bool = False
+    stale: tuple[int, ...] = ()
+
+
+class PendingOutcomes:
+    """The outcomes of one process, by the circuit's key, until they are due to be written.
+
+    Times are epoch seconds.
+    """
+
+    def __init__(self, policy: CircuitPolicy) -> None:
+        self._policy = policy
+        self._pending: dict[str, _Pending] = {}
+
+    def add(self, key: str, good: int, bad: int, now: float) -> OutcomesWrite | None:
+        """Add outcomes; returns the write that is due now, if any.
+
+        What comes less than SECONDS_BETWEEN_WRITES after the last write goes with the next,
+        unless it is older than the window by then. A write is returned once: if it fails, its
+        outcomes are lost, because a throttled table needs fewer writes, not later ones.
+        """
+        if not good and not bad:
+            return None
+        pending = self._pending.setdefault(key, _Pending())
+        number = self._policy.bucket_of(now)
+        good_before, bad_before = pending.counts.get(number, (0, 0))
+        pending.counts[number] = (good_before + good, bad_before + bad)
+        pending.any_good = pending.any_good or good > 0
+        pending.streak = 0 if good else pending.streak + bad
+        for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:
+            del pending.counts[old]
+        if abs(now - pending.last_write) < SECONDS_BETWEEN_WRITES:
+            return None
+        self._pending[key] = _Pending(last_write=now)
+        return OutcomesWrite(
+            tuple(OutcomeBucket(at, *counts) for at, counts in pending.counts.items()),
+            pending.streak,
+            pending.any_good,
+            tuple(bucket for bucket in pending.stale if bucket not in pending.counts),
+        )
+
+    def written(self, key: str, circuit: Circuit, now: float) -> tuple[int, ...]:
+        """Remember which buckets of the circuit are stale after a write at `now`.
+
+        The next write removes them. Returns them if there are more than MOST_STALE: then
+        they need a write of their own, confirmed by `swept`.
+        """
+        stale = stale_buckets(circuit, self._policy.bucket_of(now))
+        self._pending.setdefault(key, _Pending()).stale = stale
+        return stale if len(stale) > MOST_STALE else ()
+
+    def swept(self, key: str) -> None:
+        """Forget the stale buckets of a circuit: they have been removed."""
+        self._pending.setdefault(key, _Pending()).stale = ()
+
+
+def stale_buckets(circuit: Circuit, number: int) -> tuple[int, ...]:
+    """The circuit's buckets that are in no process's window, while bucket `number` is counted.
+
+    A bucket may also lie far ahead: it was counted under another length of bucket.
+    """
+    return tuple(
+        bucket.number
+        for bucket in circuit.buckets
+        if not -BUCKETS <= bucket.number - number <= BUCKETS
+    )

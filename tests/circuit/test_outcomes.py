@@ -1,0 +1,140 @@
+"""The outcomes of one process are written once a second at most, and none is written twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadletter.circuit.outcomes import (
+    MOST_STALE,
+    SECONDS_BETWEEN_WRITES,
+    OutcomesWrite,
+    PendingOutcomes,
+    stale_buckets,
+)
+from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket
+
+NOW = 1_800_000_000.0
+POLICY = CircuitPolicy()
+NUMBER = POLICY.bucket_of(NOW)
+
+
+@pytest.fixture
+def pending() -> PendingOutcomes:
+    return PendingOutcomes(POLICY)
+
+
+def due(write: OutcomesWrite | None) -> OutcomesWrite:
+    assert write is not None
+    return write
+
+
+def circuit_with(*numbers: int) -> Circuit:
+    """A circuit that counts one success in each of these buckets."""
+    return Circuit("orders", buckets=tuple(OutcomeBucket(number, 1) for number in numbers))
+
+
+def test_the_first_outcomes_are_written_at_once(pending: PendingOutcomes) -> None:
+    write = due(pending.add("orders", 3, 1, NOW))
+    assert write.buckets == (OutcomeBucket(NUMBER, 3, 1),)
+    assert write.total == 4
+
+
+def test_outcomes_within_a_second_wait_for_the_next_write(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    assert pending.add("orders", 2, 1, NOW + 0.5) is None
+    assert pending.add("orders", 1, 0, NOW + 0.9) is None
+    write = due(pending.add("orders", 1, 0, NOW + SECONDS_BETWEEN_WRITES))
+    assert (write.total, write.buckets) == (5, (OutcomeBucket(NUMBER, 4, 1),))
+
+
+def test_a_clock_that_jumps_back_does_not_delay_a_write(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    assert pending.add("orders", 1, 0, NOW - 3600) is not None
+
+
+def test_each_key_has_its_own_pace(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    assert pending.add("tenant-7", 1, 0, NOW) is not None
+
+
+def test_a_batch_without_outcomes_writes_nothing(pending: PendingOutcomes) -> None:
+    assert pending.add("orders", 0, 0, NOW) is None
+
+
+def test_outcomes_older_than_the_window_are_dropped(pending: PendingOutcomes) -> None:
+    pending.add("orders", 0, 1, NOW)
+    pending.add("orders", 0, 9, NOW + 0.5)
+    later = NOW + POLICY.window
+    assert due(pending.add("orders", 1, 0, later)).buckets == (
+        OutcomeBucket(POLICY.bucket_of(later), 1, 0),
+    )
+
+
+def test_outcomes_of_the_oldest_bucket_in_the_window_are_kept(pending: PendingOutcomes) -> None:
+    pending.add("orders", 0, 1, NOW)
+    pending.add("orders", 0, 9, NOW + 0.5)
+    later = NOW + POLICY.window - POLICY.bucket
+    assert due(pending.add("orders", 1, 0, later)).total == 10
+
+
+def test_failures_in_a_row_are_added_to_the_streak(pending: PendingOutcomes) -> None:
+    write = due(pending.add("orders", 0, 3, NOW))
+    assert (write.streak, write.resets_streak) == (3, False)
+
+
+def test_a_success_resets_the_streak_to_the_failures_after_it(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    pending.add("orders", 0, 3, NOW + 0.1)
+    pending.add("orders", 1, 0, NOW + 0.2)
+    pending.add("orders", 0, 2, NOW + 0.4)
+    write = due(pending.add("orders", 0, 2, NOW + 2))
+    assert (write.streak, write.resets_streak) == (4, True)
+
+
+def test_a_write_that_failed_is_not_repeated(pending: PendingOutcomes) -> None:
+    """The caller reports no success; the next write holds what came since."""
+    pending.add("orders", 5, 5, NOW)
+    assert due(pending.add("orders", 1, 0, NOW + 2)).total == 1
+
+
+def test_the_next_write_removes_stale_buckets(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    old = NUMBER - BUCKETS - 1
+    assert pending.written("orders", circuit_with(old, NUMBER), NOW) == ()
+    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == (old,)
+    assert due(pending.add("orders", 1, 0, NOW + 4)).stale == ()
+
+
+def test_too_many_stale_buckets_need_a_write_of_their_own(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    old = tuple(NUMBER - 100 - at for at in range(MOST_STALE + 1))
+    assert pending.written("orders", circuit_with(*old[1:]), NOW) == ()
+    assert pending.written("orders", circuit_with(*old), NOW) == old
+    pending.swept("orders")
+    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == ()
+
+
+def test_stale_buckets_that_were_not_swept_go_with_the_next_write(
+    pending: PendingOutcomes,
+) -> None:
+    pending.add("orders", 1, 0, NOW)
+    old = tuple(NUMBER - 100 - at for at in range(MOST_STALE + 1))
+    pending.written("orders", circuit_with(*old), NOW)
+    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == old
+
+
+def test_a_bucket_that_the_write_adds_to_is_not_removed(pending: PendingOutcomes) -> None:
+    pending.add("orders", 1, 0, NOW)
+    later = NOW + (BUCKETS + 1) * POLICY.bucket
+    ahead = POLICY.bucket_of(later)
+    pending.written("orders", circuit_with(ahead), NOW)
+    assert due(pending.add("orders", 1, 0, later)).stale == ()
+
+
+@pytest.mark.parametrize(
+    ("distance", "is_stale"),
+    [(-BUCKETS - 1, True), (-BUCKETS, False), (0, False), (BUCKETS, False), (BUCKETS + 1, True)],
+)
+def test_a_bucket_is_stale_when_no_window_can_hold_it(distance: int, is_stale: bool) -> None:
+    circuit = circuit_with(NUMBER + distance)
+    assert bool(stale_buckets(circuit, NUMBER)) == is_stale

@@ -1,0 +1,70 @@
+"""What a canary's result is, by what the consumer's function returned."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.outage.canary_sources import judge_answer
+
+FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+NONE_FAILED: dict[str, Any] = {"batchItemFailures": []}
+
+
+def with_verdict(answer: dict[str, Any], verdict: object) -> dict[str, Any]:
+    """The answer of a consumer with the library."""
+    return {**answer, "deadletter": {"verdict": verdict}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "is_processed"),
+    [
+        # With the library: its verdict counts, and the failures say whether to delete.
+        (with_verdict(NONE_FAILED, "success"), CanaryVerdict.SUCCESS, True),
+        (with_verdict(NONE_FAILED, "neutral"), CanaryVerdict.NEUTRAL, True),
+        (with_verdict(FAILED, "neutral"), CanaryVerdict.NEUTRAL, False),
+        (with_verdict(FAILED, "failure"), CanaryVerdict.FAILURE, False),
+        (with_verdict(NONE_FAILED, "failure"), CanaryVerdict.FAILURE, False),
+        # A verdict of success does not outweigh a failed item.
+        (with_verdict(FAILED, "success"), CanaryVerdict.FAILURE, False),
+        # Without the library: only the failures count.
+        (NONE_FAILED, CanaryVerdict.SUCCESS, True),
+        (FAILED, CanaryVerdict.FAILURE, False),
+        # An unknown id means the whole batch, as Lambda reads it.
+        ({"batchItemFailures": [{"itemIdentifier": "other"}]}, CanaryVerdict.FAILURE, False),
+        ({"batchItemFailures": [None]}, CanaryVerdict.FAILURE, False),
+        ({"batchItemFailures": "m1"}, CanaryVerdict.FAILURE, False),
+        ({"batchItemFailures": None}, CanaryVerdict.SUCCESS, True),
+        # A consumer that does not report failures returns anything at all.
+        (None, CanaryVerdict.SUCCESS, True),
+        ("done", CanaryVerdict.SUCCESS, True),
+        ([1, 2], CanaryVerdict.SUCCESS, True),
+        ({"deadletter": "success"}, CanaryVerdict.SUCCESS, True),
+    ],
+)
+def test_an_answer_is_judged_by_its_verdict_and_its_failures(
+    answer: object, verdict: CanaryVerdict, is_processed: bool
+) -> None:
+    result = judge_answer(json.dumps(answer).encode(), "m1")
+    assert result.verdict is verdict
+    assert (result.proof is not None) == is_processed
+
+
+def test_an_empty_payload_is_a_success() -> None:
+    assert judge_answer(b"", "m1").verdict is CanaryVerdict.SUCCESS
+
+
+@pytest.mark.parametrize("payload", [b"{", b"\xff", b"[" * 100_000])
+def test_a_payload_that_is_not_json_is_a_failure(payload: bytes) -> None:
+    result = judge_answer(payload, "m1")
+    assert result.verdict is CanaryVerdict.FAILURE
+    assert result.proof is None
+
+
+def test_the_confirmation_is_for_the_letter_that_was_sent() -> None:
+    proof = judge_answer(b"null", "m1").proof
+    assert proof is not None
+    assert proof.copy == "m1"
