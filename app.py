@@ -2,10 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 
 # Node 20 is supported here and works; its end-of-life banner would bury a sentence
 # about wrong settings. Read when aws_cdk starts Node, so it stands before the import.
 os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+
+# `infra` imports the contract of the library, which lies in the asset's folder.
+sys.path.insert(0, str(Path(__file__).parent / "lambdas"))
 
 import aws_cdk as cdk
 

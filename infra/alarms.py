@@ -11,12 +11,14 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from deadletter.contract import DEFAULT_PARKING
+
 from .duration import MINUTE, written
 from .names import Names
 from .outage import state_machine_arn
 from .pager import Pager
 from .queues import QueueReference, Queues
-from .settings import DEFAULT_PARKING, AppSettings, PipelineSettings
+from .settings import AppSettings, PipelineSettings
 
 # CloudWatch's limit for the description of an alarm.
 LONGEST_DESCRIPTION = 1024

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from .arn import Arn
+from .names import pascal_case
 from .refusal import Refused, said, sentence
-from .settings import AppSettings, PipelineSettings, pascal_case
+from .settings import AppSettings, PipelineSettings
 
 PIPELINES = "a list of pipelines, each an object with at least a name"
 

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from deadletter.contract import CIRCUIT
+
 from .refusal import Refused
-from .settings import SHORTEST_LEASE, PipelineSettings
+from .settings import PipelineSettings
 
 # Lambda counts all names and values of one function together.
 LIMIT = 4096
@@ -58,7 +60,7 @@ def told(settings: PipelineSettings) -> dict[str, Any]:
     said = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
     if settings.writes_ledger:
         said["consumer_library"] = True
-    if settings.lease != SHORTEST_LEASE:
+    if settings.lease != CIRCUIT.lease:
         said["circuit"] = {**said.get("circuit", {}), "lease": settings.lease}
     if settings.circuit.health_url:
         # For the probe alone, which has it in a variable of its own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .settings import DEFAULT_PARKING
+from deadletter.contract import DEFAULT_PARKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +59,8 @@ class Names:
 
 def _suffix(one: str) -> str:
     return "" if one in ("", DEFAULT_PARKING) else f"_{one}"
+
+
+def pascal_case(name: str) -> str:
+    """How a name is written in stack ids and outputs: order-events is OrderEvents."""
+    return "".join(word.capitalize() for word in name.split("-"))

@@ -10,16 +10,16 @@ from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from deadletter.contract import DEFAULT_PARKING
+
 from .arn import Arn
 from .encryption import customer_key
 from .findings import acknowledge
-from .names import Names
+from .names import Names, pascal_case
 from .settings import (
-    DEFAULT_PARKING,
     LONGEST_RETENTION,
     AppSettings,
     PipelineSettings,
-    pascal_case,
 )
 
 # A long poll: fewer calls, and an empty answer means empty.

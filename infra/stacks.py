@@ -10,13 +10,16 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
+from deadletter.contract import DEFAULT_PARKING
+
+from .names import pascal_case
 from .on_call import OnCall
 from .pager import Pager
 from .pipeline import RedrivePipeline
 from .queues import Queues
 from .registration import AppRegistration
 from .rule_check import RuleCheck
-from .settings import DEFAULT_PARKING, AppSettings, PipelineSettings, pascal_case
+from .settings import AppSettings, PipelineSettings
 from .storage import Storage
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.names import Names
-from infra.settings import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
+from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
 
 
 def test_the_longest_names_fit_their_services() -> None:

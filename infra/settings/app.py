@@ -1,0 +1,52 @@
+"""One deployment: what its pipelines share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from deadletter.contract import DEFAULT_APP
+
+from .kinds import AppName, KeyArn, Settings, TopicArn
+from .pipeline import PipelineSettings
+
+
+class AppSettings(Settings):
+    """One deployment: what its pipelines share."""
+
+    app: AppName = Field(default=DEFAULT_APP, description="first word of every name")
+    pipelines: tuple[PipelineSettings, ...] = Field(
+        default=(), strict=False, description="in any order"
+    )
+    ephemeral: bool = Field(
+        default=False, description="a sandbox: everything may be deleted, data included"
+    )
+    alarm_topic_arn: TopicArn | None = Field(
+        default=None,
+        description="your topic for alarms, else one is made; never under alias/aws/sns",
+    )
+    kms_key_arn: KeyArn | None = Field(
+        default=None,
+        description="your key for queues, tables, bucket, topic and logs; what its policy has to"
+        " say stands below",
+    )
+    log_retention_days: Literal[1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653] = Field(
+        default=90, description="days that logs are kept"
+    )
+    audit_days: int = Field(
+        default=400, ge=1, le=3650, description="days that each change of a rule is kept"
+    )
+    runbook: str = Field(
+        default="docs/runbook.md", description="address that alarm descriptions name"
+    )
+    tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
+
+    @property
+    def arns(self) -> Iterator[tuple[str, str]]:
+        """Key and value of every ARN that must lie in the region of the app."""
+        if self.alarm_topic_arn:
+            yield "alarm_topic_arn", self.alarm_topic_arn
+        if self.kms_key_arn:
+            yield "kms_key_arn", self.kms_key_arn

@@ -1,0 +1,165 @@
+"""Kinds of values that stand in several settings, and the limits that AWS sets them.
+
+Durations are whole seconds, or text such as "15m".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from deadletter.contract import Body, Mode, Reason
+
+from ..arn import Arn, NotAnArn
+from ..duration import DAY, HOUR, seconds
+
+# SQS keeps no message longer.
+LONGEST_RETENTION = 14 * DAY
+
+
+# SQS hides no message longer.
+LONGEST_VISIBILITY = 12 * HOUR
+
+
+# Names add up: EventBridge Scheduler and Lambda allow 64 characters for
+# "<app>-<pipeline>-dlq_<dedicated id>".
+APP_LENGTH, PIPELINE_LENGTH, ID_LENGTH = 14, 28, 16
+
+
+WORDS = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+
+
+def _words(length: int) -> Any:
+    return Field(
+        pattern=WORDS,
+        max_length=length,
+        json_schema_extra={
+            "allowed": "lower-case letters, digits and single hyphens, starting with a letter,"
+            f" at most {length} characters"
+        },
+    )
+
+
+def _arn(kind: str, pattern: str, example: str) -> Any:
+    shape = re.compile(pattern)
+
+    def check(text: str) -> str:
+        try:
+            arn = Arn.parse(text)
+        except NotAnArn:
+            arn = None
+        if arn is None or arn.service != kind or not shape.fullmatch(arn.resource):
+            raise PydanticCustomError("not_an_arn", "not the ARN of this kind of thing")
+        return text
+
+    return AfterValidator(check), Field(json_schema_extra={"allowed": f"an ARN like {example}"})
+
+
+def _expression(text: str) -> str:
+    try:
+        jmespath.compile(text)
+    except JMESPathError as error:
+        raise PydanticCustomError("jmespath", "does not compile") from error
+    return text
+
+
+AppName = Annotated[str, _words(APP_LENGTH)]
+
+
+PipelineName = Annotated[str, _words(PIPELINE_LENGTH)]
+
+
+Id = Annotated[str, _words(ID_LENGTH)]
+
+
+WRITTEN = BeforeValidator(seconds), Field(json_schema_extra={"unit": "seconds"})
+
+
+Seconds = Annotated[int, *WRITTEN]
+
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+Visibility = Annotated[int, Field(ge=0, le=LONGEST_VISIBILITY), *WRITTEN]
+
+
+Period = Annotated[int, Field(ge=10, le=DAY), *WRITTEN]
+
+
+QueueArn = Annotated[
+    str,
+    *_arn("sqs", r"[A-Za-z0-9_-]{1,75}(\.fifo)?", "arn:aws:sqs:eu-west-1:111122223333:orders"),
+]
+
+
+FunctionArn = Annotated[
+    str,
+    *_arn(
+        "lambda",
+        r"function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_$-]+)?",
+        "arn:aws:lambda:eu-west-1:111122223333:function:orders",
+    ),
+]
+
+
+TopicArn = Annotated[
+    str, *_arn("sns", r"[A-Za-z0-9_-]{1,256}", "arn:aws:sns:eu-west-1:111122223333:pager")
+]
+
+
+MappingId = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        json_schema_extra={"allowed": "a UUID such as 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"},
+    ),
+]
+
+
+HealthUrl = Annotated[
+    str,
+    Field(
+        # The function's environment is no place for what a query or a user may hold.
+        pattern=r"^https://[A-Za-z0-9.-]+(:443)?(/[^\s?#]*)?$",
+        max_length=500,
+        json_schema_extra={
+            "allowed": "an https URL on port 443, without query, such as https://api.example/health"
+        },
+    ),
+]
+
+
+KeyArn = Annotated[
+    str,
+    *_arn("kms", r"key/[A-Za-z0-9-]+", "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd"),
+]
+
+
+Path = Annotated[
+    str,
+    AfterValidator(_expression),
+    Field(json_schema_extra={"allowed": "a JMESPath expression, such as body.tenant"}),
+]
+
+
+if TYPE_CHECKING:
+    ModeText = Mode
+    BodyText = Body
+    ReasonText = Reason
+else:
+    # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
+    ModeText = Literal[tuple(Mode)]
+    BodyText = Literal[tuple(Body)]
+    ReasonText = Literal[tuple(Reason)]
+
+
+class Settings(BaseModel):
+    """Frozen, exact about types, and refusing what it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

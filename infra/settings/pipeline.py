@@ -1,0 +1,305 @@
+"""One main queue, its DLQ, its parking lot, and how letters between them are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field, model_validator
+
+from deadletter.contract import CIRCUIT, DEFAULT_PARKING, MAIN_DLQ, PIPELINE
+
+from ..duration import DAY, MINUTE, written
+from ..refusal import refuse
+from .alarms import CIRCUIT_OPEN, AlarmsSettings
+from .circuit import CANARY_MARGIN, CircuitSettings
+from .consumer import Consumer, FunctionConsumerSettings, NoConsumer, WebhookConsumer
+from .kinds import (
+    LONGEST_RETENTION,
+    LONGEST_VISIBILITY,
+    BodyText,
+    Id,
+    ModeText,
+    Path,
+    PipelineName,
+    ReasonText,
+    Seconds,
+    Settings,
+)
+from .policy import PolicySettings, RetrySettings
+from .queues import VISIBILITY_PER_TIMEOUT, DeadLetterQueue, DedicatedQueue, MainQueue
+from .schedule import ScheduleSettings
+
+
+class PipelineSettings(Settings):
+    """One main queue, its DLQ, its parking lot, and how letters between them are judged."""
+
+    name: PipelineName = Field(description="in the name of everything this pipeline owns")
+    mode: ModeText = Field(
+        default=PIPELINE.mode, description="observe decides, counts and reports, and moves nothing"
+    )
+    fifo: bool = Field(
+        default=PIPELINE.fifo, description="whether the pipeline's queues are FIFO, all of them"
+    )
+    main_queue: MainQueue = Field(default=MainQueue(), description="what the consumer reads")
+    dlq: DeadLetterQueue = Field(default=DeadLetterQueue(), description="where failed messages end")
+    shared_dlq: bool = Field(
+        default=False, description="whether another pipeline of this app may name the same DLQ"
+    )
+    consumer: Consumer = Field(default=WebhookConsumer(), description="who consumes the main queue")
+    redrive: ScheduleSettings = Field(
+        default=ScheduleSettings(), description="the run that drains the DLQ"
+    )
+    body: BodyText = Field(
+        default=PIPELINE.body,
+        description="whether a body that is not JSON makes a letter MALFORMED",
+    )
+    context: dict[str, Path] = Field(
+        default_factory=dict, description="what rules match on: a name and where to find it"
+    )
+    policy: PolicySettings = Field(default=PolicySettings(), description="attempts and delays")
+    policies: dict[Id, PolicySettings] = Field(
+        default_factory=dict, description="other policies, which rules may name"
+    )
+    message_ttl: Seconds = Field(
+        default=PIPELINE.message_ttl,
+        ge=MINUTE,
+        le=30 * DAY,
+        description="age since the first send at which a letter is parked as EXPIRED",
+    )
+    max_delay: Seconds = Field(
+        default=PIPELINE.max_delay,
+        ge=MINUTE,
+        le=30 * DAY,
+        description="the longest delay a rule may ask for",
+    )
+    poison_lives: int = Field(
+        default=PIPELINE.poison_lives,
+        ge=1,
+        le=100,
+        description="lives with one and the same failure that make a POISON",
+    )
+    consumer_library: bool | None = Field(
+        default=None,
+        description="whether the consumer writes the ledger (silence then means SILENT): the"
+        " webhook always does, another only if you say so",
+    )
+    circuit_key: Path | None = Field(
+        default=None, description="where the dependency's name stands; else one circuit for all"
+    )
+    circuit: CircuitSettings = Field(
+        default=CircuitSettings(), description="when a circuit opens, and how it closes again"
+    )
+    idempotency_key: Path | None = Field(
+        default=None,
+        description="where the business key of a message stands, so that no key is processed"
+        " twice; else the MessageId of its first life",
+    )
+    idempotency_keep: Seconds = Field(
+        default=PIPELINE.idempotency_keep,
+        ge=MINUTE,
+        le=365 * DAY,
+        description="how long a message that was processed is remembered: longer than any copy"
+        " of it can wait in the main queue, the DLQ and the parking lot, one after the other",
+    )
+    park_permanent: bool = Field(
+        default=PIPELINE.park_permanent,
+        description="whether the consumer library sends a permanent failure straight to the"
+        " parking lot, its other receives unused",
+    )
+    retry: RetrySettings = Field(
+        default=RetrySettings(),
+        description="the delays between the receives of one life in the main queue",
+    )
+    refuse_when_open: bool = Field(
+        default=PIPELINE.refuse_when_open,
+        description="whether the consumer library gives messages back unprocessed while their"
+        " circuit is open",
+    )
+    rate: float = Field(
+        default=PIPELINE.rate, gt=0, le=10_000, description="letters a second back to main"
+    )
+    burst: int = Field(
+        default=PIPELINE.burst, ge=1, le=100_000, description="letters that may go back at once"
+    )
+    backlog_limit: int = Field(
+        default=PIPELINE.backlog_limit,
+        ge=1,
+        description="nothing goes back while main holds more than this",
+    )
+    workers: int = Field(
+        default=PIPELINE.workers, ge=1, le=32, description="chunks of letters moved side by side"
+    )
+    dedicated: dict[Id, DedicatedQueue] = Field(
+        default_factory=dict, description="DLQs for isolated tenants, by the id that rules use"
+    )
+    parking: tuple[Id, ...] = Field(
+        default=(), strict=False, description="ids of parking queues beside the default one"
+    )
+    parking_for: dict[ReasonText, Id] = Field(
+        default_factory=dict, description="which parking queue a reason goes to, if not default"
+    )
+    trusted_senders: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="unique ids of other roles whose Redrive attribute is believed: that of"
+        " your own consumer, if it uses the consumer library, because it parks letters itself"
+        " (`aws iam get-role --role-name R --query Role.RoleId`)",
+    )
+    alarms: AlarmsSettings = Field(default=AlarmsSettings(), description="when a person is called")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> PipelineSettings:
+        self._check_names()
+        self._check_queues()
+        self._check_times()
+        self._check_consumer()
+        return self
+
+    @property
+    def visibility(self) -> int:
+        """Seconds that the main queue hides a message from other receivers."""
+        given = self.main_queue.visibility
+        return self._least_visibility if given is None else given
+
+    @property
+    def writes_ledger(self) -> bool:
+        """Whether the consumer uses the consumer library."""
+        if self.consumer_library is None:
+            return isinstance(self.consumer, WebhookConsumer)
+        return self.consumer_library
+
+    @property
+    def lease(self) -> int:
+        """Seconds that a canary may take."""
+        return self.circuit.lease or max(CIRCUIT.lease, 2 * self.consumer.timeout)
+
+    @property
+    def heartbeat(self) -> int:
+        """Seconds without a run after which the schedule counts as stopped."""
+        return self.alarms.heartbeat.period or min(5 * self.redrive.every, DAY)
+
+    @property
+    def circuit_open(self) -> int:
+        """Seconds of an open circuit after which a person is called."""
+        return self.alarms.circuit_open.after or max(CIRCUIT_OPEN, self.redrive.every)
+
+    @property
+    def arns(self) -> Iterator[tuple[str, str]]:
+        """Key and value of every ARN that must lie where the pipeline is deployed."""
+        if self.main_queue.arn:
+            yield "main_queue.arn", self.main_queue.arn
+        if self.dlq.arn:
+            yield "dlq.arn", self.dlq.arn
+        if isinstance(self.consumer, FunctionConsumerSettings):
+            yield "consumer.function_arn", self.consumer.function_arn
+
+    @property
+    def _least_visibility(self) -> int:
+        return min(VISIBILITY_PER_TIMEOUT * self.consumer.timeout, LONGEST_VISIBILITY)
+
+    def _check_names(self) -> None:
+        if self.name == "shared":
+            raise refuse("name", self.name, "any other name; the stack of that name is taken")
+        if MAIN_DLQ in self.dedicated:
+            raise refuse("dedicated", MAIN_DLQ, "ids other than dlq, which is the DLQ itself")
+        if DEFAULT_PARKING in self.parking:
+            raise refuse("parking", self.parking, "ids other than default, which is always there")
+        if len(set(self.parking)) < len(self.parking):
+            raise refuse("parking", self.parking, "each id once")
+        known = (DEFAULT_PARKING, *self.parking)
+        for reason, parking in self.parking_for.items():
+            if parking not in known:
+                raise refuse(f"parking_for.{reason}", parking, f"{', '.join(known)} (see parking)")
+
+    def _check_queues(self) -> None:
+        for key, queue in (("main_queue.arn", self.main_queue), ("dlq.arn", self.dlq)):
+            if queue.arn and queue.arn.endswith(".fifo") != self.fifo:
+                kind = "a FIFO queue" if self.fifo else "a standard queue"
+                raise refuse(key, queue.arn, f"{kind}, because fifo is {str(self.fifo).lower()}")
+        if self.main_queue.arn and self.main_queue.arn == self.dlq.arn:
+            raise refuse("dlq.arn", self.dlq.arn, "another queue than main_queue.arn")
+        both_ours = not self.main_queue.arn and not self.dlq.arn
+        if both_ours and self.dlq.retention <= self.main_queue.retention:
+            raise refuse(
+                "dlq.retention",
+                self.dlq.retention,
+                f"more than main_queue.retention, {written(self.main_queue.retention)}",
+            )
+        if self.visibility < self._least_visibility:
+            raise refuse(
+                "main_queue.visibility",
+                self.visibility,
+                f"at least {VISIBILITY_PER_TIMEOUT} times consumer.timeout,"
+                f" {written(self._least_visibility)}",
+            )
+
+    def _check_consumer(self) -> None:
+        if isinstance(self.consumer, WebhookConsumer) and not self.writes_ledger:
+            raise refuse("consumer_library", False, "true, because the webhook writes the ledger")
+        if self.lease < self.consumer.timeout + CANARY_MARGIN:
+            raise refuse(
+                "circuit.lease",
+                self.lease,
+                f"at least {written(CANARY_MARGIN)} more than consumer.timeout,"
+                f" {written(self.consumer.timeout + CANARY_MARGIN)}",
+            )
+        if self.circuit.pause_consumer and isinstance(self.consumer, NoConsumer):
+            raise refuse(
+                "circuit.pause_consumer", True, "false, because consumer is none: nothing to pause"
+            )
+        unknown = (
+            isinstance(self.consumer, FunctionConsumerSettings) and self.consumer.mapping_id is None
+        )
+        if self.circuit.pause_consumer and unknown:
+            raise refuse(
+                "circuit.pause_consumer",
+                True,
+                "false, unless consumer.mapping_id says which mapping is paused",
+            )
+        # What is not ours may keep a message as long as SQS can.
+        main = LONGEST_RETENTION if self.main_queue.arn else self.main_queue.retention
+        dlq = LONGEST_RETENTION if self.dlq.arn else self.dlq.retention
+        queued = main + dlq, "the retentions of the main queue and the DLQ"
+        # Re-driven again and again, a copy is a new message to SQS each time.
+        redriven = self.message_ttl, "message_ttl"
+        longest, why = max(queued, redriven)
+        least = longest + LONGEST_RETENTION
+        if self.idempotency_keep < least:
+            raise refuse(
+                "idempotency_keep",
+                self.idempotency_keep,
+                f"at least {why} and the parking lot's {written(LONGEST_RETENTION)},"
+                f" {written(least)}",
+            )
+
+    def _check_times(self) -> None:
+        caps = {"policy.backoff.cap": self.policy.backoff.cap} | {
+            f"policies.{name}.backoff.cap": policy.backoff.cap
+            for name, policy in self.policies.items()
+        }
+        for key, delay in ({"max_delay": self.max_delay} | caps).items():
+            if self.message_ttl < delay:
+                raise refuse(
+                    "message_ttl",
+                    self.message_ttl,
+                    f"at least the longest delay, {key} = {written(delay)}",
+                )
+        for name, one in self.dedicated.items():
+            if self.redrive.timeout >= one.every:
+                raise refuse(
+                    f"dedicated.{name}.every",
+                    one.every,
+                    f"more than redrive.timeout, {written(self.redrive.timeout)}",
+                )
+        if self.circuit_open < self.redrive.every:
+            raise refuse(
+                "alarms.circuit_open.after",
+                self.circuit_open,
+                f"at least redrive.every, {written(self.redrive.every)}",
+            )
+        if self.heartbeat <= self.redrive.every:
+            raise refuse(
+                "alarms.heartbeat.period",
+                self.heartbeat,
+                f"more than redrive.every, {written(self.redrive.every)}",
+            )

@@ -1,0 +1,74 @@
+"""The queues of a pipeline: yours, or made for you."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from ..duration import DAY, MINUTE
+from ..refusal import refuse
+from .kinds import LONGEST_RETENTION, QueueArn, Seconds, Settings, Visibility
+
+# Lambda's rule for an event source mapping: a batch that is retried inside the
+# mapping must not become visible to another poller meanwhile.
+VISIBILITY_PER_TIMEOUT = 6
+
+
+class QueueSettings(Settings):
+    """A queue that you name by its ARN, or that is made for you."""
+
+    arn: QueueArn | None = Field(default=None, description="your queue, which stays as it is")
+
+    @model_validator(mode="after")
+    def _yours_or_ours(self) -> Self:
+        others = sorted(self.model_fields_set - {"arn"})
+        if self.arn and others:
+            key = others[0]
+            raise refuse(key, getattr(self, key), "nothing beside arn: your queue stays as it is")
+        return self
+
+
+class MainQueue(QueueSettings):
+    """The queue your consumer reads."""
+
+    retention: Seconds = Field(
+        default=4 * DAY, ge=MINUTE, le=LONGEST_RETENTION, description="how long SQS keeps a message"
+    )
+    visibility: Visibility | None = Field(
+        default=None,
+        description=f"at least {VISIBILITY_PER_TIMEOUT} times the consumer's timeout,"
+        " which is also the default",
+    )
+    max_receive_count: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="receives before a message becomes a letter; below 5, deliveries"
+        " that Lambda throttled can use them up",
+    )
+
+
+class DeadLetterQueue(QueueSettings):
+    """The queue that failed messages end in."""
+
+    retention: Seconds = Field(
+        default=LONGEST_RETENTION,
+        ge=MINUTE,
+        le=LONGEST_RETENTION,
+        description="longer than the main queue's, because a standard queue counts from the"
+        " first send",
+    )
+
+
+class DedicatedQueue(Settings):
+    """A DLQ of its own for a tenant that a rule has isolated; nobody drains it by default."""
+
+    enabled: bool = Field(default=False, description="whether its own schedule runs")
+    every: Seconds = Field(
+        default=MINUTE,
+        ge=MINUTE,
+        le=DAY,
+        multiple_of=MINUTE,
+        description="how often it is then drained",
+    )

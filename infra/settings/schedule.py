@@ -1,0 +1,25 @@
+"""When the redriver runs, and for how long."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from ..duration import DAY, MINUTE, written
+from ..refusal import refuse
+from .kinds import Seconds, Settings
+
+
+class ScheduleSettings(Settings):
+    """The run that drains the DLQ."""
+
+    every: Seconds = Field(
+        default=MINUTE, ge=MINUTE, le=DAY, multiple_of=MINUTE, description="how often it starts"
+    )
+    timeout: Seconds = Field(default=55, ge=10, le=840, description="shorter than `every`")
+    memory: int = Field(default=512, ge=128, le=10240, description="megabytes, which also buy CPU")
+
+    @model_validator(mode="after")
+    def _ends_before_the_next(self) -> ScheduleSettings:
+        if self.timeout >= self.every:
+            raise refuse("timeout", self.timeout, f"less than redrive.every, {written(self.every)}")
+        return self
