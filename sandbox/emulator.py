@@ -1,6 +1,7 @@
 """The emulator's own process: MiniStack behind Hypercorn, on a socket it inherits.
 
-`sandbox.server` starts it as ``python -m sandbox.emulator FD [CERTIFICATE KEY]``.
+`sandbox.server` starts it as ``python -m sandbox.emulator [--still] FD [CERTIFICATE KEY]``.
+With ``--still`` the time of SQS stands still until somebody posts seconds to CLOCK_PATH.
 It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
@@ -25,6 +26,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hypercorn.asyncio import serve
@@ -35,9 +37,18 @@ from ministack.core import iam_actions, iam_evaluator
 from ministack.services import cloudwatch, iam, lambda_svc, sqs
 
 from sandbox import alarms, calls, emf
+from sandbox.still_clock import CLOCK_PATH, StillClock
 
 # Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
 MAX_INVOCATION_BYTES = 6 * 1024 * 1024
+
+STILL = StillClock()
+
+
+def stop_the_time_of_sqs() -> None:
+    """Put STILL in the place of the clock that SQS reads and of the sleep of its long polls."""
+    sqs.time = SimpleNamespace(time=STILL.time)
+    sqs.asyncio = SimpleNamespace(sleep=STILL.sleep, iscoroutine=asyncio.iscoroutine)
 
 
 def judge_alarms_by_their_own_metric() -> None:
@@ -193,6 +204,9 @@ async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
         if size > MAX_INVOCATION_BYTES:
             await _refuse_for_size(receive, send)
             return
+    if scope["type"] == "http" and scope["path"] == CLOCK_PATH:
+        await _advance(receive, send)
+        return
     await ministack.app(scope, receive, send)
 
 
@@ -201,21 +215,35 @@ async def _refuse_for_size(receive: ASGIReceiveCallable, send: ASGISendCallable)
     while (event := await receive())["type"] == "http.request" and event["more_body"]:
         pass
     limit = f"Request must be smaller than {MAX_INVOCATION_BYTES} bytes"
+    error = (b"x-amzn-errortype", b"RequestTooLargeException")
+    await _answer(send, 413, {"Type": "User", "message": limit}, error)
+
+
+async def _advance(receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    body = b""
+    while (event := await receive())["type"] == "http.request":
+        body += event["body"]
+        if not event["more_body"]:
+            break
+    STILL.now += float(body or 0)
+    await _answer(send, 200, STILL.now)
+
+
+async def _answer(
+    send: ASGISendCallable, status: int, answer: Any, *headers: tuple[bytes, bytes]
+) -> None:
     await send(
         {
             "type": "http.response.start",
-            "status": 413,
-            "headers": [
-                (b"content-type", b"application/json"),
-                (b"x-amzn-errortype", b"RequestTooLargeException"),
-            ],
+            "status": status,
+            "headers": [(b"content-type", b"application/json"), *headers],
             "trailers": False,
         }
     )
     await send(
         {
             "type": "http.response.body",
-            "body": json.dumps({"Type": "User", "message": limit}).encode(),
+            "body": json.dumps(answer).encode(),
             "more_body": False,
         }
     )
@@ -228,7 +256,9 @@ def end_with_parent() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def main(socket: str, *certificate_and_key: str) -> None:
+def main(*arguments: str) -> None:
+    still = arguments[0] == "--still"
+    socket, *certificate_and_key = arguments[still:]
     threading.Thread(target=end_with_parent, daemon=True).start()
     judge_alarms_by_their_own_metric()
     count_every_invocation()
@@ -237,6 +267,8 @@ def main(socket: str, *certificate_and_key: str) -> None:
     permit_one_mapping_as_iam_does()
     name_the_sender()
     record_calls()
+    if still:
+        stop_the_time_of_sqs()
     config = Config()
     config.bind = [f"fd://{socket}"]
     # Longer than botocore keeps a connection idle, so the client is first to close it.

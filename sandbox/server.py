@@ -10,6 +10,8 @@ Secure (the default): it speaks TLS only and enforces IAM, so what a function's
 role may not do fails as it would on AWS, and policies that demand TLS are met.
 The access key ``test`` is the account's root and may do everything. Not
 secure: plain HTTP, and everybody may do everything.
+
+Still: the time of SQS stands still until `advance`.
 """
 
 import contextlib
@@ -22,7 +24,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -31,8 +32,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import boto3
+from botocore.config import Config
 
 from sandbox import calls, certificate
+from sandbox.progress import STANDSTILL_SECONDS, Standstill, until
+from sandbox.still_clock import CLOCK_PATH
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,12 +47,8 @@ REGION = "us-east-1"
 # MiniStack takes this access key for the account's root, whatever the secret.
 ROOT_KEY = "test"
 
-# It answers after 0.3 s on an idle machine; a busy one may need far longer.
-READY_WITHIN_SECONDS = 60.0
-POLL_SECONDS = 0.05
-
-# The time that killed workers may take to be gone.
-GONE_WITHIN_SECONDS = 5.0
+# The longest that Lambda lets a function run: an invocation is answered when it has ended.
+ANSWER_SECONDS = 900
 
 TAIL_LINES = 30
 
@@ -64,10 +64,11 @@ class Sandbox:
     environment  the variables that point any AWS client at it
     """
 
-    def __init__(self, folder: Path, *, secure: bool = True) -> None:
+    def __init__(self, folder: Path, *, secure: bool = True, still: bool = False) -> None:
         self.folder = folder
         self.log = folder / "emulator.log"
         self.secure = secure
+        self.still = still
         self.endpoint = ""
         self.environment: Mapping[str, str] = {}
         self._state: Path | None = None
@@ -93,14 +94,16 @@ class Sandbox:
     def start(self) -> None:
         """Start the emulator on a free port and wait until it answers.
 
-        Raises SandboxError if it ends, or does not answer within READY_WITHIN_SECONDS.
+        Raises SandboxError if it ends, or does not answer and writes nothing for
+        STANDSTILL_SECONDS.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._state = Path(tempfile.mkdtemp(prefix="deadletter-sandbox-"))
         # The emulator inherits the listening socket, so nobody can take the port in between.
         with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
             port = listener.getsockname()[1]
-            arguments, trust = [str(listener.fileno())], {}
+            arguments = [*(["--still"] if self.still else []), str(listener.fileno())]
+            trust = {}
             environment = self._emulator_environment(self._state, port)
             if self.secure:
                 issued = certificate.issue(self._state, now=datetime.now(UTC))
@@ -146,9 +149,8 @@ class Sandbox:
             self._process = None
         if self._state is not None:
             # A worker writes on for a moment after it was killed.
-            deadline = time.monotonic() + GONE_WITHIN_SECONDS
-            while self._state.exists() and time.monotonic() < deadline:
-                shutil.rmtree(self._state, ignore_errors=True)
+            with contextlib.suppress(Standstill):
+                until(self._forgotten, "the state is removed")
             self._state = None
 
     def client(self, service: str) -> Any:
@@ -160,6 +162,7 @@ class Sandbox:
             service,  # type: ignore[call-overload]  # any service; the stubs want a literal
             endpoint_url=self.endpoint,
             verify=self.environment.get("AWS_CA_BUNDLE"),
+            config=Config(read_timeout=ANSWER_SECONDS),
         )
 
     def queues(self) -> Mapping[str, list[dict[str, Any]]]:
@@ -167,6 +170,10 @@ class Sandbox:
         accounts = self._get("/_ministack/sqs/messages")["messages"]
         by_url = accounts.get(ACCOUNT, {}).get(REGION, {})
         return {url.rsplit("/", 1)[-1]: messages for url, messages in by_url.items()}
+
+    def advance(self, seconds: float) -> float:
+        """Let time pass in the SQS of a sandbox that is still; returns its epoch seconds."""
+        return float(self._get(CLOCK_PATH, str(seconds).encode()))
 
     def calls(self) -> list[calls.Call]:
         """Look at what has been called so far in the roles of functions, each kind once."""
@@ -176,30 +183,35 @@ class Sandbox:
         """Return the last lines that the emulator wrote."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
-    def _get(self, path: str) -> Any:
+    def _forgotten(self) -> bool:
+        assert self._state is not None
+        shutil.rmtree(self._state, ignore_errors=True)
+        return not self._state.exists()
+
+    def _get(self, path: str, body: bytes | None = None) -> Any:
         # Loopback only, so no proxy from the environment.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)
         )
-        with opener.open(self.endpoint + path, timeout=10) as answer:
+        with opener.open(self.endpoint + path, body, timeout=STANDSTILL_SECONDS) as answer:
             return json.load(answer)
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + READY_WITHIN_SECONDS
-        while True:
-            if (status := self._process.poll()) is not None:
-                raise SandboxError(f"the emulator ended with status {status}:\n{self.log_tail()}")
-            try:
-                self._get("/_ministack/health")
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise SandboxError(
-                        f"no answer from the emulator in {READY_WITHIN_SECONDS:.0f} s:\n"
-                        + self.log_tail()
-                    ) from None
-            time.sleep(POLL_SECONDS)
+        try:
+            until(self._answers, "the emulator answers", marks=lambda: self.log.stat().st_size)
+        except Standstill as error:
+            raise SandboxError(f"{error}:\n{self.log_tail()}") from None
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if (status := self._process.poll()) is not None:
+            raise SandboxError(f"the emulator ended with status {status}:\n{self.log_tail()}")
+        try:
+            self._get("/_ministack/health")
+        except OSError:
+            return False
+        return True
 
     @staticmethod
     def _emulator_environment(state: Path, port: int) -> dict[str, str]:

@@ -32,6 +32,11 @@ class Look:
         return self.dlq + self.main + len(self.seated)
 
     @property
+    def marks(self) -> object:
+        """What moves while events are under way; the reports do not count, each run writes one."""
+        return self.dlq, self.main, self.parked, self.seated, len(self.visits), self.circuit
+
+    @property
     def settled(self) -> int:
         """Events that have; one that is both delivered and parked counts as two."""
         return len({one.digest for one in self.visits if one.accepted}) + self.parked

@@ -30,8 +30,9 @@ PIPELINE = {
     "context": {"tenantId": "body.tenantId", "messageType": "body.type"},
     "consumer": {
         "kind": "webhook",
-        "timeout": 2,
-        "request_timeout": 0.39,
+        # What a busy machine may need; nothing here waits for them.
+        "timeout": 30,
+        "request_timeout": 5,
         "batch_size": 5,
         # Each is a process here, and a laptop has few cores.
         "max_concurrency": 2,
@@ -48,7 +49,7 @@ PIPELINE = {
         "cooldown_factor": 1.5,
         "cooldown_cap": 8,
         "settle": 60,
-        "lease": 40,
+        "lease": 60,
         "ramp": 5,
         "pause_consumer": True,
     },

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sandbox.demo.look import Look
 from sandbox.demo.script import ScriptStep
+from sandbox.progress import Progress
 
 # The schedule starts a run a minute; an impatient engineer starts the next one soon
 # after the last has ended, or should have (its timeout is 55 seconds).
@@ -12,9 +13,6 @@ RUN_LASTS_SECONDS = 60.0
 
 # Two looks in a row: what moves between two places during a look may not be seen in it.
 EMPTY_LOOKS = 2
-
-# Several times what it takes; what is on its way then is reported as waiting.
-PATIENCE_SECONDS = 300.0
 
 
 def watch(
@@ -26,9 +24,10 @@ def watch(
 ) -> Iterator[Look]:
     """Yield look after look; do each step when its moment comes, start a run now and then.
 
-    It ends when nothing is on its way, or with its patience. It never pauses: that is
-    up to whoever takes the looks.
+    It ends when nothing is on its way. It also ends when nothing has moved for long; what is
+    on its way then is reported as waiting. It never pauses: the caller does, between looks.
     """
+    progress = Progress()
     waiting = list(steps)
     started_at = 0.0
     reports_when_ended = 0
@@ -36,7 +35,8 @@ def watch(
     while empty < EMPTY_LOOKS:
         seen = look()
         yield seen
-        if seen.at >= PATIENCE_SECONDS:
+        progress.read(seen.marks, seen.at)
+        if progress.is_over():
             return
         for step in [one for one in waiting if one.when(seen)]:
             step.act()

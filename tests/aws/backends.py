@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import ssl
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,30 +26,16 @@ from sandbox.server import ROOT_KEY, Sandbox
 
 REGION = "eu-central-1"
 
-# What one advance may cost where time is real.
-PATIENCE_SECONDS = 2
 
+class EmulatorClock(Clock):
+    """The clock of the embedded AWS, as its SQS reads it."""
 
-@dataclass(frozen=True)
-class WallClock:
-    """Epoch seconds that pass by themselves; a test that needs many to pass is skipped.
+    def __init__(self, server: Sandbox) -> None:
+        super().__init__(server.advance(0))
+        self._server = server
 
-    wait  takes that many whole seconds, at least
-    """
-
-    wait: Callable[[int], None]
-
-    @property
-    def now(self) -> float:
-        return time.time()
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: int) -> None:
-        if seconds > PATIENCE_SECONDS:
-            pytest.skip(f"time is real here, and {seconds} s are too many")
-        self.wait(seconds)
+    def advance(self, seconds: float) -> None:
+        self.now = self._server.advance(seconds)
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,7 @@ class Aws:
     sqs: Any
     dynamodb: Any
     s3: Any
-    clock: Clock | WallClock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=Clock)
 
     def queue(self, name: str = "orders", **attributes: str) -> str:
         """A new queue's URL; a name with .fifo makes it FIFO."""
@@ -175,7 +160,7 @@ class Emptied:
     """The session's embedded AWS: one process, one client a service, emptied for each test."""
 
     def __init__(self, server: Sandbox) -> None:
-        self._server = server
+        self.server = server
         trust = server.environment["AWS_CA_BUNDLE"]
         # Loopback only, so no proxy from the environment.
         self._opener = urllib.request.build_opener(
@@ -188,8 +173,8 @@ class Emptied:
         return boto3.client(
             service,
             region_name=REGION,
-            endpoint_url=self._server.endpoint,
-            verify=self._server.environment["AWS_CA_BUNDLE"],
+            endpoint_url=self.server.endpoint,
+            verify=self.server.environment["AWS_CA_BUNDLE"],
             aws_access_key_id=ROOT_KEY,
             aws_secret_access_key=ROOT_KEY,
             # Where the emulator fails in itself, trying again takes seconds and fails again.
@@ -197,17 +182,13 @@ class Emptied:
         )
 
     def empty(self) -> None:
-        self._opener.open(f"{self._server.endpoint}/_ministack/reset", data=b"").close()
+        self._opener.open(f"{self.server.endpoint}/_ministack/reset", data=b"").close()
 
 
 @contextmanager
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Aws]:
     emptied: Emptied = request.getfixturevalue("emptied")
     emptied.empty()
-    sqs = emptied.client("sqs")
-
-    def wait(seconds: int) -> None:
-        url = sqs.create_queue(QueueName="nothing-ever-comes")["QueueUrl"]
-        sqs.receive_message(QueueUrl=url, WaitTimeSeconds=seconds)
-
-    yield Aws("sandbox", sqs, emptied.client("dynamodb"), emptied.client("s3"), WallClock(wait))
+    clock = EmulatorClock(emptied.server)
+    clients = map(emptied.client, ("sqs", "dynamodb", "s3"))
+    yield Aws("sandbox", *clients, clock)

@@ -37,7 +37,7 @@ def mocked() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def emptied() -> Iterator[Emptied]:
     """One embedded AWS for the suite, without the app."""
-    with Sandbox(ROOT / "build" / "ports") as server:
+    with Sandbox(ROOT / "build" / "ports", still=True) as server:
         yield Emptied(server)
 
 

@@ -104,6 +104,9 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-twelve-hours": Difference(
         aws="counts 12 h of visibility from the receive", moto="counts them from the send"
     ),
+    "sqs-twelve-hours-in-total": Difference(
+        aws="hides a message for 12 h in total at most", sandbox="adds them up for ever"
+    ),
     "sqs-long-timeout-in-a-batch": Difference(
         aws="refuses a VisibilityTimeout of 50,000 in a batch", sandbox="accepts it"
     ),

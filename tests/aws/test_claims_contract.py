@@ -16,7 +16,7 @@ from tests.aws.backends import Aws
 from tests.simulation.stage import LETTERS, create_letters_table
 
 KEEP = 3_000_000.0
-# Seconds; one that a backend with real time can outlast.
+# Seconds.
 LEASE = 1
 
 MINE, DUPLICATE, BUSY = Standing.MINE, Standing.DUPLICATE, Standing.BUSY
@@ -198,19 +198,19 @@ def test_a_colliding_message_does_not_take_over_an_abandoned_row(desk: Desk) -> 
 
 def test_a_row_that_is_past_its_time_counts_as_not_there(desk: Desk) -> None:
     """DynamoDB may take two days to delete it."""
-    forgetful = desk.with_keep(1)
+    forgetful = desk.with_keep(1_000)
     forgetful.done(forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE))
-    desk.aws.clock.advance(2)
+    desk.aws.clock.advance(1_001)
     assert desk.claim("two", OTHER).standing is MINE
     assert desk.claim("three", ORDER).collision
 
 
 def test_a_key_is_kept_as_long_as_any_message_under_it(desk: Desk) -> None:
     """Else the second message, come back, would find its key free and be processed again."""
-    forgetful = desk.with_keep(2)
+    forgetful = desk.with_keep(1_000)
     first = forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE)
     forgetful.done(first)
-    desk.aws.clock.advance(1)
+    desk.aws.clock.advance(500)
     second = forgetful.claim(OTHER, "two", desk.aws.clock() + LEASE)
     assert second.collision
     forgetful.done(second)

@@ -660,6 +660,7 @@ def test_a_message_can_be_held_for_longer(aws: Aws) -> None:
     assert len(aws.receive(url)) == 1
 
 
+@differs("sqs-twelve-hours-in-total")
 def test_a_message_is_held_for_twelve_hours_in_total_at_most(aws: Aws) -> None:
     url = aws.queue()
     send(aws, url)

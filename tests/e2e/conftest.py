@@ -17,6 +17,10 @@ from tests.e2e.receiver import Receiver
 
 HERE = Path(__file__).parent
 
+# Seconds that a function and a POST may take: no wait of any test, so a busy machine may
+# need them all.
+PATIENT = {"timeout": 25, "request_timeout": 10}
+
 # The settings, compressed in time; the code is the code. No circuit opens here by itself:
 # the tests share this pipeline, and their failures are not an outage.
 PIPELINES = [
@@ -24,8 +28,7 @@ PIPELINES = [
         "name": "orders",
         "consumer": {
             "kind": "webhook",
-            "timeout": 1,
-            "request_timeout": 0.3,
+            **PATIENT,
             "batch_size": 2,
             "allow_loopback": True,
         },
@@ -42,8 +45,7 @@ PIPELINES = [
         "name": "payments",
         "consumer": {
             "kind": "webhook",
-            "timeout": 2,
-            "request_timeout": 0.3,
+            **PATIENT,
             "batch_size": 2,
             "allow_loopback": True,
         },
@@ -57,7 +59,7 @@ PIPELINES = [
             "cooldown": 2,
             "cooldown_factor": 1.5,
             "cooldown_cap": 4,
-            "lease": 40,
+            "lease": 60,
             "ramp": 3,
             "pause_consumer": True,
         },

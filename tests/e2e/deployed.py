@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,32 +12,24 @@ from typing import Any, TypeVar
 
 from deadletter.aws.table import plain
 from deadletter.failure.ledger import LedgerRow, row_from_item
+from sandbox.progress import STANDSTILL_SECONDS, until
 from sandbox.server import ROOT, Sandbox
 from tests.e2e import canaries
 
-PATIENCE = 90.0
-"""Seconds after which what has not happened in the sandbox will not happen."""
-
 T = TypeVar("T")
 
+CHECK_RULES = "deadletter-check-rules"
+
 _SAID = ("--reason", "a test", "--expires", "1h")
-
-
-def eventually(look: Callable[[], T | None], what: str, pause: float = 0.2) -> T:
-    """What `look` finds, looked for again and again: another process is at work on it."""
-    ends = time.monotonic() + PATIENCE
-    waiting = threading.Event()
-    while time.monotonic() < ends:
-        found = look()
-        if found:
-            return found
-        waiting.wait(pause)
-    raise AssertionError(f"never came true: {what}")
 
 
 def event(tenant: str, **more: Any) -> str:
     """A message of a tenant, with something in it that nobody may see."""
     return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
+
+
+# What a test has to do to see every letter of a queue: nothing of it may come back meanwhile.
+_LOOK_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -62,6 +52,41 @@ class Deployed:
         found = self.aws("ssm").get_parameter(Name="/deadletter/app")
         said: dict[str, Any] = json.loads(found["Parameter"]["Value"])
         return said
+
+    def until(
+        self,
+        condition: Callable[[], T | None],
+        what: str,
+        *,
+        standstill: float = STANDSTILL_SECONDS,
+    ) -> T:
+        """Wait for what the app does; a slow machine is waited for, a standstill is not."""
+        return until(condition, what, marks=self.marks, standstill=standstill)
+
+    def marks(self) -> object:
+        """What moves while the app is at work, and not because a test looks.
+
+        These are the messages of every queue, how often the main queues' have been received,
+        and how often each function has run that no test invokes in a loop.
+        """
+        messages = {
+            queue: sorted(
+                (message["MessageId"], message["ReceiveCount"] if queue.endswith("-main") else 0)
+                for message in held
+            )
+            for queue, held in self.sandbox.queues().items()
+        }
+        return messages, [self._invocations(function) for function in self._functions()]
+
+    def _functions(self) -> list[str]:
+        names = [name for name in self.outputs if name.endswith("MainQueueUrl")]
+        pipelines = [self.outputs[name].rpartition("/")[2].removesuffix("-main") for name in names]
+        steps = ("consumer", "circuit", "probe")
+        return [*(f"{name}-{step}" for name in pipelines for step in steps), CHECK_RULES]
+
+    def _invocations(self, function: str) -> float:
+        dimensions = [{"Name": "FunctionName", "Value": function}]
+        return self._sum("AWS/Lambda", "Invocations", dimensions)
 
     def send(self, body: str, queue: str = "MainQueue", **options: Any) -> str:
         """Send a message; one without attributes of its own gets one that nobody may see."""
@@ -95,7 +120,7 @@ class Deployed:
             report = self.redrive()
             return report if done(report) else None
 
-        return eventually(run, what)
+        return self.until(run, what)
 
     def settle(self) -> None:
         """Run after run, until the tests before have left nothing on its way."""
@@ -106,7 +131,7 @@ class Deployed:
                 return False
             return True
 
-        eventually(settled, "nothing is on its way")
+        self.until(settled, "nothing is on its way")
 
     def item(self, origin: str) -> dict[str, Any]:
         """A letter's row of the ledger as it is stored; empty if it has none."""
@@ -124,17 +149,20 @@ class Deployed:
 
     def counted(self, metric: str) -> float:
         """How much of a metric of this pipeline there has been."""
+        return self._sum("Deadletter", metric, [{"Name": "pipeline", "Value": self.name}])
+
+    def _sum(self, namespace: str, metric: str, dimensions: Sequence[Mapping[str, str]]) -> float:
         now = datetime.now(UTC)
         answer = self.aws("cloudwatch").get_metric_statistics(
-            Namespace="Deadletter",
+            Namespace=namespace,
             MetricName=metric,
-            Dimensions=[{"Name": "pipeline", "Value": self.name}],
-            StartTime=now - timedelta(hours=1),
+            Dimensions=dimensions,
+            StartTime=now - timedelta(hours=3),
             EndTime=now + timedelta(minutes=1),
             Period=60,
             Statistics=["Sum"],
         )
-        return float(sum(one["Sum"] for one in answer["Datapoints"]))
+        return float(sum(point["Sum"] for point in answer["Datapoints"]))
 
     def parked(self, marker: str) -> list[dict[str, Any]]:
         """The parked letters whose body names `marker`, given back at once."""
@@ -143,7 +171,7 @@ class Deployed:
         while messages := sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=10,
-            VisibilityTimeout=5,
+            VisibilityTimeout=_LOOK_SECONDS,
             MessageAttributeNames=["All"],
             MessageSystemAttributeNames=["All"],
         ).get("Messages"):
@@ -188,7 +216,7 @@ class Deployed:
             refused = any(one["rule"] == rule_id for one in said["refused_rules"])
             return refused or said["verdicts"][0]["decision"].get("rule") == rule_id
 
-        eventually(known, f"the router knows rule {rule_id}")
+        self.until(known, f"the router knows rule {rule_id}")
 
     def remove_rule(self, rule_id: str) -> None:
         self.aws("dynamodb").delete_item(

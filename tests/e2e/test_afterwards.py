@@ -14,7 +14,7 @@ import pytest
 from sandbox.server import Sandbox
 from tests.e2e import canaries
 from tests.e2e.conftest import PIPELINES
-from tests.e2e.deployed import Deployed, eventually
+from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import GRANTED
 
@@ -102,8 +102,8 @@ def trouble(
         orders.redrive()
         return all(one["ReceiveCount"] for one in sandbox.queues().get(main, []))
 
-    eventually(tried, "each message has been tried")
-    eventually(lambda: receiver.bodies["c-signed"], "the signed one is delivered")
+    orders.until(tried, "each message has been tried")
+    orders.until(lambda: receiver.bodies["c-signed"], "the signed one is delivered")
 
 
 def whole_session(request: pytest.FixtureRequest) -> bool:
@@ -165,7 +165,7 @@ def test_nothing_was_denied_to_a_function_of_ours(sandbox: Sandbox) -> None:
 
 
 def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
-    sandbox: Sandbox, aws: Callable[[str], Any]
+    sandbox: Sandbox, aws: Callable[[str], Any], orders: Deployed
 ) -> None:
     iam, functions = aws("iam"), aws("lambda")
     name = "deadletter-orders-route"
@@ -189,7 +189,7 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
 
     put(without)
     try:
-        eventually(denied, "the router can't read the rules")
+        orders.until(denied, "the router can't read the rules")
     finally:
         put(document)
     assert any(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sandbox.server import Sandbox
-from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 
 # What an outage may cost, with five probes.
@@ -113,7 +113,7 @@ def break_down(payments: Deployed, receiver: Receiver, endpoint: str) -> None:
     receiver.statuses[endpoint] = 503
     for _ in range(8):
         payments.send(event(endpoint))
-    eventually(lambda: state(payments) != "CLOSED", "the circuit opens")
+    payments.until(lambda: state(payments) != "CLOSED", "the circuit opens")
 
 
 def test_an_outage_leaves_the_main_queue_out_of_the_dlq_and_everything_as_it_was(
@@ -124,43 +124,43 @@ def test_an_outage_leaves_the_main_queue_out_of_the_dlq_and_everything_as_it_was
 ) -> None:
     before = mapping(payments)
     payments.send(event(endpoint))
-    eventually(lambda: receiver.bodies[endpoint], "it works as long as the endpoint does")
+    payments.until(lambda: receiver.bodies[endpoint], "it works as long as the endpoint does")
     assert executions(payments) == []
 
     break_down(payments, receiver, endpoint)
-    eventually(lambda: mapping(payments)["State"] == "Disabled", "the consumer is paused")
+    payments.until(lambda: mapping(payments)["State"] == "Disabled", "the consumer is paused")
     for _ in range(5):
         payments.send(event(endpoint))
     seen = len(receiver.posts[endpoint])
     assert payments.redrive()["stopped"].startswith("circuit payments is ")
-    eventually(lambda: len(receiver.posts[endpoint]) >= seen + 2, "canaries are sent")
+    payments.until(lambda: len(receiver.posts[endpoint]) >= seen + 2, "canaries are sent")
     assert depth(payments, "MainQueue") >= 5
 
     receiver.statuses[endpoint] = 200
-    eventually(lambda: state(payments) == "CLOSED", "the circuit closes")
-    eventually(lambda: len(receiver.bodies[endpoint]) >= 1 + 5, "what waited is delivered")
+    payments.until(lambda: state(payments) == "CLOSED", "the circuit closes")
+    payments.until(lambda: len(receiver.bodies[endpoint]) >= 1 + 5, "what waited is delivered")
 
     def as_before() -> bool:
         now = mapping(payments)
         return all(now.get(name) == before.get(name) for name in ("State", "ScalingConfig"))
 
-    eventually(as_before, "the consumer is as it was")
+    payments.until(as_before, "the consumer is as it was")
     [one] = executions(payments)
-    eventually(lambda: executions(payments)[0]["status"] != "RUNNING", "the execution ends")
+    payments.until(lambda: executions(payments)[0]["status"] != "RUNNING", "the execution ends")
     assert executions(payments)[0]["status"] == "SUCCEEDED"
     entered = transitions(payments, one["executionArn"])
     per_probe = 3
     extra = max(0, entered.count("Probe") - 5)
     assert len(entered) <= MOST_TRANSITIONS + per_probe * extra, entered
     assert {"Announce", "Pause", "Cooldown", "Probe", "Judge", "Resume", "Closed"} <= set(entered)
-    eventually(lambda: "CLOSED" in announced(), "the end of the outage is announced")
+    payments.until(lambda: "CLOSED" in announced(), "the end of the outage is announced")
     assert announced()[0] == "OPEN"
 
     def drained() -> bool:
         payments.redrive()
         return depth(payments, "Dlq") + depth(payments, "MainQueue") + len(payments.waiting()) == 0
 
-    eventually(drained, "nothing is left lying about")
+    payments.until(drained, "nothing is left lying about")
     assert len(receiver.bodies[endpoint]) == 1 + 8 + 5
 
 
@@ -178,7 +178,7 @@ def test_the_kill_switch_stops_re_drives_until_it_is_taken_back(
         payments.redrive()
         return state(payments) == "CLOSED" and len(receiver.bodies[endpoint]) == 1
 
-    eventually(healed, "a canary closes it again, and was itself the letter")
+    payments.until(healed, "a canary closes it again, and was itself the letter")
 
 
 def test_a_mapping_that_somebody_else_disabled_is_left_alone(
@@ -194,13 +194,13 @@ def test_a_mapping_that_somebody_else_disabled_is_left_alone(
         payments.redrive()
         return state(payments) == "CLOSED" and "paused" not in circuit(payments)
 
-    eventually(closed, "the circuit closes by its canary")
+    payments.until(closed, "the circuit closes by its canary")
 
     def ended() -> bool:
         # One that slept while a person held the circuit wakes at the end of that hold.
         latest = max(executions(payments), key=lambda one: one["startDate"])
         return bool(latest["status"] != "RUNNING")
 
-    eventually(ended, "its execution has ended")
+    payments.until(ended, "its execution has ended")
     assert mapping(payments)["State"] == "Disabled"
     functions.update_event_source_mapping(UUID=uuid_of, Enabled=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from sandbox.progress import until
 from sandbox.server import ACCOUNT
-from tests.e2e.deployed import eventually
 from tests.statemachines.test_graph import exits
 
 ENDS = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
@@ -119,7 +119,10 @@ def executions(
         }
         return found if all(one in ENDS for one in found.values()) else None
 
-    statuses = eventually(ended, "every scene has ended")
+    def entered() -> list[int]:
+        return [len(_entered(states, arn)) for arn in started.values()]
+
+    statuses = until(ended, "every scene has ended", marks=entered)
     found = {scene: (statuses[scene], _entered(states, arn)) for scene, arn in started.items()}
     states.delete_state_machine(stateMachineArn=machine)
     return found

@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook
 
 from deadletter.failure.failure import Category
 from tests.e2e import canaries
-from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Post, Receiver
 
 
@@ -35,7 +35,7 @@ def die(orders: Deployed, receiver: Receiver, tenant: str, **options: Any) -> st
     """Send a message whose endpoint is down until it is a letter; its MessageId."""
     receiver.statuses[tenant] = 503
     message_id = orders.send(event(tenant), **options)
-    eventually(lambda: orders.dead(message_id), "the letter dies")
+    orders.until(lambda: orders.dead(message_id), "the letter dies")
     receiver.statuses[tenant] = 200
     return message_id
 
@@ -48,24 +48,25 @@ def heal(orders: Deployed, receiver: Receiver, tenant: str) -> None:
             orders.redrive()
         return bool(receiver.bodies[tenant])
 
-    eventually(delivered, "the letter is delivered")
+    orders.until(delivered, "the letter is delivered")
 
 
 def test_a_redriven_letter_that_is_processed_is_recovered_in_its_row(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
+    orders.settle()
     successes, began = orders.counted("RedriveSuccess"), time.time()
     message_id = die(orders, receiver, tenant)
     assert orders.row(message_id).recovered_at is None
     heal(orders, receiver, tenant)
-    eventually(lambda: orders.row(message_id).recovered_at, "its row says so")
+    orders.until(lambda: orders.row(message_id).recovered_at, "its row says so")
     row = orders.row(message_id)
     assert row.recovered_attempt == 1
     assert row.recovered_at is not None
     assert began < row.recovered_at < time.time()
     # Why it had died is not forgotten.
     assert [one.http_status for one in row.failures] == [503]
-    eventually(lambda: orders.counted("RedriveSuccess") == successes + 1, "it is counted, once")
+    orders.until(lambda: orders.counted("RedriveSuccess") == successes + 1, "it is counted, once")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_failures_row_says_why_and_nothing_of_the_message(
 ) -> None:
     receiver.statuses[tenant] = status
     message_id = orders.send(event(tenant))
-    eventually(lambda: orders.row(message_id).failures, "the failure is written down")
+    orders.until(lambda: orders.row(message_id).failures, "the failure is written down")
     receiver.statuses[tenant] = 200
     [failure] = orders.row(message_id).failures
     assert (failure.category, failure.http_status) == (category, status)
@@ -101,20 +102,21 @@ def test_a_failures_row_says_why_and_nothing_of_the_message(
 def test_one_business_key_is_delivered_once(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
+    orders.settle()
     skipped, collisions = orders.counted("dedup.skip"), orders.counted("IdempotencyCollision")
     body = event(tenant, orderId=f"order-{tenant}", n=1)
     orders.send(body)
-    eventually(lambda: receiver.bodies[tenant], "the first is delivered")
+    orders.until(lambda: receiver.bodies[tenant], "the first is delivered")
     orders.send(body)
-    eventually(lambda: orders.counted("dedup.skip") == skipped + 1, "the second is skipped")
+    orders.until(lambda: orders.counted("dedup.skip") == skipped + 1, "the second is skipped")
     # The same key with another payload is another message.
     other = event(tenant, orderId=f"order-{tenant}", n=2)
     orders.send(other)
-    eventually(lambda: len(receiver.bodies[tenant]) > 1, "the other one is delivered")
+    orders.until(lambda: len(receiver.bodies[tenant]) > 1, "the other one is delivered")
     assert receiver.bodies[tenant] == [body, other]
     ids = {one.headers["webhook-id"] for one in receiver.posts[tenant]}
     assert len(ids) == 2
-    eventually(
+    orders.until(
         lambda: orders.counted("IdempotencyCollision") == collisions + 1, "the collision is counted"
     )
 
@@ -151,7 +153,7 @@ def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
         found: dict[str, Any] = answer["Item"]
         return found
 
-    eventually(lambda: row().get("enabled") == {"BOOL": False}, "it is disabled")
+    orders.until(lambda: row().get("enabled") == {"BOOL": False}, "it is disabled")
     assert row()["disabled_because"] == {"S": "it answered 410"}
     assert [one.http_status for one in orders.row(first).failures] == [410]
     [shown] = [
@@ -162,10 +164,10 @@ def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
     def untried() -> list[str]:
         # A process may remember the row for some seconds.
         message_id = orders.send(event(tenant))
-        eventually(lambda: orders.row(message_id).failures, "it has failed")
+        orders.until(lambda: orders.row(message_id).failures, "it has failed")
         return [one.message for one in orders.row(message_id).failures if not one.http_status]
 
-    assert eventually(untried, "one is not posted any more") == ["the endpoint is disabled"]
+    assert orders.until(untried, "one is not posted any more") == ["the endpoint is disabled"]
     assert {one.status for one in receiver.posts[tenant]} == {410}
     orders.settle()
 
@@ -176,10 +178,10 @@ def test_a_malformed_body_is_parked_by_the_consumer_at_its_first_receive(
     bad = orders.send(f'{{"tenantId": "{tenant}", "note": {canaries.BODY}')
     nested = orders.send("[" * 200_000 + tenant)
     orders.send(event(tenant))
-    [*letters] = eventually(
+    [*letters] = orders.until(
         lambda: found if len(found := orders.parked(tenant)) == 2 else None, "both are parked"
     )
-    eventually(lambda: receiver.bodies[tenant], "their neighbour is delivered")
+    orders.until(lambda: receiver.bodies[tenant], "their neighbour is delivered")
     stamps = [orders.stamp_of(one) for one in letters]
     assert {one["origin"] for one in stamps} == {bad, nested}
     for stamp in stamps:
@@ -201,6 +203,6 @@ def test_a_letter_with_ten_attributes_heals(
     message_id = die(orders, receiver, tenant, MessageAttributes=attributes)
     heal(orders, receiver, tenant)
     # The copy could not say which letter it was; the ledger could.
-    eventually(lambda: orders.row(message_id).recovered_at, "its first row says so")
+    orders.until(lambda: orders.row(message_id).recovered_at, "its first row says so")
     assert orders.row(message_id).recovered_attempt == 1
     assert receiver.bodies[tenant] == [event(tenant)]

@@ -18,7 +18,7 @@ import pytest
 
 from console.operations.problem import Exit
 from sandbox.server import ACCOUNT, REGION, Sandbox
-from tests.e2e.deployed import Deployed, event, eventually
+from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import COMMANDS, needed
 
@@ -106,7 +106,7 @@ def on_call(
         orders.redrive()
         return receiver.bodies[tenant]
 
-    eventually(delivered, "the letter is delivered")
+    orders.until(delivered, "the letter is delivered")
 
 
 PIPELINE = ("--pipeline", "orders")

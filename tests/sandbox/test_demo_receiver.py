@@ -9,6 +9,7 @@ from deadletter.webhook.http import HttpsClient
 from deadletter.webhook.url_guard import read_url
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, digest
 from sandbox.demo.receiver import Receiver, Visit
+from sandbox.progress import STANDSTILL_SECONDS
 
 HEADERS = {"webhook-id": "first-life", "webhook-attempt": "2"}
 
@@ -21,7 +22,7 @@ def receiver() -> Iterator[Receiver]:
 
 def post(receiver: Receiver, tenant: str, body: bytes = b"{}") -> int:
     to = read_url(receiver.url(tenant), allow_loopback=True)
-    return HttpsClient(5, time.monotonic)(to, body, HEADERS).status
+    return HttpsClient(STANDSTILL_SECONDS, time.monotonic)(to, body, HEADERS).status
 
 
 def test_each_endpoint_has_its_own_answer(receiver):

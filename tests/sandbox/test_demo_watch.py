@@ -21,12 +21,8 @@ from sandbox.demo.script import (
     recovered,
     refused_again,
 )
-from sandbox.demo.watch import (
-    PATIENCE_SECONDS,
-    RUN_EVERY_SECONDS,
-    RUN_LASTS_SECONDS,
-    watch,
-)
+from sandbox.demo.watch import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
+from sandbox.progress import STANDSTILL_SECONDS
 
 OPENED = Circuit("orders", State.OPEN, generation=1, outage=1, opened_at=1.0)
 STAGES = (circuit_opened, consumer_paused, circuit_closed, consumer_back)
@@ -85,9 +81,15 @@ def test_what_is_parked_is_not_on_its_way():
     assert len(Watched([Look(1, parked=9), Look(1, parked=9)]).seen) == 2
 
 
-def test_its_patience_ends():
-    watched = Watched([busy(0), busy(PATIENCE_SECONDS - 1), busy(PATIENCE_SECONDS), busy(1e9)])
-    assert len(watched.seen) == 3
+def test_it_ends_when_nothing_has_moved_for_long():
+    long = STANDSTILL_SECONDS
+    assert len(Watched([busy(0), busy(long - 1), busy(long), busy(1e9)]).seen) == 3
+
+
+def test_it_goes_on_as_long_as_anything_moves():
+    long = STANDSTILL_SECONDS - 1
+    looks = [Look(number * long, main=number) for number in range(1, 10)]
+    assert len(Watched([*looks, empty(1e4), empty(1e4)]).seen) == 11
 
 
 def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():
@@ -102,7 +104,7 @@ def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():
             busy(late),  # it never said that it ended
             busy(late + 1, runs_ended=1),
             busy(late + RUN_EVERY_SECONDS, runs_ended=1),
-            busy(PATIENCE_SECONDS),
+            busy(late + 1 + STANDSTILL_SECONDS),
         ]
     )
     assert watched.runs == [first, late, late + RUN_EVERY_SECONDS]
@@ -125,7 +127,7 @@ def test_a_step_is_done_once_and_told_when_its_moment_has_come():
         return ScriptStep(when, lambda: done.append(name), name)
 
     watched = Watched(
-        [busy(0), busy(1), busy(2), busy(PATIENCE_SECONDS)],
+        [busy(0), busy(1), busy(2), busy(STANDSTILL_SECONDS)],
         [step("never", lambda look: look.at > 1e6), step("at 1", lambda look: look.at >= 1)],
     )
     assert done == watched.told == ["at 1"]

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError, SSLError
 
 from sandbox.calls import Call
 from sandbox.emulator import MAX_INVOCATION_BYTES
+from sandbox.progress import STANDSTILL_SECONDS
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox, SandboxError
 
 # Holds a connection open and never returns: a busy worker.
@@ -64,7 +65,8 @@ def handler(event, context):
     return changed["State"]
 """
 
-PATIENCE_SECONDS = 30
+# Seconds without a word from the other side after which there will be none.
+PATIENCE_SECONDS = STANDSTILL_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -317,6 +319,17 @@ def test_the_emulator_dies_with_the_process_that_started_it(tmp_path: Path):
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as emulator:
             starter.kill()
             wait_for_the_end(emulator)
+
+
+def test_the_time_of_sqs_stands_still_until_it_is_told_to_pass(tmp_path: Path):
+    with Sandbox(tmp_path, still=True) as sandbox:
+        queues, before = sandbox.client("sqs"), sandbox.advance(0)
+        url = queues.create_queue(QueueName="still")["QueueUrl"]
+        queues.send_message(QueueUrl=url, MessageBody="{}", DelaySeconds=900)
+        assert sandbox.advance(899) == before + 899
+        assert "Messages" not in queues.receive_message(QueueUrl=url)
+        sandbox.advance(1)
+        assert len(queues.receive_message(QueueUrl=url)["Messages"]) == 1
 
 
 def test_an_emulator_that_cannot_start_is_reported_with_its_last_words(

@@ -21,7 +21,7 @@ Behaviour = Callable[[socket.socket, bytes], None]
 """What an endpoint does with a connection and the request that it read."""
 
 # Seconds that a test may hang before it fails.
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 def certificate(folder: Path, name: str, *, valid: timedelta = timedelta(days=1)) -> Path:
