@@ -185,21 +185,20 @@ def test_no_schedule_of_many_does() -> None:
     run(150, 10_000)
 
 
-_claim, _update = DynamoDBClaims.claim, DynamoDBClaims._update
+_claim, _change = DynamoDBClaims.claim, DynamoDBClaims._change
 
 
-def _whatever_the_owner(deed: str) -> Callable[..., bool]:
-    def update(self: DynamoDBClaims, claim: Claim, change: str, condition: str, *rest: Any) -> bool:
-        if deed in change:
+def _whatever_the_owner(status: str) -> Callable[..., bool]:
+    def change(self: DynamoDBClaims, claim: Claim, sets: Any, condition: str, values: Any) -> bool:
+        if sets.get("status") == status:
             condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
-        return _update(self, claim, change, condition, *rest)
+        return _change(self, claim, sets, condition, values)
 
-    return update
+    return change
 
 
 def _deleting(self: DynamoDBClaims, claim: Claim) -> bool:
-    key: Any = {"pk": {"S": self._partition(claim)}, "sk": {"S": "claim"}}
-    self._table.client.delete_item(TableName=self._table.name, Key=key)
+    self._table.write_many(deletes=[(self._partition(claim), "claim")])
     return True
 
 
@@ -219,8 +218,8 @@ def _with_one_owner(self: DynamoDBClaims, key: BusinessKey, owner: str, until: f
 
 
 BUGS: dict[str, Any] = {
-    "done whatever the owner": ("_update", _whatever_the_owner(":done")),
-    "released whatever the owner": ("_update", _whatever_the_owner(":released")),
+    "done whatever the owner": ("_change", _whatever_the_owner("DONE")),
+    "released whatever the owner": ("_change", _whatever_the_owner("RELEASED")),
     "a withdrawal deletes the row": ("withdraw", _deleting),
     "no hash of the payload": ("claim", _without_payload),
     "a lease that never ends": ("claim", _with_lease(1e10)),

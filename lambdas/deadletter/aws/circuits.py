@@ -7,10 +7,18 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import MOST_TRIES, parts, plain, stored
+from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.table import (
+    StillUnprocessed,
+    batch_get,
+    changes,
+    conditional,
+    conflicting_item,
+    number,
+    pages,
+    plain,
+    stored,
+)
 from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
@@ -60,12 +68,12 @@ class DynamoDBCircuits(Circuits):
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         found = {key: Circuit(key) for key in keys}
         try:
-            for part in parts(sorted(found), 100):
-                for item in self._get(part):
-                    found[item[SORT]] = circuit_from_item(item)
+            items = batch_get(self._client, self._table, [self._key(key) for key in sorted(found)])
+        except StillUnprocessed as error:
+            raise CircuitsUnavailable("the circuits table is throttling") from error
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
-        return found
+        return found | {item[SORT]: circuit_from_item(item) for item in items}
 
     def find(self, key: str) -> Circuit:
         """One circuit, by a GetItem: `read` needs the permission for BatchGetItem."""
@@ -76,22 +84,6 @@ class DynamoDBCircuits(Circuits):
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
         return circuit_from_item(plain(answer["Item"])) if "Item" in answer else Circuit(key)
-
-    def _get(self, keys: Sequence[str]) -> list[dict[str, Any]]:
-        wanted: Any = {
-            self._table: {
-                "Keys": [self._key(key) for key in keys],
-                "ConsistentRead": True,
-            }
-        }
-        items: list[dict[str, Any]] = []
-        for _ in range(MOST_TRIES):
-            answer = self._client.batch_get_item(RequestItems=wanted)
-            items += [plain(one) for one in answer.get("Responses", {}).get(self._table, [])]
-            wanted = answer.get("UnprocessedKeys")
-            if not wanted:
-                return items
-        raise CircuitsUnavailable("the circuits table is throttling")
 
     def _key(self, key: str) -> dict[str, Any]:
         return stored({PARTITION: self._pipeline, SORT: key})
@@ -138,21 +130,15 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         raise CircuitsUnavailable(f"too many change circuit {circuit.key} at once")
 
     def troubled(self) -> Sequence[Circuit]:
-        keys: list[str] = []
-        start: dict[str, Any] = {}
+        answers = pages(
+            self._client,
+            TableName=self._table,
+            IndexName=TROUBLED.name,
+            KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
+            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
+        )
         try:
-            while True:
-                answer = self._client.query(
-                    TableName=self._table,
-                    IndexName=TROUBLED.name,
-                    KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
-                    ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
-                    **start,
-                )
-                keys += [item[SORT]["S"] for item in answer.get("Items", [])]
-                if not answer.get("LastEvaluatedKey"):
-                    break
-                start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
         # The index lags behind: what counts is the item.
@@ -178,16 +164,13 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                     **_change(self._pipeline, before, after, written),
                 )
-        except ClientError as error:
-            if not condition_failed(error):
-                raise CircuitsUnavailable("the circuits table gave no answer") from error
-            old: Any = error.response.get("Item")
-            if not old:
-                return Circuit(before.key)
-            item = plain(old)
-            return None if item.get("token") == token else circuit_from_item(item)
         except AWS_ERRORS as error:
-            raise CircuitsUnavailable("the circuits table gave no answer") from error
+            item = conflicting_item(error)
+            if item is None:
+                raise CircuitsUnavailable("the circuits table gave no answer") from error
+            if not item:
+                return Circuit(before.key)
+            return None if item.get("token") == token else circuit_from_item(item)
         return None
 
     def _replace(self, circuit: Circuit, written: Mapping[str, Any]) -> None:
@@ -196,8 +179,8 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         self._client.put_item(
             TableName=self._table,
             Item=stored({**item, **_whole(self._pipeline, circuit)}),
-            ConditionExpression="attribute_exists(circuit_key)",
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            **conditional(f"attribute_exists({SORT})"),
         )
 
 
@@ -292,7 +275,7 @@ def _is_troubled(circuit: Circuit) -> bool:
 def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     """A circuit's attributes, its counters apart; what it has none of is left out."""
     values: dict[str, Any] = {"state": str(circuit.state)}
-    values |= {name: _decimal(getattr(circuit, name)) for name in _NUMBERS}
+    values |= {name: number(getattr(circuit, name)) for name in _NUMBERS}
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))
@@ -320,17 +303,7 @@ def _change(
     conditions, expected = _still(before, after)
     if after.paused == before.paused:
         gone = [name for name in gone if name != "paused"]
-    names = {f"#{name}": name for name in (*values, *gone)}
-    sets = ", ".join(f"#{name} = :{name}" for name in values)
-    removes = ", ".join(f"#{name}" for name in gone)
-    return {
-        "UpdateExpression": f"SET {sets}" + (f" REMOVE {removes}" if removes else ""),
-        "ConditionExpression": " AND ".join(conditions),
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": stored(
-            {**{f":{name}": value for name, value in values.items()}, **expected}
-        ),
-    }
+    return changes(values, removes=gone, condition=" AND ".join(conditions), values=expected)
 
 
 def _still(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
@@ -364,12 +337,7 @@ def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
 
 def _fields(value: Permit | Override | Pause) -> dict[str, Any]:
     return {
-        name: _decimal(one) if isinstance(one, float) else str(one) if name == "state" else one
+        name: number(one) if isinstance(one, float) else str(one) if name == "state" else one
         for name in value.__slots__
         if (one := getattr(value, name)) is not None
     }
-
-
-def _decimal(value: float) -> Decimal | int:
-    """As DynamoDB takes it; thousandths of a second are as fine as any clock here."""
-    return value if isinstance(value, int) else Decimal(str(round(value, 3)))

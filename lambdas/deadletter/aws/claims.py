@@ -7,10 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
+from deadletter.aws.table import PARTITION, SORT, Table, conflicting_item, number
 from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -76,24 +74,22 @@ class DynamoDBClaims:
         # Whoever may have claimed since has left another token. A first try whose answer
         # was lost has left ours, so the second one passes too.
         still_ours = "own = :own"
-        return self._update(
+        return self._change(
             claim,
-            "SET #status = :done",
+            {"status": _DONE},
             still_ours,
-            {"#status": "status"},
-            {":own": claim.owner, ":done": _DONE},
+            {":own": claim.owner},
         )
 
     def withdraw(self, claim: Claim) -> bool:
         still_ours = "own = :own"
         # A release that was held up on its way must not undo its own owner's done.
         not_done = "#status <> :done"
-        return self._update(
+        return self._change(
             claim,
-            "SET #status = :released",
+            {"status": _RELEASED},
             f"{still_ours} AND {not_done}",
-            {"#status": "status"},
-            {":own": claim.owner, ":released": _RELEASED, ":done": _DONE},
+            {":own": claim.owner, ":done": _DONE},
         )
 
     def _put(self, claim: Claim, payload: str, now: float) -> Mapping[str, Any] | None:
@@ -110,34 +106,26 @@ class DynamoDBClaims:
             "own": claim.owner,
             "payload": payload,
             "status": _CLAIMED,
-            "until": _number(claim.until),
+            "until": number(claim.until),
             "ttl": self._ttl(now),
         }
         try:
-            self._table.client.put_item(
-                TableName=self._table.name,
-                Item=stored(item),
-                ConditionExpression=(
-                    f"{nobody_has_it} OR {forgotten}"
-                    f" OR ({same_message} AND ({given_up} OR ({abandoned})))"
-                ),
-                ExpressionAttributeNames={"#status": "status", "#until": "until", "#ttl": "ttl"},
-                ExpressionAttributeValues=stored(
-                    {
-                        ":now": _number(now),
-                        ":payload": payload,
-                        ":released": _RELEASED,
-                        ":claimed": _CLAIMED,
-                    }
-                ),
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            self._table.put(
+                item,
+                f"{nobody_has_it} OR {forgotten}"
+                f" OR ({same_message} AND ({given_up} OR ({abandoned})))",
+                {
+                    ":now": number(now),
+                    ":payload": payload,
+                    ":released": _RELEASED,
+                    ":claimed": _CLAIMED,
+                },
             )
-        except ClientError as error:
-            if not condition_failed(error):
-                raise ClaimsUnavailable("the claim was not answered") from error
-            return _row(error)
         except AWS_ERRORS as error:
-            raise ClaimsUnavailable("the claim was not answered") from error
+            row = conflicting_item(error)
+            if row is None:
+                raise ClaimsUnavailable("the claim was not answered") from error
+            return _checked(row)
         return None
 
     def _as_found(self, claim: Claim, found: Mapping[str, Any] | None) -> Claim:
@@ -162,36 +150,28 @@ class DynamoDBClaims:
             return True
         same_message = "payload = :payload"
         never_shorter = "#ttl < :ttl"
-        return self._update(
+        return self._change(
             claim,
-            "SET #ttl = :ttl",
+            {"ttl": ttl},
             f"{same_message} AND {never_shorter}",
-            {"#ttl": "ttl"},
-            {":ttl": ttl, ":payload": found["payload"]},
+            {":payload": found["payload"]},
         )
 
-    def _update(
+    def _change(
         self,
         claim: Claim,
-        change: str,
+        sets: Mapping[str, Any],
         condition: str,
-        names: Mapping[str, str],
         values: Mapping[str, Any],
     ) -> bool:
         """Change the row of a claim; False if it is not as the condition says."""
         try:
-            self._table.update(
-                (self._partition(claim), _ROW),
-                change,
-                values,
-                ConditionExpression=condition,
-                ExpressionAttributeNames=names,
+            self._table.change(
+                (self._partition(claim), _ROW), sets, condition=condition, values=values
             )
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if condition_failed(error):
                 return False
-            raise ClaimsUnavailable("a change of a claim was not answered") from error
-        except AWS_ERRORS as error:
             raise ClaimsUnavailable("a change of a claim was not answered") from error
         return True
 
@@ -202,15 +182,9 @@ class DynamoDBClaims:
         return int(now + self._keep_seconds)
 
 
-def _row(error: ClientError) -> Mapping[str, Any]:
-    """The row that a failed condition found; raises ClaimsUnavailable for one that is none."""
-    item: Any = error.response.get("Item", {})
-    found = plain(item)
-    texts = all(isinstance(found.get(name), str) for name in ("own", "payload", "status"))
-    if not texts or not isinstance(found.get("ttl"), Decimal):
-        raise ClaimsUnavailable("a row among the claims that is no claim")
-    return found
-
-
-def _number(value: float) -> Decimal:
-    return Decimal(str(round(value, 3)))
+def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row, if it is a claim's; raises ClaimsUnavailable if it is not."""
+    texts = all(isinstance(row.get(name), str) for name in ("own", "payload", "status"))
+    if not texts or not isinstance(row.get("ttl"), Decimal):
+        raise ClaimsUnavailable("a row of the claims is malformed")
+    return row

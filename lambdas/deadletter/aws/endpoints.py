@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import plain, stored
+from deadletter.aws.table import changes, plain
 from deadletter.contract import ENDPOINTS
 from deadletter.message.letter import utf8
 from deadletter.webhook.endpoint import Endpoint, RegistryUnavailable, read_row
@@ -58,9 +58,9 @@ class DynamoDBEndpoints:
         # did not mean the one that is gone.
         return self._write(
             replace(endpoint, enabled=False, disabled_because=because),
-            "SET enabled = :off, disabled_because = :because, disabled_at = :at",
+            {"enabled": False, "disabled_because": because, "disabled_at": int(at)},
             "#url = :url AND (attribute_not_exists(enabled) OR enabled = :on)",
-            {":off": False, ":on": True, ":because": because, ":at": int(at)},
+            {":on": True},
         )
 
     def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
@@ -68,21 +68,20 @@ class DynamoDBEndpoints:
         # lengthen the pause by more than a few seconds.
         return self._write(
             replace(endpoint, throttled_until=until, throttled_by=status),
-            "SET throttled_until = :until, throttled_by = :status",
+            {"throttled_until": int(until), "throttled_by": status},
             "#url = :url AND (attribute_not_exists(throttled_until) OR throttled_until <= :now)",
-            {":until": int(until), ":status": status, ":now": int(at)},
+            {":now": int(at)},
         )
 
-    def _write(self, after: Endpoint, update: str, condition: str, values: dict[str, Any]) -> bool:
+    def _write(
+        self, after: Endpoint, sets: dict[str, Any], condition: str, values: dict[str, Any]
+    ) -> bool:
         """Change the row under a condition, and remember it as changed, by us or another."""
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=_key(after.tenant, after.endpoint),
-                UpdateExpression=update,
-                ConditionExpression=condition,
-                ExpressionAttributeNames={"#url": "url"},
-                ExpressionAttributeValues=stored({":url": after.url, **values}),
+                **changes(sets, condition=condition, values={":url": after.url, **values}),
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Table, plain, stored
+from deadletter.aws.table import PARTITION, SORT, Key, Table, conflicting_item
 from deadletter.contract import Partition
 from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
 
@@ -17,6 +15,9 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 16
 _MOST_ATTEMPTS = 255  # an attempt is one byte; it is there to be read by people
+
+_UNCHANGED = "own = :own AND seq = :seq"
+"""The condition that a slot still holds an intent, marked or not."""
 
 
 class DynamoDBJournal:
@@ -45,62 +46,40 @@ class DynamoDBJournal:
         #                          └─ write 2 whose answer was lost, tried again by the
         #                             SDK, finds 2: the very item that it writes
         item = self._item(intent)
-        options: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
-        if replacing is not None:
-            options = _holds(replacing)
         try:
-            self._table.client.put_item(
-                TableName=self._table.name,
-                Item=stored(item),
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **options,
-            )
-        except ClientError as error:
-            if not condition_failed(error):
-                raise JournalUnavailable from error
-            old: Any = error.response.get("Item", {})
-            if plain(old) != item:
-                raise ClaimLost(intent.slot) from error
+            if replacing is None:
+                self._table.put(item, "attribute_not_exists(pk)")
+            else:
+                self._table.put(item, _UNCHANGED, _identity(replacing))
         except AWS_ERRORS as error:
-            raise JournalUnavailable from error
+            stored = conflicting_item(error)
+            if stored is None:
+                raise JournalUnavailable from error
+            if stored != item:
+                raise ClaimLost(intent.slot) from error
 
     def mark(self, intent: Intent) -> None:
-        held = _holds(intent)
-        values = held.pop("ExpressionAttributeValues")
-        self._change(
-            lambda: self._table.client.update_item(
-                TableName=self._table.name,
-                Key=self._key(intent),
-                UpdateExpression="SET sent = :sent",
-                ExpressionAttributeValues={**values, **stored({":sent": _bits(intent)})},
-                **held,
-            ),
-            intent,
-        )
-
-    def erase(self, intent: Intent) -> None:
         try:
-            self._change(
-                lambda: self._table.client.delete_item(
-                    TableName=self._table.name, Key=self._key(intent), **_holds(intent)
-                ),
-                intent,
+            self._table.change(
+                self._key(intent),
+                {"sent": _bits(intent)},
+                condition=_UNCHANGED,
+                values=_identity(intent),
             )
-        except ClaimLost:
-            return
-
-    def _change(self, call: Any, intent: Intent) -> None:
-        try:
-            call()
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if condition_failed(error):
                 raise ClaimLost(intent.slot) from error
             raise JournalUnavailable from error
-        except AWS_ERRORS as error:
-            raise JournalUnavailable from error
 
-    def _key(self, intent: Intent) -> Any:
-        return stored({PARTITION: self._partition, SORT: intent.slot})
+    def erase(self, intent: Intent) -> None:
+        try:
+            self._table.delete(self._key(intent), _UNCHANGED, _identity(intent))
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise JournalUnavailable from error
+
+    def _key(self, intent: Intent) -> Key:
+        return (self._partition, intent.slot)
 
     def _item(self, intent: Intent) -> dict[str, Any]:
         targets = sorted({plan.target for plan in intent.plans})
@@ -122,12 +101,9 @@ class DynamoDBJournal:
         }
 
 
-def _holds(intent: Intent) -> dict[str, Any]:
-    """The condition that a slot still holds this intent, marked or not."""
-    return {
-        "ConditionExpression": "own = :own AND seq = :seq",
-        "ExpressionAttributeValues": stored({":own": intent.owner, ":seq": intent.sequence}),
-    }
+def _identity(intent: Intent) -> dict[str, Any]:
+    """The values in `_UNCHANGED`."""
+    return {":own": intent.owner, ":seq": intent.sequence}
 
 
 def _bits(intent: Intent) -> bytes:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import Key, Table, plain
+from deadletter.aws.table import Key, Table, conflicting_item, number, plain
 from deadletter.contract import Partition
 from deadletter.redrive.redriver import LeaseUnavailable
 from deadletter.redrive.report import Report
@@ -53,46 +50,38 @@ class DynamoDBLease:
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
-            answer = self._table.update(
+            answer = self._table.change(
                 self._key,
-                "SET own = :own, #until = :until",
-                {":own": owner, ":until": _number(until), ":now": _number(now)},
-                ConditionExpression="attribute_not_exists(#until) OR #until <= :now",
-                ExpressionAttributeNames={"#until": "until"},
+                {"own": owner, "until": number(until)},
+                condition="attribute_not_exists(#until) OR #until <= :now",
+                values={":now": number(now)},
                 ReturnValues="ALL_OLD",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            if not condition_failed(error):
-                raise LeaseUnavailable from error
-            item: Any = error.response.get("Item", {})
-            holder = plain(item)
-            # Our own first try may have won although its answer was lost.
-            return self._bucket(holder, now) if holder.get("own") == owner else None
         except AWS_ERRORS as error:
-            raise LeaseUnavailable from error
+            item = conflicting_item(error)
+            if item is None:
+                raise LeaseUnavailable from error
+            # Our own first try may have won although its answer was lost.
+            return self._bucket(item, now) if item.get("own") == owner else None
         return self._bucket(plain(answer.get("Attributes", {})), now)
 
     def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         try:
-            self._table.update(
+            self._table.change(
                 self._key,
-                "SET #until = :zero, tokens = :tokens, #at = :at, last_run = :run",
                 {
-                    ":own": owner,
-                    ":zero": 0,
-                    ":tokens": _number(bucket.tokens),
-                    ":at": _number(bucket.at),
-                    ":run": {**report.to_json(), "at": int(now)},
+                    "until": 0,
+                    "tokens": number(bucket.tokens),
+                    "at": number(bucket.at),
+                    "last_run": {**report.to_json(), "at": int(now)},
                 },
-                ConditionExpression="own = :own",
-                ExpressionAttributeNames={"#until": "until", "#at": "at"},
+                condition="own = :own",
+                values={":own": owner},
             )
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise LeaseUnavailable from error
-        except AWS_ERRORS as error:
-            raise LeaseUnavailable from error
 
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)
@@ -101,7 +90,3 @@ class DynamoDBLease:
 
 def _key(pipeline: str, source_id: str) -> Key:
     return (Partition.LEASE.of(pipeline), source_id)
-
-
-def _number(value: float) -> Decimal:
-    return Decimal(str(round(value, 3)))

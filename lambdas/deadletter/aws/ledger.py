@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, plain
+from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, conflicting_item, number
 from deadletter.contract import Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
@@ -77,46 +75,36 @@ class DynamoDBLedger:
         expires = self._expires()
         for message_id, mark in stamps_by_id.items():
             # The consumer may have written a failure into this row already: add to it.
-            self._update(
-                self._key(message_id),
-                "SET stamp = :stamp, #ttl = :ttl",
-                {":stamp": stamps.attribute(mark).value, ":ttl": expires},
-                ExpressionAttributeNames={"#ttl": "ttl"},
+            self._change(
+                self._key(message_id), {"stamp": stamps.attribute(mark).value, "ttl": expires}
             )
 
     def failed(self, origin: str, failure: Failure) -> None:
         # Never conditional: whatever the row says already, this happened too.
-        self._update(
+        self._change(
             self._key(origin),
-            "SET #slot = :failure, #ttl = :ttl",
-            {":failure": _item(failure), ":ttl": self._expires()},
-            ExpressionAttributeNames={"#slot": slot(failure, self._lives), "#ttl": "ttl"},
+            {slot(failure, self._lives): _item(failure), "ttl": self._expires()},
         )
 
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
-        said: dict[str, Any] = {
-            "recovered_at": _number(at),
+        recovery: dict[str, Any] = {
+            "recovered_at": number(at),
             "recovered_attempt": Decimal(attempt),
             **({"recovered_unasked": True} if unasked else {}),
         }
         try:
-            self._table.update(
+            self._table.change(
                 self._key(origin),
-                ", ".join(["SET #ttl = :ttl", *(f"{name} = :{name}" for name in said)]),
-                {":ttl": self._expires(), **{f":{name}": one for name, one in said.items()}},
-                ConditionExpression="attribute_not_exists(recovered_at)",
-                ExpressionAttributeNames={"#ttl": "ttl"},
+                {"ttl": self._expires(), **recovery},
+                condition="attribute_not_exists(recovered_at)",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            if not condition_failed(error):
+        except AWS_ERRORS as error:
+            row = conflicting_item(error)
+            if row is None:
                 raise RecordsUnavailable("the ledger gave no answer") from error
             # The SDK tries again when an answer is lost: the row may say what we just wrote.
-            item: Any = error.response.get("Item", {})
-            row = plain(item)
-            return all(row.get(name) == value for name, value in said.items())
-        except _ERRORS as error:
-            raise RecordsUnavailable("the ledger gave no answer") from error
+            return all(row.get(name) == value for name, value in recovery.items())
         return True
 
     def kept_stamp(self, message_id: str) -> Stamp | None:
@@ -128,8 +116,11 @@ class DynamoDBLedger:
         return row.stamp
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
-        for rule, number in matches.items():
-            self._update(self._matches_key(rule), "ADD matches :n", {":n": number})
+        for rule, count in matches.items():
+            try:
+                self._table.add(self._matches_key(rule), "matches", count)
+            except AWS_ERRORS as error:
+                raise RecordsUnavailable("the ledger gave no answer") from error
 
     def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
         try:
@@ -137,10 +128,10 @@ class DynamoDBLedger:
         except _ERRORS as error:
             raise LedgerUnavailable("the ledger gave no answer") from error
 
-    def _update(self, key: Key, expression: str, values: Mapping[str, Any], **options: Any) -> None:
+    def _change(self, key: Key, sets: Mapping[str, Any]) -> None:
         try:
-            self._table.update(key, expression, values, **options)
-        except _ERRORS as error:
+            self._table.change(key, sets)
+        except AWS_ERRORS as error:
             raise RecordsUnavailable("the ledger gave no answer") from error
 
     def _expires(self) -> int:
@@ -161,10 +152,6 @@ def _count(value: Any) -> int:
 def _item(failure: Failure) -> dict[str, Any]:
     """The failure as the table takes it: no floats."""
     return {
-        name: _number(value) if isinstance(value, float) else value
+        name: number(value) if isinstance(value, float) else value
         for name, value in failure.to_data().items()
     }
-
-
-def _number(value: float) -> Decimal:
-    return Decimal(str(round(value, 3)))

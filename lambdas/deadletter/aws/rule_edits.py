@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import plain, stored
+from deadletter.aws.table import changes, plain, stored
 from deadletter.contract import AUDIT, RULES
 from deadletter.rules.checker import (
     CheckedBatch,
@@ -84,24 +84,23 @@ class DynamoDBVerdicts:
         names = {
             **{f"#j{number}": name for number, (name, _) in judged.items()},
             **{f"#a{number}": name for number, name in enumerate(verdict.absent)},
-            "#status": "status",
         }
-        values = {f":j{number}": value for number, (_, value) in judged.items()}
-        values |= {":status": str(verdict.status), ":at": verdict.at}
-        expression = "SET #status = :status, checked_at = :at"
-        if verdict.reason is None:
-            expression += " REMOVE status_reason"
-        else:
-            expression += ", status_reason = :reason"
-            values[":reason"] = verdict.reason
+        outcome = {
+            "status": str(verdict.status),
+            "checked_at": verdict.at,
+            "status_reason": verdict.reason,
+        }
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=stored({RULES.partition: verdict.pipeline, RULES.sort: verdict.rule_id}),
-                UpdateExpression=expression,
-                ConditionExpression=" AND ".join(same + missing),
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=stored(values),
+                **changes(
+                    {name: value for name, value in outcome.items() if value is not None},
+                    removes=[name for name, value in outcome.items() if value is None],
+                    condition=" AND ".join(same + missing),
+                    values={f":j{number}": value for number, (_, value) in judged.items()},
+                    names=names,
+                ),
             )
         except AWS_ERRORS as error:
             if condition_failed(error):

@@ -1,12 +1,16 @@
-"""The letters table: plain Python in and out, and batches that are carried to their end."""
+"""DynamoDB tables: plain Python in and out, and batches and pages read to their end."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import BotoCoreError, ClientError
 
+from deadletter.aws.errors import condition_failed
 from deadletter.contract import LETTERS
 
 if TYPE_CHECKING:
@@ -16,13 +20,15 @@ PARTITION = LETTERS.partition
 SORT = LETTERS.sort
 
 MOST_TRIES = 5
-"""Times a batch is asked for its unprocessed rest before it is given up."""
+"""Requests for one batch, the first among them, before its unprocessed rest is given up."""
+
+_PLACEHOLDER = re.compile(r"#(\w+)")
 
 _serializer = TypeSerializer()
 
 
 class _PlainDeserializer(TypeDeserializer):
-    """boto3 wraps binaries in a class of its own; here bytes are bytes."""
+    """Returns binaries as bytes, where boto3 wraps them in a class of its own."""
 
     def _deserialize_b(self, value: bytes) -> bytes:
         return bytes(value)
@@ -35,7 +41,7 @@ T = TypeVar("T")
 
 
 class StillUnprocessed(Exception):
-    """DynamoDB left part of a batch undone again and again: it is throttling."""
+    """DynamoDB left part of a batch unprocessed MOST_TRIES times: it is throttling."""
 
 
 def stored(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,100 +54,206 @@ def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _deserializer.deserialize(value) for name, value in item.items()}
 
 
+def number(value: float) -> Decimal | int:
+    """A number that DynamoDB accepts: it refuses floats.
+
+    Rounded to the thousandth, because no clock here is more exact than a millisecond.
+    """
+    return value if isinstance(value, int) else Decimal(str(round(value, 3)))
+
+
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items in runs of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
+def conditional(
+    condition: str, values: Mapping[str, Any] = {}, names: Mapping[str, str] = {}
+) -> dict[str, Any]:
+    """The arguments of a write that takes effect only if the condition holds.
+
+    `#x` in the condition is the attribute `x`, unless `names` names another: it allows
+    names that DynamoDB reserves, such as `ttl`, `status` and `until`.
+    """
+    arguments = {
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {
+            **{f"#{name}": name for name in _PLACEHOLDER.findall(condition)},
+            **names,
+        },
+        "ExpressionAttributeValues": stored(values),
+    }
+    # DynamoDB refuses each of them when it is empty.
+    return {name: argument for name, argument in arguments.items() if argument}
+
+
+def changes(
+    sets: Mapping[str, Any],
+    *,
+    removes: Sequence[str] = (),
+    condition: str = "",
+    values: Mapping[str, Any] = {},
+    names: Mapping[str, str] = {},
+) -> dict[str, Any]:
+    """The arguments of an UpdateItem that sets attributes and removes others.
+
+    The value of an attribute `x` is `:x`, in the condition too; the condition's other values
+    are in `values`. For its names see `conditional`.
+    """
+    assignments = ", ".join(f"#{name} = :{name}" for name in sets)
+    removals = ", ".join(f"#{name}" for name in removes)
+    return {
+        "UpdateExpression": f"SET {assignments}" + (f" REMOVE {removals}" if removals else ""),
+        **conditional(
+            condition,
+            {**{f":{name}": value for name, value in sets.items()}, **values},
+            {**{f"#{name}": name for name in (*sets, *removes)}, **names},
+        ),
+    }
+
+
+def conflicting_item(error: ClientError | BotoCoreError) -> dict[str, Any] | None:
+    """The item that did not meet a write's condition; None if the write failed otherwise.
+
+    Empty if there is no item, or if the write did not ask for it by
+    ReturnValuesOnConditionCheckFailure.
+    """
+    if not isinstance(error, ClientError) or not condition_failed(error):
+        return None
+    item: Any = error.response.get("Item") or {}
+    return plain(item)
+
+
+def batch_get(client: Any, table: str, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The items with these keys, read consistently; a missing item is left out.
+
+    Raises what boto3 raises, and StillUnprocessed.
+    """
+    items: list[dict[str, Any]] = []
+    for part in parts(keys, 100):
+        request: Any = {table: {"Keys": list(part), "ConsistentRead": True}}
+        for _ in range(MOST_TRIES):
+            answer = client.batch_get_item(RequestItems=request)
+            items.extend(plain(item) for item in answer.get("Responses", {}).get(table, []))
+            request = answer.get("UnprocessedKeys")
+            if not request:
+                break
+        else:
+            raise StillUnprocessed(table)
+    return items
+
+
+def pages(client: Any, **query: Any) -> Iterator[dict[str, Any]]:
+    """Each answer to a Query, to the last page."""
+    start: dict[str, Any] = {}
+    while True:
+        answer = client.query(**query, **start)
+        yield answer
+        if not answer.get("LastEvaluatedKey"):
+            return
+        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+
 class Table:
     """One table with the keys `pk` and `sk`. Raises what boto3 raises, and StillUnprocessed."""
 
     def __init__(self, client: DynamoDBClient, name: str) -> None:
-        self.client: Any = client
-        self.name = name
-
-    def get_many(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-        """The items there are, read consistently."""
-        found: dict[Key, dict[str, Any]] = {}
-        for part in parts(sorted(set(keys)), 100):
-            wanted: Any = {self.name: {"Keys": list(map(_key, part)), "ConsistentRead": True}}
-            for _ in range(MOST_TRIES):
-                answer = self.client.batch_get_item(RequestItems=wanted)
-                for one in answer.get("Responses", {}).get(self.name, []):
-                    item = plain(one)
-                    found[item[PARTITION], item[SORT]] = item
-                wanted = answer.get("UnprocessedKeys")
-                if not wanted:
-                    break
-            else:
-                raise StillUnprocessed(self.name)
-        return found
+        self._client: Any = client
+        self._name = name
 
     def get(self, key: Key) -> dict[str, Any] | None:
         """One item, read consistently; None if it is missing."""
-        answer = self.client.get_item(TableName=self.name, Key=_key(key), ConsistentRead=True)
+        answer = self._client.get_item(TableName=self._name, Key=_key(key), ConsistentRead=True)
         return plain(answer["Item"]) if "Item" in answer else None
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+        """The items that exist, read consistently."""
+        items = batch_get(self._client, self._name, [_key(key) for key in sorted(set(keys))])
+        return {(item[PARTITION], item[SORT]): item for item in items}
+
+    def put(self, item: Mapping[str, Any], condition: str, values: Mapping[str, Any] = {}) -> None:
+        """Put one item if the condition holds; `conflicting_item` gives the one that did not."""
+        self._client.put_item(
+            TableName=self._name,
+            Item=stored(item),
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            **conditional(condition, values),
+        )
+
+    def change(
+        self,
+        key: Key,
+        sets: Mapping[str, Any],
+        *,
+        condition: str = "",
+        values: Mapping[str, Any] = {},
+        **options: Any,
+    ) -> Any:
+        """Set attributes of one item, as `changes` describes; returns DynamoDB's answer."""
+        return self._client.update_item(
+            TableName=self._name,
+            Key=_key(key),
+            **changes(sets, condition=condition, values=values),
+            **options,
+        )
+
+    def add(self, key: Key, name: str, count: int) -> None:
+        """Add to a counter; one that is missing begins at 0."""
+        self._client.update_item(
+            TableName=self._name,
+            Key=_key(key),
+            UpdateExpression="ADD #name :count",
+            ExpressionAttributeNames={"#name": name},
+            ExpressionAttributeValues=stored({":count": count}),
+        )
+
+    def delete(self, key: Key, condition: str, values: Mapping[str, Any] = {}) -> None:
+        """Delete one item if the condition holds."""
+        self._client.delete_item(
+            TableName=self._name, Key=_key(key), **conditional(condition, values)
+        )
 
     def write_many(
         self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
     ) -> None:
         """Put and delete items, unconditionally and in no particular order."""
-        requests = [{"PutRequest": {"Item": stored(one)}} for one in puts]
-        requests += [{"DeleteRequest": {"Key": _key(one)}} for one in deletes]
+        requests = [{"PutRequest": {"Item": stored(item)}} for item in puts]
+        requests += [{"DeleteRequest": {"Key": _key(key)}} for key in deletes]
         for part in parts(requests, 25):
-            wanted: Any = {self.name: list(part)}
+            request: Any = {self._name: list(part)}
             for _ in range(MOST_TRIES):
-                wanted = self.client.batch_write_item(RequestItems=wanted).get("UnprocessedItems")
-                if not wanted:
+                answer = self._client.batch_write_item(RequestItems=request)
+                request = answer.get("UnprocessedItems")
+                if not request:
                     break
             else:
-                raise StillUnprocessed(self.name)
+                raise StillUnprocessed(self._name)
 
     def query(
         self, condition: str, values: Mapping[str, Any], **options: Any
     ) -> list[dict[str, Any]]:
         """All items of a partition that meet the condition, in order, up to the option Limit."""
         most = options.get("Limit")
-        found: list[dict[str, Any]] = []
-        start: dict[str, Any] = {}
-        while True:
-            answer = self.client.query(
-                TableName=self.name,
-                KeyConditionExpression=condition,
-                ExpressionAttributeValues=stored(values),
-                **options,
-                **start,
-            )
-            found.extend(plain(one) for one in answer.get("Items", []))
-            last = answer.get("LastEvaluatedKey")
-            if not last or (most is not None and len(found) >= most):
-                return found if most is None else found[:most]
-            start = {"ExclusiveStartKey": last}
+        items: list[dict[str, Any]] = []
+        for page in self._pages(condition, values, **options):
+            items.extend(plain(item) for item in page.get("Items", []))
+            if most is not None and len(items) >= most:
+                break
+        return items[:most]
 
     def count(self, condition: str, values: Mapping[str, Any], **options: Any) -> int:
         """The number of items that meet the condition."""
-        number = 0
-        start: dict[str, Any] = {}
-        while True:
-            answer = self.client.query(
-                TableName=self.name,
-                KeyConditionExpression=condition,
-                ExpressionAttributeValues=stored(values),
-                Select="COUNT",
-                **options,
-                **start,
-            )
-            number += int(answer["Count"])
-            if not answer.get("LastEvaluatedKey"):
-                return number
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        options["Select"] = "COUNT"
+        return sum(int(page["Count"]) for page in self._pages(condition, values, **options))
 
-    def update(self, key: Key, expression: str, values: Mapping[str, Any], **options: Any) -> Any:
-        return self.client.update_item(
-            TableName=self.name,
-            Key=_key(key),
-            UpdateExpression=expression,
+    def _pages(
+        self, condition: str, values: Mapping[str, Any], **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        return pages(
+            self._client,
+            TableName=self._name,
+            KeyConditionExpression=condition,
             ExpressionAttributeValues=stored(values),
             **options,
         )

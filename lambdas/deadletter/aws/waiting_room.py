@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Key, StillUnprocessed, Table, parts, stored
+from deadletter.aws.table import PARTITION, SORT, Key, StillUnprocessed, Table, parts
 from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
@@ -102,11 +102,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def retire(self, lane: Lane) -> None:
         try:
-            self._table.client.delete_item(
-                TableName=self._table.name,
-                Key=stored({PARTITION: Partition.LANES.of(self._pipeline), SORT: lane.name}),
-                ConditionExpression="touched = :touched",
-                ExpressionAttributeValues=stored({":touched": int(lane.touched)}),
+            self._table.delete(
+                (Partition.LANES.of(self._pipeline), lane.name),
+                "touched = :touched",
+                {":touched": int(lane.touched)},
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -201,16 +200,15 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         hold = order.hold
         try:
             self._register(hold.lane)
-            self._table.update(
+            self._table.change(
                 key,
-                "SET lane = :lane, due = :due, stamp = :stamp, because = :because",
                 {
-                    ":lane": self._lane(hold.lane, shard_of(order.received.letter, self._fifo)),
-                    ":due": int(hold.due),
-                    ":stamp": stamps.attribute(order.stamp).value,
-                    ":because": hold.because,
+                    "lane": self._lane(hold.lane, shard_of(order.received.letter, self._fifo)),
+                    "due": int(hold.due),
+                    "stamp": stamps.attribute(order.stamp).value,
+                    "because": hold.because,
                 },
-                ConditionExpression="attribute_exists(pk)",
+                condition="attribute_exists(pk)",
             )
         except _ERRORS as error:
             raise RoomUnavailable from error
@@ -271,10 +269,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _register(self, lane: str) -> None:
         if lane in self._registered:
             return
-        self._table.update(
-            (Partition.LANES.of(self._pipeline), lane),
-            "SET touched = :now",
-            {":now": int(self._clock())},
+        self._table.change(
+            (Partition.LANES.of(self._pipeline), lane), {"touched": int(self._clock())}
         )
         self._registered.add(lane)
 
