@@ -441,7 +441,7 @@ FAULTS: list[tuple[Check, str, str]] = [
     (upstairs, "lambdas/deadletter/webhook/x.py", "from deadletter.outage import health"),
     (upstairs, "lambdas/deadletter/outage/x.py", "from deadletter.aws import circuits"),
     (upstairs, AWS, "from deadletter.aws.wiring import redrive"),
-    (upstairs, AWS, "from deadletter.consumer.runtime import kit"),
+    (upstairs, AWS, "from deadletter.consumer.runtime import current_runtime"),
     (upstairs, AWS, "from deadletter.testing.fakes import MemorySqs"),
     (upstairs, "lambdas/deadletter/aws/wiring/world.py", "from deadletter.aws.wiring import route"),
     (
@@ -485,8 +485,16 @@ FAULTS: list[tuple[Check, str, str]] = [
     (environment_at_import, HANDLER, "from handlers.runtime import settings\nx = settings()"),
     (environment_at_import, HANDLER, "from handlers.runtime import world as w\nx = f(w().clock)"),
     (environment_at_import, LIBRARY_EDGE, "import os\nx = os.environ.get('DEADLETTER')"),
-    (environment_at_import, FACE, "from deadletter.consumer.runtime import kit\nx = kit()"),
-    (environment_at_import, FACE, "from deadletter.consumer import runtime\nx = runtime.kit()"),
+    (
+        environment_at_import,
+        FACE,
+        "from deadletter.consumer.runtime import current_runtime\nx = current_runtime()",
+    ),
+    (
+        environment_at_import,
+        FACE,
+        "from deadletter.consumer import runtime\nx = runtime.current_runtime()",
+    ),
     (thick_handlers, HANDLER, PADDED + "\ny = 1"),
     (thick_handlers, HANDLER, PADDED + "\ny = (\n    1\n)"),
     (catch_alls, HANDLER, "try:\n    f()\nexcept Exception:\n    pass"),

@@ -123,7 +123,7 @@ def test_a_canary_is_known_by_its_client_context(letterbox: Letterbox) -> None:
 
 def test_a_fifo_group_waits_for_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
-    monkeypatch.setattr(runtime, "kit", lambda: box.kit)
+    monkeypatch.setattr(runtime, "current_runtime", lambda: box.runtime)
     for body in ("first", "second"):
         box.send(body, group="g")
     box.send("other", group="h")
@@ -169,7 +169,7 @@ def test_the_metrics_are_one_line_of_the_embedded_format(letterbox: Letterbox) -
 
 
 def test_what_the_outcomes_told_meanwhile_is_said_once(letterbox: Letterbox) -> None:
-    letterbox.kit.told["CircuitTripped"] += 1
+    letterbox.runtime.pending_metrics["CircuitTripped"] += 1
     for _ in range(2):
         letterbox.send("x")
         letterbox.run(raising(None))
@@ -195,28 +195,28 @@ def test_without_a_context_the_lease_is_as_long_as_lambda_allows(letterbox: Lett
 @pytest.mark.parametrize("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
 def test_a_variable_that_names_no_pipeline_is_refused_by_name(value: str | None) -> None:
     with pytest.raises(BadSettings, match=r"DEADLETTER .*allowed: <app>/<pipeline>.*or off"):
-        runtime.kit_from(value)
+        runtime.runtime_from(value)
 
 
 def test_nothing_is_asked_of_the_environment_before_the_first_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DEADLETTER", raising=False)
-    runtime.kit.cache_clear()
+    runtime.current_runtime.cache_clear()
     handler = consumer(len)
     with pytest.raises(BadSettings, match="is not set"):
         handler({"Records": []}, None)
     # It is asked again: what was mended meanwhile counts.
     monkeypatch.setenv("DEADLETTER", "off")
     assert handler({"Records": []}, None) == {"batchItemFailures": []}
-    runtime.kit.cache_clear()
+    runtime.current_runtime.cache_clear()
 
 
 def test_switched_off_failures_are_still_partial_and_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEADLETTER", "off")
-    runtime.kit.cache_clear()
+    runtime.current_runtime.cache_clear()
     records = [{"messageId": "m1", "body": "a"}, {"messageId": "m2", "body": "b"}]
 
     @consumer
@@ -225,7 +225,7 @@ def test_switched_off_failures_are_still_partial_and_seen(
             raise ValueError("no")
 
     assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
-    runtime.kit.cache_clear()
+    runtime.current_runtime.cache_clear()
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line)["message_id"] == "m2"
 

@@ -150,7 +150,7 @@ def test_a_probe_is_always_answered(letterbox: Letterbox) -> None:
 
 def test_fifo_needs_no_processor_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
-    monkeypatch.setattr(runtime, "kit", lambda: box.kit)
+    monkeypatch.setattr(runtime, "current_runtime", lambda: box.runtime)
     processor = DeadletterProcessor()
     for body in ("first", "second"):
         box.send(body, group="g")
@@ -184,7 +184,7 @@ def test_a_model_that_refuses_a_message_blames_its_schema(letterbox: Letterbox) 
 def test_switched_off_it_is_powertools_batch_processor(
     letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "kit", lambda: runtime.kit_from("off"))
+    monkeypatch.setattr(runtime, "current_runtime", lambda: runtime.runtime_from("off"))
     for body in ("good", "bad"):
         letterbox.send(body)
     letterbox.run(handler_of(fail_on("bad")))

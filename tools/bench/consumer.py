@@ -36,7 +36,7 @@ from aws_lambda_powertools.utilities.idempotency.idempotency import idempotent_f
 from deadletter.circuit.state import Circuit
 from deadletter.consumer import consumer, runtime
 from deadletter.consumer.powertools import DeadletterProcessor
-from deadletter.consumer.runtime import Kit
+from deadletter.consumer.runtime import Runtime
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp
@@ -201,7 +201,7 @@ def round_trips() -> dict[str, Counter[str]]:
         box = Letterbox(PIPELINE)
         client: Any = Counting(box.dynamodb)
         box.dynamodb = client
-        runtime.kit = lambda box=box: box.kit  # type: ignore[assignment]
+        runtime.current_runtime = lambda box=box: box.runtime  # type: ignore[assignment]
         handler = make(client)
         for record in records(Random(1)):  # noqa: S311 - repeatable, not secret
             box.send(record["body"])
@@ -229,8 +229,8 @@ def cpu() -> dict[str, float]:
         random=numbers,
         new_id=lambda: uuid.uuid4().hex,
     )
-    kit = Kit(consuming, lambda: NOW, lambda _: None)
-    runtime.kit = lambda: kit  # type: ignore[assignment]
+    current = Runtime(consuming, lambda: NOW, lambda _: None)
+    runtime.current_runtime = lambda: current  # type: ignore[assignment]
     ways: dict[str, Handler] = {
         "the handler alone": lambda event, _: list(map(effect, event["Records"])),
         "deadletter.consumer": ours(),

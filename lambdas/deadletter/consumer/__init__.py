@@ -45,12 +45,12 @@ def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
 
 def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> BatchResult:
     """As `consume`, for records; says what became of each."""
-    kit = runtime.kit()
-    if kit.consumer is None:
-        handled = process_unguarded(records, each, kit.clock())
+    current = runtime.current_runtime()
+    if current.consumer is None:
+        result = process_unguarded(records, each, current.clock())
     else:
-        one = replace(kit.consumer, handle=lambda delivery: each(delivery.record))
-        deadline = kit.clock() + seconds_left(context)
-        handled = one.process(records, deadline=deadline, permit=permit_of(context))
-    kit.tell(handled)
-    return handled
+        guarded = replace(current.consumer, handle=lambda delivery: each(delivery.record))
+        deadline = current.clock() + seconds_left(context)
+        result = guarded.process(records, deadline=deadline, permit=permit_of(context))
+    current.report(result)
+    return result

@@ -34,46 +34,55 @@ _NAMED = re.compile(r"([a-z][a-z0-9-]*)/([a-z][a-z0-9-]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """What a process consumes with: `consumer` is None where all of it is switched off.
+class Runtime:
+    """What a process consumes with: `consumer` is None if the library is switched off.
 
-    `told` is what was counted on the way and not said yet; `say` writes one line.
+    `pending_metrics` are counts of adapters that the next batch reports; `write_line` writes
+    one line of output.
     """
 
     consumer: Consumer | None
     clock: Callable[[], float]
-    say: Callable[[str], object]
-    told: Counter[str] = field(default_factory=Counter)
+    write_line: Callable[[str], object]
+    pending_metrics: Counter[str] = field(default_factory=Counter)
 
-    def tell(self, handled: BatchResult) -> None:
-        """Say what became of a batch: one line for each failure, and one of metrics."""
-        about = {} if self.consumer is None else {"pipeline": self.consumer.pipeline.name}
-        for one in handled.log_lines():
-            self.say(json.dumps({"level": "WARNING", "logger": "deadletter", **about, **one}))
-        counts = dict(self.told + Counter(handled.counts))
-        self.told.clear()
+    def report(self, result: BatchResult) -> None:
+        """Write what became of a batch: one line for each failure, and one of metrics."""
+        dimensions = {} if self.consumer is None else {"pipeline": self.consumer.pipeline.name}
+        for entry in result.log_lines():
+            line = {"level": "WARNING", "logger": "deadletter", **dimensions, **entry}
+            self.write_line(json.dumps(line))
+        counts = dict(self.pending_metrics + Counter(result.counts))
+        self.pending_metrics.clear()
         if self.consumer is not None and counts:
-            self.say(emf.line(counts, pipeline=self.consumer.pipeline.name, at=self.clock()))
+            name = self.consumer.pipeline.name
+            self.write_line(emf.line(counts, pipeline=name, at=self.clock()))
 
 
 @cache
-def kit() -> Kit:
-    """This process's kit, made at its first event; raises BadSettings and NotRegistered."""
-    return kit_from(os.environ.get(CONSUMER_VARIABLE))
+def current_runtime() -> Runtime:
+    """The runtime of this process, made at its first event.
+
+    Raises BadSettings and NotRegistered.
+    """
+    return runtime_from(os.environ.get(CONSUMER_VARIABLE))
 
 
-def kit_from(value: str | None) -> Kit:
-    """The kit that the variable names."""
+def runtime_from(value: str | None) -> Runtime:
+    """The runtime that this value of the environment variable names.
+
+    Raises BadSettings and NotRegistered.
+    """
     if value == OFF:
-        return Kit(None, time.time, _say)
+        return Runtime(None, time.time, _write_line)
     named = _NAMED.fullmatch(value or "")
     if named is None:
-        said = "is not set" if value is None else f"is {value!r}"
+        problem = "is not set" if value is None else f"is {value!r}"
         raise BadSettings(
-            f"the environment variable {CONSUMER_VARIABLE} {said}; allowed: <app>/<pipeline>, "
+            f"the environment variable {CONSUMER_VARIABLE} {problem}; allowed: <app>/<pipeline>, "
             f"such as deadletter/orders, or {OFF}"
         )
-    told: Counter[str] = Counter()
+    metrics: Counter[str] = Counter()
     pipeline, resources = look_up(ssm(), named[1], named[2])
     world = World(
         clock=time.time, wait=time.sleep, new_id=lambda: uuid.uuid4().hex, random=SystemRandom()
@@ -83,10 +92,10 @@ def kit_from(value: str | None) -> Kit:
         resources,
         consumer_clients(),
         world,
-        count_metric=lambda figure, number: told.update({figure: number}),
+        count_metric=lambda name, number: metrics.update({name: number}),
     )
-    return Kit(consumer, time.time, _say, told)
+    return Runtime(consumer, time.time, _write_line, metrics)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")

@@ -30,5 +30,5 @@ def letterbox_settings() -> Pipeline:
 def letterbox(letterbox_settings: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Letterbox:
     """A pipeline in memory, which the consumer library uses as long as the test runs."""
     found = Letterbox(letterbox_settings)
-    monkeypatch.setattr(runtime, "kit", lambda: found.kit)
+    monkeypatch.setattr(runtime, "current_runtime", lambda: found.runtime)
     return found

@@ -13,7 +13,7 @@ from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
-from deadletter.consumer.runtime import Kit
+from deadletter.consumer.runtime import Runtime
 from deadletter.contract import ROWS_KEPT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps
@@ -101,14 +101,14 @@ class Letterbox:
         _create_table(self.dynamodb, "letters", "pk", "sk")
         _create_table(self.dynamodb, "circuits", "pipeline", "circuit_key")
         self._create_queues()
-        self._kit: Kit | None = None
+        self._runtime: Runtime | None = None
 
     @property
-    def kit(self) -> Kit:
+    def runtime(self) -> Runtime:
         """What the library consumes with here, made at the first event as in a real process."""
-        if self._kit is None:
-            self._kit = Kit(self._consumer(), self.clock, self.lines.append)
-        return self._kit
+        if self._runtime is None:
+            self._runtime = Runtime(self._consumer(), self.clock, self.lines.append)
+        return self._runtime
 
     def new_id(self) -> str:
         """An id that looks like SQS's and is the same in each run of a test."""
