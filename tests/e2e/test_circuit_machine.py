@@ -161,7 +161,7 @@ def test_a_scene_ends_as_it_should(
 ) -> None:
     status, visited = executions[scene]
     assert status == SCENES[scene][1], visited
-    assert (visited[-1] == "Lost") == (status == "FAILED")
+    assert (visited[-1] == "ExecutionLost") == (status == "FAILED")
 
 
 def test_every_state_was_visited_and_every_exit_taken(

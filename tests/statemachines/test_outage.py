@@ -190,7 +190,7 @@ def test_a_scene_ends_as_it_should(account: Account, scene: str) -> None:
     execution = account.run(account.trip())
     SEEN.update(edges(execution.visited))
     assert execution.status == status
-    assert (execution.visited[-1] == "Lost") == (status == "FAILED")
+    assert (execution.visited[-1] == "ExecutionLost") == (status == "FAILED")
 
 
 def test_every_state_was_visited_and_every_exit_taken() -> None:
