@@ -1,4 +1,4 @@
-"""A letter as it leaves: what is sent in its place, and whether it can carry our stamp."""
+"""A letter ready to be sent: its body and attributes, with our stamp if there is room."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Lett
 from deadletter.message.stamp import Stamp
 
 UNMARKED_DELAY = 5
-"""Seconds an unmarked letter is kept back at least, so that the ledger knows of it first."""
+"""Minimum delay in seconds of an unmarked letter, so that the ledger records it first."""
 
-# Of the trace header only what joins a trace. The lineage counts hops for Lambda's
-# loop detection; copied verbatim it would end a re-driven chain after about 16 hops.
+# The parts that join a trace. The lineage counts hops for Lambda's loop detection: copied
+# verbatim, it would end a re-driven chain after about 16 hops.
 _TRACE_PARTS_KEPT = ("Root", "Parent", "Sampled")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTraits:
-    """What a queue demands of messages, and how many seconds it keeps them (`retention`)."""
+    """The limits a queue sets on messages, and how many seconds it keeps them (`retention`)."""
 
     fifo: bool = False
     max_bytes: int = MAX_BYTES
@@ -29,10 +29,10 @@ class QueueTraits:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message about to be sent; `copy` is the id of the one that it replaces.
+    """A message ready to be sent; `copy` is the id of the copy that it replaces.
 
-    `delay` is seconds (0 to 900; None on FIFO queues, which allow none per message);
-    `marked` says whether it carries its stamp.
+    `delay` is seconds (0 to 900; None on FIFO queues, which allow no delay per message);
+    `marked` is True if it carries its stamp.
     """
 
     copy: str
@@ -54,20 +54,23 @@ class Envelope:
 def seal(
     letter: Letter, stamp: Stamp, queue: QueueTraits, delay: int = 0, *, consumed: bool = True
 ) -> Envelope:
-    """The letter as it goes to `queue`: body and attributes untouched, our stamp added.
+    """The envelope for `queue`: body and attributes unchanged, our stamp added.
 
-    Where the stamp finds no room (ten attributes already, or the queue's size limit)
-    the letter goes without it and has to be recorded in the ledger under its new id;
-    if a consumer takes it from there (`consumed`), it is kept back until it is.
+    If there is no room for the stamp (ten attributes already, or the queue's size limit),
+    the letter is sent without it, and the caller has to record it in the ledger under its
+    new id. If a consumer reads from `queue` (`consumed`), such a letter is delayed by at
+    least UNMARKED_DELAY, so that it is recorded first.
     """
-    # An older stamp never goes along: from us it would be believed, whoever wrote it.
-    theirs = {name: one for name, one in letter.attributes.items() if name != stamps.NAME}
-    attributes = {**theirs, stamps.NAME: stamps.attribute(stamp)}
+    # An old stamp is never sent on: sent by us, it would be believed whatever its source.
+    original = {
+        name: attribute for name, attribute in letter.attributes.items() if name != stamps.NAME
+    }
+    attributes = {**original, stamps.NAME: stamps.attribute(stamp)}
     marked = (
         len(attributes) <= MAX_ATTRIBUTES and size_of(letter.body, attributes) <= queue.max_bytes
     )
     if not marked:
-        attributes = theirs
+        attributes = original
         delay = max(delay, UNMARKED_DELAY) if consumed else delay
     return Envelope(
         copy=letter.message_id,
@@ -83,14 +86,14 @@ def seal(
 
 
 def deduplication_id(copy: str) -> str:
-    """One copy moved twice is one message to SQS; another copy of the same letter never is."""
+    """The SQS deduplication id: equal for two sends of one copy, different for another copy."""
     return hashlib.sha256(copy.encode()).hexdigest()
 
 
 def trace_without_lineage(header: str | None) -> str | None:
-    """The X-Ray header without the part that Lambda counts hops by."""
+    """The X-Ray header without the lineage, in which Lambda counts hops."""
     if not header:
         return None
     parts = [part.strip() for part in header.split(";")]
-    kept = [part for part in parts if part.partition("=")[0] in _TRACE_PARTS_KEPT]
-    return ";".join(kept) or None
+    trace = [part for part in parts if part.partition("=")[0] in _TRACE_PARTS_KEPT]
+    return ";".join(trace) or None

@@ -13,11 +13,11 @@ MAX_ATTRIBUTES = 10
 """SQS refuses an eleventh message attribute."""
 
 MAX_BYTES = 1024 * 1024
-"""SQS takes body, attribute names, types and values up to 1 MiB together (since August 2025)."""
+"""The SQS limit: body, attribute names, types and values together, 1 MiB since August 2025."""
 
 
 class NotALetter(ValueError):
-    """What was given does not have the shape of an SQS message."""
+    """The data does not have the shape of an SQS message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Attribute:
 
     @property
     def size(self) -> int:
-        """Bytes that SQS counts for it, the name aside."""
+        """Bytes that SQS counts for type and value; the name counts besides."""
         value = self.value if isinstance(self.value, bytes) else utf8(self.value)
         return len(utf8(self.data_type)) + len(value)
 
@@ -67,7 +67,7 @@ class Letter:
 
     @property
     def source_arn(self) -> str | None:
-        """The queue that SQS moved it here from, where SQS says so."""
+        """The ARN of the queue that SQS moved it here from; None if SQS did not say."""
         return self.system.get("DeadLetterQueueSourceArn")
 
     @property
@@ -77,17 +77,19 @@ class Letter:
 
 
 def utf8(text: str) -> bytes:
-    """UTF-8 as SQS counts it; a lone surrogate, which SQS never delivers, counts as three bytes."""
+    """The text in UTF-8. A lone surrogate, which SQS never delivers, becomes three bytes."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def size_of(body: str, attributes: Mapping[str, Attribute]) -> int:
     """Bytes that SQS counts against its limit: body plus attribute names, types and values."""
-    return len(utf8(body)) + sum(len(utf8(n)) + a.size for n, a in attributes.items())
+    return len(utf8(body)) + sum(
+        len(utf8(name)) + attribute.size for name, attribute in attributes.items()
+    )
 
 
 def whole_number(text: object) -> int | None:
-    """The number that AWS wrote as text; None for anything that is not a plain whole number."""
+    """The number that AWS wrote as text; None if it is not a plain whole number."""
     if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     return None
@@ -96,8 +98,8 @@ def whole_number(text: object) -> int | None:
 def from_api(message: Mapping[str, Any]) -> Letter:
     """The letter in one message of ReceiveMessage.
 
-    Raises NotALetter if it has no MessageId, a body that is no text or an attribute
-    without type or value.
+    Raises NotALetter if the MessageId is missing, the body is not text, or an attribute
+    has no type or value.
     """
     try:
         attributes = {
@@ -115,7 +117,7 @@ def from_api(message: Mapping[str, Any]) -> Letter:
 
 
 def from_event(record: Mapping[str, Any]) -> Letter:
-    """The letter in one record of a Lambda event, which spells everything differently.
+    """The letter in one record of a Lambda event, whose keys differ from ReceiveMessage.
 
     Raises NotALetter as `from_api` does, and for a binary value that is not base64.
     """
@@ -137,27 +139,27 @@ def from_event(record: Mapping[str, Any]) -> Letter:
 
 
 def to_event(letter: Letter, *, receipt_handle: str, source_arn: str) -> dict[str, Any]:
-    """The record that a consumer would be given for this letter; `from_event` is its inverse."""
+    """The record that a consumer receives for this letter; the inverse of `from_event`."""
     region = source_arn.split(":")[3] if source_arn.count(":") >= 5 else ""
     return {
         "messageId": letter.message_id,
         "receiptHandle": receipt_handle,
         "body": letter.body,
-        # Nobody checks it, but the models that people parse records with demand it.
+        # Not checked by us, but common models of a record require it.
         "md5OfBody": hashlib.md5(utf8(letter.body), usedforsecurity=False).hexdigest(),
         "attributes": dict(letter.system),
         "messageAttributes": {
             name: {
-                "dataType": one.data_type,
+                "dataType": attribute.data_type,
                 "stringListValues": [],
                 "binaryListValues": [],
                 **(
-                    {"binaryValue": base64.b64encode(one.value).decode()}
-                    if isinstance(one.value, bytes)
-                    else {"stringValue": one.value}
+                    {"binaryValue": base64.b64encode(attribute.value).decode()}
+                    if isinstance(attribute.value, bytes)
+                    else {"stringValue": attribute.value}
                 ),
             }
-            for name, one in letter.attributes.items()
+            for name, attribute in letter.attributes.items()
         },
         "eventSource": "aws:sqs",
         "eventSourceARN": source_arn,
@@ -172,14 +174,14 @@ def to_json(letter: Letter) -> dict[str, Any]:
         "body": letter.body,
         "attributes": {
             name: {
-                "type": one.data_type,
+                "type": attribute.data_type,
                 **(
-                    {"binary": base64.b64encode(one.value).decode()}
-                    if isinstance(one.value, bytes)
-                    else {"text": one.value}
+                    {"binary": base64.b64encode(attribute.value).decode()}
+                    if isinstance(attribute.value, bytes)
+                    else {"text": attribute.value}
                 ),
             }
-            for name, one in letter.attributes.items()
+            for name, attribute in letter.attributes.items()
         },
         "system": dict(letter.system),
     }
@@ -190,10 +192,12 @@ def from_json(data: Mapping[str, Any]) -> Letter:
     try:
         attributes = {
             name: Attribute(
-                one["type"],
-                base64.b64decode(one["binary"], validate=True) if "binary" in one else one["text"],
+                value["type"],
+                base64.b64decode(value["binary"], validate=True)
+                if "binary" in value
+                else value["text"],
             )
-            for name, one in data["attributes"].items()
+            for name, value in data["attributes"].items()
         }
         return _letter(data["id"], data["body"], attributes, data["system"])
     except NotALetter:
@@ -203,7 +207,7 @@ def from_json(data: Mapping[str, Any]) -> Letter:
 
 
 def compact_json(data: object) -> bytes:
-    """Compact JSON as it goes over the wire; a lone surrogate is escaped rather than fatal."""
+    """The data as JSON without spaces. Text with a lone surrogate is escaped as ASCII."""
     try:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -217,9 +221,9 @@ def _letter(
         raise NotALetter("a message without an id")
     if not isinstance(body, str):
         raise NotALetter("a message whose body is not text")
-    for one in attributes.values():
-        if not isinstance(one.data_type, str) or not isinstance(one.value, str | bytes):
+    for attribute in attributes.values():
+        if not isinstance(attribute.data_type, str) or not isinstance(attribute.value, str | bytes):
             raise NotALetter("a message attribute that is neither text nor bytes")
     if not isinstance(system, Mapping):
-        raise NotALetter("a message whose system attributes are no map")
+        raise NotALetter("a message whose system attributes are not an object")
     return Letter(message_id, body, attributes, dict(system))

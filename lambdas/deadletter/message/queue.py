@@ -1,4 +1,4 @@
-"""A queue as the mover sees it: take under a lock, send, delete against proof."""
+"""The port of an SQS queue: receive under a lock, send, delete with a confirmation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MAX_BATCH = 10
 
 
 class QueueUnavailable(Exception):
-    """The queue gave no answer, or refused the whole call; the message says which code."""
+    """The queue did not answer or refused the whole call; the message has the error code."""
 
 
 class TooManyInFlight(QueueUnavailable):
-    """As many messages are being worked on as SQS allows (about 120,000)."""
+    """The queue has as many messages in flight as SQS allows (about 120,000)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLetter:
-    """A letter that nobody else can take until `locked_until` (epoch seconds).
+    """A letter that is hidden from other receivers until `locked_until` (epoch seconds).
 
-    `home` is the id of the queue it died into: "dlq", or a dedicated DLQ's.
+    `home` is the id of the DLQ it was received from: "dlq", or a dedicated DLQ's id.
     """
 
     letter: Letter
@@ -38,10 +38,10 @@ class ReceivedLetter:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of the envelopes of one send.
+    """The result of sending a batch of envelopes, by the id of the copy.
 
-    `confirmed` is proof by copy; `refused` says why SQS did not take a copy;
-    `unknown` are copies that may have arrived or not.
+    `confirmed` holds the confirmations, `refused` the reason for each copy that SQS did
+    not accept, and `unknown` the copies that may or may not have arrived.
     """
 
     confirmed: Mapping[str, Confirmation] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """SQS's own approximate counts."""
+    """The approximate message counts that SQS reports."""
 
     visible: int
     in_flight: int
@@ -63,34 +63,34 @@ class Depth:
 
 
 class LetterStore(Protocol):
-    """Where letters are taken from, and deleted once they are proved to be elsewhere."""
+    """A place that letters are deleted from once they are confirmed elsewhere."""
 
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
-        """Delete these copies; returns those that may still be there."""
+        """Delete these copies; returns those that may still exist."""
 
 
 class Queue(LetterStore, Protocol):
-    """One SQS queue. Raises QueueUnavailable where a call as a whole fails."""
+    """One SQS queue. Raises QueueUnavailable if a whole call fails."""
 
     @property
     def traits(self) -> QueueTraits: ...
 
     def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
-        """Up to ten letters with all their attributes, locked for `lock_seconds` from now."""
+        """Up to ten letters with all attributes, locked for `lock_seconds` from now."""
 
     def send(self, batch: Sequence[Envelope]) -> SendResult:
-        """Send one batch of up to ten; never raises for what SQS answers."""
+        """Send a batch of up to ten. Errors are in the result, not raised."""
 
     def make_visible(self, handles: Sequence[str]) -> None:
-        """Give letters back at once; a lock that cannot be lifted ends by itself."""
+        """End the locks of these letters now. A lock that cannot be ended expires by itself."""
 
     def depth(self) -> Depth: ...
 
 
 def batches(envelopes: Iterable[Envelope]) -> Iterator[list[Envelope]]:
-    """The envelopes in batches that SQS takes: at most ten, and 1 MiB together."""
+    """The envelopes in batches within the SQS limits: at most ten, and 1 MiB together."""
     batch: list[Envelope] = []
     size = 0
     for envelope in envelopes:
@@ -104,7 +104,7 @@ def batches(envelopes: Iterable[Envelope]) -> Iterator[list[Envelope]]:
 
 
 class Grouped(Protocol):
-    """Whatever belongs to a FIFO group, or to none."""
+    """Something with a FIFO group, or None."""
 
     @property
     def group(self) -> str | None: ...
@@ -113,23 +113,23 @@ class Grouped(Protocol):
 G = TypeVar("G", bound=Grouped)
 
 
-def waves(going: Sequence[G], fifo: bool) -> Iterator[list[G]]:
-    """What may go out together, in turns: on FIFO one letter of a group a turn.
+def waves(letters: Sequence[G], fifo: bool) -> Iterator[list[G]]:
+    """The letters in waves that may be sent together: on FIFO, one letter of a group per wave.
 
-    A batch can fail for some entries; a later letter of the group in the same batch
-    would then overtake the one that failed.
+    Some entries of a batch can fail. A later letter of the group in the same batch would
+    then overtake the failed one.
     """
     if not fifo:
-        if going:
-            yield list(going)
+        if letters:
+            yield list(letters)
         return
-    rest = list(going)
-    while rest:
-        seen: set[str | None] = set()
-        turn: list[G] = []
+    waiting = list(letters)
+    while waiting:
+        groups: set[str | None] = set()
+        wave: list[G] = []
         later: list[G] = []
-        for one in rest:
-            (later if one.group in seen else turn).append(one)
-            seen.add(one.group)
-        yield turn
-        rest = later
+        for letter in waiting:
+            (later if letter.group in groups else wave).append(letter)
+            groups.add(letter.group)
+        yield wave
+        waiting = later

@@ -1,4 +1,4 @@
-"""The one message attribute of ours: where a letter comes from and what was last decided."""
+"""The stamp: our one message attribute, with the letter's origin and the last decision."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _MAX_BECAUSE = 200  # characters: the stamp has to leave room for the letter
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a letter carries through all its lives.
+    """The data that a letter carries through all its lives.
 
     `origin` is the MessageId of the first life, `first_sent` its SentTimestamp
     (epoch milliseconds), `sender` its SenderId; `attempt` counts re-drives since a
-    person last released the letter; the rest says what was decided last, and when
-    (epoch seconds). `canary` is the permit under which this life tries an open circuit.
+    person last released the letter; the other fields hold the last decision and its
+    time (`at`, epoch seconds). `canary` is the permit under which this life tries an
+    open circuit.
     """
 
     origin: str
@@ -38,11 +39,11 @@ class Stamp:
     canary: str | None = None
 
     def age(self, now: float) -> float:
-        """Seconds since the first send; 0 if nobody knows when, or if its clock is ahead."""
+        """Seconds since the first send; 0 if that time is unknown or in the future."""
         return max(0.0, now - self.first_sent / 1000) if self.first_sent else 0.0
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
+_TYPES: Mapping[str, tuple[type, ...]] = {
     "origin": (str,),
     "attempt": (int,),
     "first_sent": (int,),
@@ -59,14 +60,14 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class StampReading:
-    """A letter's stamp, and whether somebody tried to forge one."""
+    """A letter's stamp; `forged` is True if the letter has a stamp that is not ours."""
 
     stamp: Stamp
     forged: bool = False
 
 
 def initial_stamp(letter: Letter) -> Stamp:
-    """The stamp of a letter that we never moved."""
+    """The stamp of a letter in its first life, which we have not moved yet."""
     return Stamp(letter.message_id, 0, letter.sent_ms or 0, letter.sender)
 
 
@@ -74,8 +75,8 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
     """The letter's stamp, believed only if one of our own roles sent the letter.
 
     A SenderId is `<unique id of the role>:<session>` or an account id; producers
-    choose their attributes but not their SenderId. An attribute of ours that
-    somebody else wrote is ignored and reported as forged.
+    choose their attributes but not their SenderId. A stamp from any other sender is
+    ignored and reported as forged.
     """
     attribute = letter.attributes.get(NAME)
     if attribute is None:
@@ -88,7 +89,7 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
 
 
 def parse(value: str | bytes) -> Stamp | None:
-    """The stamp in the attribute's text; None if it is not one that we wrote."""
+    """The stamp in the attribute's text; None if it is not in the form that we write."""
     try:
         data = json.loads(value)
     except (ValueError, RecursionError):
@@ -97,30 +98,30 @@ def parse(value: str | bytes) -> Stamp | None:
 
 
 def from_data(data: object) -> Stamp | None:
-    """The stamp in decoded JSON; None if a field is missing, of another type or negative."""
+    """The stamp in decoded JSON; None if `origin` is missing or a field is invalid."""
     if not isinstance(data, dict) or not isinstance(data.get("origin"), str):
         return None
-    known = {key: value for key, value in data.items() if key in _KINDS}
-    for key, value in known.items():
-        if isinstance(value, bool) or not isinstance(value, _KINDS[key]):
+    values = {key: value for key, value in data.items() if key in _TYPES}
+    for key, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, _TYPES[key]):
             return None
-    stamp = Stamp(**known)
+    stamp = Stamp(**values)
     return stamp if stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin else None
 
 
 def to_data(stamp: Stamp) -> dict[str, Any]:
-    """The stamp as JSON-ready data, without the fields that say nothing."""
+    """The stamp as JSON-ready data, without empty fields."""
     return {
-        one.name: value
-        for one in fields(stamp)
-        if (value := getattr(stamp, one.name)) not in (None, "")
+        item.name: value
+        for item in fields(stamp)
+        if (value := getattr(stamp, item.name)) not in (None, "")
     }
 
 
 def attribute(stamp: Stamp) -> Attribute:
-    """The stamp as the message attribute that carries it.
+    """The message attribute that carries the stamp.
 
-    ASCII-only JSON, so that no character of it can be outside the set SQS accepts.
+    ASCII-only JSON: every character is in the set that SQS accepts.
     """
     because = stamp.because[:_MAX_BECAUSE] if stamp.because else None
     short = replace(stamp, because=because)

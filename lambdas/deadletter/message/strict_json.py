@@ -1,4 +1,4 @@
-"""Reading JSON that anybody may have written."""
+"""Strict reading of JSON from untrusted senders."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 
 class Unreadable(ValueError):
-    """The text is not JSON that two readers would understand alike; the message says why."""
+    """The text is not JSON that every parser reads the same way; the message says why."""
 
 
 def read_json(text: str) -> Any:
-    """The value in a body, read so that no body can stop a batch.
+    """The value in a body. Raises Unreadable, and nothing else, whatever the body holds.
 
-    Stricter than `json.loads`: a duplicate key (last would win here and first
-    elsewhere), NaN and the infinities (no JSON), a number too long to be one and
-    nesting too deep to walk are Unreadable, and so is a lone surrogate, which could
-    not be written out again. The reason never quotes the text.
+    Stricter than `json.loads`, it refuses: a duplicate key (the last value would win here,
+    and the first elsewhere), NaN and infinities (not JSON), a number with too many digits
+    or too large for a float, nesting that is too deep, and a lone surrogate, which cannot
+    be encoded again. The reason never quotes the text.
     """
     try:
         value = json.loads(
@@ -38,10 +38,10 @@ def read_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise Unreadable("a key appears twice in one object")
-    return found
+    return value
 
 
 def _constant(name: str) -> NoReturn:
@@ -56,7 +56,7 @@ def _float(text: str) -> float:
 
 
 def _refuse_lone_surrogates(text: str, value: Any) -> None:
-    # Only an escape can bring one in: SQS itself never delivers any.
+    # Only an escape can contain a lone surrogate: SQS itself never delivers one.
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
