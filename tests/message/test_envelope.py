@@ -1,4 +1,4 @@
-"""What is sent in a letter's place."""
+"""Envelopes: the messages that replace letters."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def with_attributes(number: int, **more: Attribute) -> Letter:
 
 
 @given(letters, any_stamps)
-def test_body_and_attributes_go_along_untouched(one: Letter, mark: Stamp) -> None:
-    envelope = seal(one, mark, STANDARD)
-    assert envelope.copy == one.message_id
-    assert envelope.body == one.body
-    assert {n: a for n, a in envelope.attributes.items() if n != stamps.NAME} == one.attributes
-    assert envelope.group == one.group
+def test_body_and_attributes_are_sent_unchanged(original: Letter, mark: Stamp) -> None:
+    envelope = seal(original, mark, STANDARD)
+    assert envelope.copy == original.message_id
+    assert envelope.body == original.body
+    assert {n: a for n, a in envelope.attributes.items() if n != stamps.NAME} == original.attributes
+    assert envelope.group == original.group
 
 
 def test_nine_attributes_leave_room_for_the_stamp_and_ten_do_not() -> None:
@@ -50,24 +50,24 @@ def test_nine_attributes_leave_room_for_the_stamp_and_ten_do_not() -> None:
     assert ten.stamp == MARK
 
 
-def test_an_older_stamp_gives_its_place_to_the_new_one() -> None:
+def test_a_new_stamp_replaces_an_older_one() -> None:
     envelope = seal(with_attributes(9, Redrive=FORGED), MARK, STANDARD)
     assert envelope.marked
     assert stamps.parse(envelope.attributes[stamps.NAME].value) == MARK
 
 
-def test_a_letter_with_no_room_for_the_stamp_carries_no_older_one_either() -> None:
-    one = letter("x" * 2_000, attributes={stamps.NAME: FORGED, "a": Attribute("String", "x")})
-    envelope = seal(one, MARK, QueueTraits(max_bytes=2_010))
+def test_an_older_stamp_is_removed_even_if_the_new_one_has_no_room() -> None:
+    forged = letter("x" * 2_000, attributes={stamps.NAME: FORGED, "a": Attribute("String", "x")})
+    envelope = seal(forged, MARK, QueueTraits(max_bytes=2_010))
     assert not envelope.marked
     assert list(envelope.attributes) == ["a"]
 
 
-def test_the_stamp_may_fill_the_queues_limit_and_no_byte_more() -> None:
-    one = letter("x" * 100)
-    full = seal(one, MARK, STANDARD).size
-    assert seal(one, MARK, QueueTraits(max_bytes=full)).marked
-    assert not seal(one, MARK, QueueTraits(max_bytes=full - 1)).marked
+def test_a_stamp_may_fill_the_queues_limit_exactly() -> None:
+    short = letter("x" * 100)
+    full = seal(short, MARK, STANDARD).size
+    assert seal(short, MARK, QueueTraits(max_bytes=full)).marked
+    assert not seal(short, MARK, QueueTraits(max_bytes=full - 1)).marked
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,13 @@ def test_the_stamp_may_fill_the_queues_limit_and_no_byte_more() -> None:
         (FIFO, 10, 0, None),
     ],
 )
-def test_delays(queue: QueueTraits, attributes: int, delay: int, sent_with: int | None) -> None:
+def test_the_delay_of_an_envelope_depends_on_queue_and_stamp(
+    queue: QueueTraits, attributes: int, delay: int, sent_with: int | None
+) -> None:
     assert seal(with_attributes(attributes), MARK, queue, delay).delay == sent_with
 
 
-def test_on_fifo_one_copy_is_one_message_however_often_it_is_moved() -> None:
+def test_on_fifo_a_copy_has_one_deduplication_id_in_all_its_moves() -> None:
     first, again = (seal(letter(message_id="m1"), Stamp("o", n, 1), FIFO) for n in (1, 2))
     other = seal(letter(message_id="m2"), MARK, FIFO)
     assert first.deduplication_id == again.deduplication_id == deduplication_id("m1")
@@ -94,7 +96,7 @@ def test_on_fifo_one_copy_is_one_message_however_often_it_is_moved() -> None:
 
 
 @given(st.text())
-def test_a_deduplication_id_is_one_that_sqs_takes(copy: str) -> None:
+def test_a_deduplication_id_is_valid_for_sqs(copy: str) -> None:
     token = deduplication_id(copy)
     assert token.isascii()
     assert token.isalnum()
@@ -102,7 +104,7 @@ def test_a_deduplication_id_is_one_that_sqs_takes(copy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "kept"),
+    ("header", "sent"),
     [
         (None, None),
         ("", None),
@@ -115,7 +117,9 @@ def test_a_deduplication_id_is_one_that_sqs_takes(copy: str) -> None:
         ("nonsense", None),
     ],
 )
-def test_of_the_trace_only_what_joins_it_goes_along(header: str | None, kept: str | None) -> None:
-    assert trace_without_lineage(header) == kept
+def test_only_root_parent_and_sampled_of_the_trace_header_are_sent(
+    header: str | None, sent: str | None
+) -> None:
+    assert trace_without_lineage(header) == sent
     system: dict[str, Any] = {} if header is None else {"AWSTraceHeader": header}
-    assert seal(letter(**system), MARK, STANDARD).trace_header == kept
+    assert seal(letter(**system), MARK, STANDARD).trace_header == sent

@@ -1,4 +1,4 @@
-"""Ten thousand letters pass through every shape they ever take, byte for byte."""
+"""Ten thousand random letters keep every byte through all their serialized forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def random_text(random: Random, most: int) -> str:
 
 
 def random_attribute(random: Random) -> dict[str, Any]:
-    """A message attribute in the API's shape, now and then empty and often of a type of its own."""
+    """A message attribute in the API's shape: sometimes empty, often with a custom type."""
     suffix = random.choice(("", "", ".int", ".my.type", ".é"))
     kind = random.randrange(3)
     if kind == 0:
@@ -57,7 +57,7 @@ def random_attribute(random: Random) -> dict[str, Any]:
 
 
 def random_message(random: Random, number: int) -> dict[str, Any]:
-    """A message as ReceiveMessage gives it; a few are as large as SQS takes them."""
+    """A message in the shape of ReceiveMessage; a few have the largest size that SQS accepts."""
     names = {"".join(random.choices(_NAMES, k=8)) for _ in range(random.randrange(11))}
     attributes = {name: random_attribute(random) for name in names}
     body = random_text(random, 60)
@@ -84,22 +84,26 @@ def random_message(random: Random, number: int) -> dict[str, Any]:
 def api_shape(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
     return {
         name: {
-            "DataType": one.data_type,
-            ("BinaryValue" if isinstance(one.value, bytes) else "StringValue"): one.value,
+            "DataType": attribute.data_type,
+            (
+                "BinaryValue" if isinstance(attribute.value, bytes) else "StringValue"
+            ): attribute.value,
         }
-        for name, one in attributes.items()
+        for name, attribute in attributes.items()
     }
 
 
 def through_every_shape(message: dict[str, Any]) -> Iterator[Letter]:
-    one = from_api(message)
-    yield one
-    one = from_json(json.loads(compact_json(to_json(one))))
-    yield one
-    one = from_event(json.loads(compact_json(to_event(one, receipt_handle="h", source_arn=ARN))))
-    yield one
-    one = question_from_json(json.loads(compact_json(question_to_json(Question(one))))).letter
-    yield one
+    shape = from_api(message)
+    yield shape
+    shape = from_json(json.loads(compact_json(to_json(shape))))
+    yield shape
+    shape = from_event(
+        json.loads(compact_json(to_event(shape, receipt_handle="h", source_arn=ARN)))
+    )
+    yield shape
+    shape = question_from_json(json.loads(compact_json(question_to_json(Question(shape))))).letter
+    yield shape
 
 
 pytestmark = pytest.mark.long
@@ -114,31 +118,33 @@ def messages() -> list[dict[str, Any]]:
 def test_ten_thousand_letters_survive_every_shape(messages: list[dict[str, Any]]) -> None:
     unmarked = 0
     for number, message in enumerate(messages):
-        for one in through_every_shape(message):
-            assert one.message_id == message["MessageId"]
-            assert one.body == message["Body"]
-            assert api_shape(one.attributes) == message["MessageAttributes"]
-            assert one.system == message["Attributes"]
-        envelope = seal(one, Stamp(one.message_id, 1, 1), QueueTraits())
+        for shape in through_every_shape(message):
+            assert shape.message_id == message["MessageId"]
+            assert shape.body == message["Body"]
+            assert api_shape(shape.attributes) == message["MessageAttributes"]
+            assert shape.system == message["Attributes"]
+        envelope = seal(shape, Stamp(shape.message_id, 1, 1), QueueTraits())
         carried = dict(envelope.attributes)
         mark = carried.pop(stamps.NAME, None)
-        has_room = len(one.attributes) < 10 and number % LARGE_EVERY != 0
+        has_room = len(shape.attributes) < 10 and number % LARGE_EVERY != 0
         assert envelope.body == message["Body"]
         assert api_shape(carried) == message["MessageAttributes"]
         assert envelope.group == message["Attributes"].get("MessageGroupId")
         assert (mark is not None) == envelope.marked == has_room
         assert envelope.size <= MAX_BYTES
         unmarked += not has_room
-    # Both ways were taken often: with our stamp, and without room for it.
+    # Both cases occurred often: with our stamp, and without room for it.
     assert LETTERS // 20 < unmarked < LETTERS // 5
 
 
-def test_the_letters_reach_the_odd_corners(messages: list[dict[str, Any]]) -> None:
-    attributes = [one for message in messages for one in message["MessageAttributes"].values()]
+def test_the_random_letters_cover_the_rare_cases(messages: list[dict[str, Any]]) -> None:
+    attributes = [
+        attribute for message in messages for attribute in message["MessageAttributes"].values()
+    ]
     sizes = [from_api(message).size for message in messages[::LARGE_EVERY]]
     assert all(MAX_BYTES - 4 < size <= MAX_BYTES for size in sizes)
-    assert any(one.get("BinaryValue") == b"" for one in attributes)
-    assert any(one.get("StringValue") == "" for one in attributes)
+    assert any(attribute.get("BinaryValue") == b"" for attribute in attributes)
+    assert any(attribute.get("StringValue") == "" for attribute in attributes)
     assert any(message["Body"] == "" for message in messages)
-    kinds = {one["DataType"].partition(".")[0] for one in attributes}
+    kinds = {attribute["DataType"].partition(".")[0] for attribute in attributes}
     assert kinds == {"String", "Number", "Binary"}

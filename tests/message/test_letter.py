@@ -1,4 +1,4 @@
-"""A message in its several shapes, and what each of them refuses."""
+"""The serialized forms of a letter, and the data that each of them refuses."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.samples import json_values, letter, letters
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
 
 
-def test_a_message_of_the_api_is_read_whole() -> None:
-    found = from_api(
+def test_every_field_of_an_api_message_is_read() -> None:
+    received = from_api(
         {
             "MessageId": "m1",
             "ReceiptHandle": "not part of the letter",
@@ -46,13 +46,13 @@ def test_a_message_of_the_api_is_read_whole() -> None:
             },
         }
     )
-    assert found.attributes == {
+    assert received.attributes == {
         "text": Attribute("String", "é"),
         "count": Attribute("Number.int", "007"),
         "bytes": Attribute("Binary.gzip", b"\x00\xff"),
     }
-    assert (found.message_id, found.body, found.group) == ("m1", "hello", "g")
-    assert (found.sender, found.sent_ms, found.source_arn) == ("AIDA", 1789999000123, ARN)
+    assert (received.message_id, received.body, received.group) == ("m1", "hello", "g")
+    assert (received.sender, received.sent_ms, received.source_arn) == ("AIDA", 1789999000123, ARN)
 
 
 def test_a_bare_message_has_no_group_no_sender_and_no_time() -> None:
@@ -75,7 +75,7 @@ def test_a_bare_message_has_no_group_no_sender_and_no_time() -> None:
         {"MessageId": "m1", "Body": "x", "Attributes": "SenderId"},
     ],
 )
-def test_a_message_that_is_no_letter_is_refused(broken: dict[str, Any]) -> None:
+def test_a_malformed_message_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(NotALetter):
         from_api(broken)
 
@@ -100,7 +100,7 @@ def test_an_event_with_an_unreadable_attribute_is_refused(attribute: Any) -> Non
 
 
 @pytest.mark.parametrize("value", ["not base64", "\u00e9", "QUI", 5, None])
-def test_json_with_unreadable_bytes_is_no_letter(value: Any) -> None:
+def test_json_with_invalid_base64_is_refused(value: Any) -> None:
     whole = to_json(letter(attributes={"a": Attribute("Binary", b"x")}))
     whole["attributes"]["a"]["binary"] = value
     with pytest.raises(NotALetter):
@@ -108,7 +108,7 @@ def test_json_with_unreadable_bytes_is_no_letter(value: Any) -> None:
 
 
 @given(json_values)
-def test_no_data_breaks_the_reading_of_a_letter(data: Any) -> None:
+def test_reading_a_letter_raises_only_not_a_letter(data: Any) -> None:
     whole = {"id": "m1", "body": "x", "attributes": {}, "system": {}}
     for candidate in (data, *({**whole, key: data} for key in whole)):
         with suppress(NotALetter):
@@ -116,14 +116,14 @@ def test_no_data_breaks_the_reading_of_a_letter(data: Any) -> None:
 
 
 @given(letters)
-def test_a_letter_comes_back_from_json_as_it_was(one: Letter) -> None:
-    assert from_json(json.loads(compact_json(to_json(one)))) == one
+def test_a_letter_survives_json(original: Letter) -> None:
+    assert from_json(json.loads(compact_json(to_json(original)))) == original
 
 
 @given(letters)
-def test_a_letter_comes_back_from_an_event_as_it_was(one: Letter) -> None:
-    record = to_event(one, receipt_handle="h", source_arn=ARN)
-    assert from_event(json.loads(compact_json(record))) == one
+def test_a_letter_survives_a_lambda_event(original: Letter) -> None:
+    record = to_event(original, receipt_handle="h", source_arn=ARN)
+    assert from_event(json.loads(compact_json(record))) == original
 
 
 def test_an_event_record_names_its_queue_and_region() -> None:
@@ -136,10 +136,10 @@ def test_an_event_record_names_its_queue_and_region() -> None:
 
 
 def test_size_is_what_sqs_counts() -> None:
-    one = letter(
+    small = letter(
         "é", attributes={"näme": Attribute("String", "ü"), "b": Attribute("Binary", b"123")}
     )
-    assert one.size == 2 + (5 + 6 + 2) + (1 + 6 + 3)
+    assert small.size == 2 + (5 + 6 + 2) + (1 + 6 + 3)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_size_is_what_sqs_counts() -> None:
         (None, None),
     ],
 )
-def test_a_number_of_aws_is_plain_digits(text: object, number: int | None) -> None:
+def test_only_plain_digits_are_a_whole_number(text: object, number: int | None) -> None:
     assert whole_number(text) == number
 
 
-def test_json_goes_over_the_wire_as_it_reads_and_survives_a_lone_surrogate() -> None:
+def test_compact_json_is_utf8_and_escapes_a_lone_surrogate() -> None:
     assert compact_json({"a": "é\n"}) == b'{"a":"\xc3\xa9\\n"}'
     assert json.loads(compact_json({"a": "\ud800"})) == {"a": "\ud800"}
 

@@ -1,4 +1,4 @@
-"""How envelopes are put together for SQS."""
+"""Batches and waves of envelopes for SQS."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ sized = st.lists(st.sampled_from(sorted(_BODIES)), max_size=30).map(
 
 @given(sized)
 def test_a_batch_is_at_most_ten_messages_and_a_mebibyte_in_order(envelopes: list[Envelope]) -> None:
-    found = list(batches(envelopes))
-    assert [one for batch in found for one in batch] == envelopes
-    for batch in found:
+    result = list(batches(envelopes))
+    assert [item for batch in result for item in batch] == envelopes
+    for batch in result:
         assert 1 <= len(batch) <= MAX_BATCH
-        assert sum(one.size for one in batch) <= MAX_BYTES
+        assert sum(item.size for item in batch) <= MAX_BYTES
 
 
 @given(sized)
-def test_no_batch_ends_before_it_must(envelopes: list[Envelope]) -> None:
-    found = list(batches(envelopes))
-    for batch, following in pairwise(found):
+def test_a_batch_is_filled_as_far_as_the_limits_allow(envelopes: list[Envelope]) -> None:
+    result = list(batches(envelopes))
+    for batch, following in pairwise(result):
         full = len(batch) == MAX_BATCH
-        assert full or sum(one.size for one in batch) + following[0].size > MAX_BYTES
+        assert full or sum(item.size for item in batch) + following[0].size > MAX_BYTES
 
 
 grouped = st.lists(st.sampled_from(["g", "h", "i", None]), max_size=20).map(
@@ -53,31 +53,31 @@ grouped = st.lists(st.sampled_from(["g", "h", "i", None]), max_size=20).map(
 def test_on_fifo_a_wave_holds_one_letter_a_group_and_groups_keep_their_order(
     envelopes: list[Envelope],
 ) -> None:
-    found = list(waves(envelopes, fifo=True))
-    flat = [one for wave in found for one in wave]
-    assert sorted(int(one.copy) for one in flat) == list(range(len(envelopes)))
-    for wave in found:
+    result = list(waves(envelopes, fifo=True))
+    flat = [item for wave in result for item in wave]
+    assert sorted(int(item.copy) for item in flat) == list(range(len(envelopes)))
+    for wave in result:
         assert wave
-        assert max(Counter(one.group for one in wave).values()) == 1
-    for group in {one.group for one in envelopes}:
-        in_group = [int(one.copy) for one in flat if one.group == group]
+        assert max(Counter(item.group for item in wave).values()) == 1
+    for group in {item.group for item in envelopes}:
+        in_group = [int(item.copy) for item in flat if item.group == group]
         assert in_group == sorted(in_group)
 
 
 @given(grouped)
 def test_there_are_as_many_waves_as_letters_in_the_largest_group(envelopes: list[Envelope]) -> None:
-    sizes = Counter(one.group for one in envelopes)
+    sizes = Counter(item.group for item in envelopes)
     assert len(list(waves(envelopes, fifo=True))) == max(sizes.values(), default=0)
 
 
 @given(grouped)
-def test_elsewhere_everything_goes_out_at_once(envelopes: list[Envelope]) -> None:
+def test_on_a_standard_queue_all_letters_are_one_wave(envelopes: list[Envelope]) -> None:
     assert list(waves(envelopes, fifo=False)) == ([envelopes] if envelopes else [])
 
 
-def test_a_receipt_handle_never_shows_in_print() -> None:
+def test_a_receipt_handle_is_not_in_the_repr() -> None:
     assert "handle of m1" not in repr(taken(letter()))
 
 
-def test_a_queues_depth_is_everything_in_it() -> None:
+def test_the_total_depth_counts_visible_in_flight_and_delayed() -> None:
     assert Depth(1, 20, 300).total == 321

@@ -1,4 +1,4 @@
-"""The attribute that a letter carries through its lives, and who may write it."""
+"""The stamp of a letter, and the senders whose stamps are believed."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ def test_a_stamp_is_believed_if_one_of_our_roles_sent_the_letter(sender: str) ->
         REDRIVER[:-1],
     ],
 )
-def test_a_stamp_of_anybody_else_is_ignored_and_reported(sender: str) -> None:
-    one = stamped(MARK, sender)
-    assert read(one, TRUSTED) == StampReading(initial_stamp(one), forged=True)
+def test_a_stamp_of_another_sender_is_ignored_and_reported(sender: str) -> None:
+    forged = stamped(MARK, sender)
+    assert read(forged, TRUSTED) == StampReading(initial_stamp(forged), forged=True)
 
 
 def test_without_an_attribute_a_letter_is_in_its_first_life() -> None:
-    one = letter(message_id="m7")
-    assert read(one, TRUSTED) == StampReading(Stamp("m7", 0, 1_789_999_000_000, "AIDAPRODUCER"))
+    original = letter(message_id="m7")
+    assert read(original, TRUSTED) == StampReading(
+        Stamp("m7", 0, 1_789_999_000_000, "AIDAPRODUCER")
+    )
 
 
-def test_our_own_senders_garbage_is_no_stamp() -> None:
-    one = letter(attributes={stamps.NAME: Attribute("String", "[]")}, SenderId=REDRIVER)
-    assert read(one, TRUSTED) == StampReading(initial_stamp(one), forged=True)
+def test_a_malformed_stamp_of_a_trusted_sender_is_forged() -> None:
+    garbled = letter(attributes={stamps.NAME: Attribute("String", "[]")}, SenderId=REDRIVER)
+    assert read(garbled, TRUSTED) == StampReading(initial_stamp(garbled), forged=True)
 
 
 @pytest.mark.parametrize(
@@ -90,24 +92,24 @@ def test_our_own_senders_garbage_is_no_stamp() -> None:
         b'{"origin": "\xff"}',
     ],
 )
-def test_what_we_did_not_write_is_no_stamp(text: str | bytes) -> None:
+def test_text_in_another_form_is_not_a_stamp(text: str | bytes) -> None:
     assert parse(text) is None
 
 
 @given(json_values)
-def test_no_data_breaks_the_reading_of_a_stamp(data: Any) -> None:
+def test_reading_a_stamp_never_raises(data: Any) -> None:
     for candidate in (
         data,
         {"origin": data},
         *({"origin": "o", key: data} for key in to_data(MARK)),
     ):
-        found = from_data(candidate)
-        assert found is None or (found.attempt >= 0 and found.origin)
+        stamp = from_data(candidate)
+        assert stamp is None or (stamp.attempt >= 0 and stamp.origin)
 
 
 @given(any_stamps)
-def test_a_stamp_comes_back_as_it_was(mark: Stamp) -> None:
-    # Empty text says as much as none, and is not sent.
+def test_a_stamp_survives_its_attribute(mark: Stamp) -> None:
+    # An empty text is not sent.
     assert parse(stamps.attribute(mark).value) == mark
 
 
@@ -121,9 +123,9 @@ def test_the_attribute_is_plain_ascii_and_short(because: str) -> None:
     assert attribute.data_type == "String"
     assert isinstance(attribute.value, str)
     assert all(" " <= character <= "~" for character in attribute.value)
-    said = json.loads(attribute.value).get("because", "")
-    assert because.startswith(said)
-    assert len(said) == min(200, len(because))
+    reason = json.loads(attribute.value).get("because", "")
+    assert because.startswith(reason)
+    assert len(reason) == min(200, len(because))
 
 
 def test_age_counts_from_the_first_send() -> None:
@@ -131,5 +133,5 @@ def test_age_counts_from_the_first_send() -> None:
     assert Stamp("o", first_sent=1_790_000_001_000).age(NOW) == 0.0
 
 
-def test_a_letter_whose_first_send_nobody_knows_has_no_age() -> None:
+def test_the_age_is_zero_if_the_first_send_is_unknown() -> None:
     assert initial_stamp(Letter("m", "x")).age(NOW) == 0.0

@@ -1,4 +1,4 @@
-"""Bodies that anybody may have written."""
+"""JSON bodies of untrusted senders."""
 
 from __future__ import annotations
 
@@ -38,12 +38,10 @@ from deadletter.message.strict_json import Unreadable, read_json
         ('["\\udc00\\ud800"]', "half of a surrogate pair"),
     ],
 )
-def test_a_body_that_two_readers_would_not_understand_alike_is_unreadable(
-    text: str, why: str
-) -> None:
-    with pytest.raises(Unreadable) as found:
+def test_an_ambiguous_or_invalid_body_is_unreadable(text: str, why: str) -> None:
+    with pytest.raises(Unreadable) as refused:
         read_json(text)
-    assert str(found.value) == why
+    assert str(refused.value) == why
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ def test_a_body_need_not_be_an_object(text: str, value: Any) -> None:
     ),
     st.booleans(),
 )
-def test_whatever_was_written_as_json_is_read_as_it_was(value: Any, ascii_only: bool) -> None:
+def test_written_json_is_read_back_unchanged(value: Any, ascii_only: bool) -> None:
     assert read_json(json.dumps(value, ensure_ascii=ascii_only)) == value
 
 
@@ -86,7 +84,7 @@ def test_whatever_was_written_as_json_is_read_as_it_was(value: Any, ascii_only: 
     | st.text(alphabet='{}[]":,\\u018dDeE+-.naNfIity \n', max_size=40)
     | st.integers(0, 3_000).map(lambda depth: '{"a":[' * depth)
 )
-def test_no_text_does_more_than_be_unreadable(text: str) -> None:
+def test_reading_a_text_raises_only_unreadable(text: str) -> None:
     try:
         value = read_json(text)
     except Unreadable:
@@ -97,6 +95,6 @@ def test_no_text_does_more_than_be_unreadable(text: str) -> None:
 def test_the_reason_never_quotes_the_body() -> None:
     secret = "hunter2"
     for text in (f"{secret}", f'{{"{secret}": 1, "{secret}": 2}}', f'["{secret}", \\ud800'):
-        with pytest.raises(Unreadable) as found:
+        with pytest.raises(Unreadable) as refused:
             read_json(text)
-        assert secret not in str(found.value)
+        assert secret not in str(refused.value)

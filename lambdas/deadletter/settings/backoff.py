@@ -1,4 +1,4 @@
-"""How long a letter waits before its next attempt."""
+"""The delay of a letter before its next attempt."""
 
 from dataclasses import dataclass
 from random import Random
@@ -8,7 +8,7 @@ from deadletter.contract import BACKOFF
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The longer something has been failing, the less often it is worth trying.
+    """Exponential backoff with full jitter.
 
     All fields are seconds but `factor`. The ceiling of attempt *n* (1 is the first
     re-drive) is `min(cap, base * factor ** (n - 1))`; the delay is drawn evenly
@@ -24,7 +24,7 @@ class Backoff:
 
     def ceiling(self, attempt: int) -> float:
         """The longest delay of this attempt, in seconds; attempts count from 1."""
-        # 2.0 ** 1100 overflows a float; no cap is anywhere near as far away.
+        # 2.0 ** 1100 overflows a float; every cap is reached long before.
         exponent = min(max(attempt, 1) - 1, 512)
         try:
             return min(self.cap, self.base * self.factor**exponent)

@@ -1,4 +1,4 @@
-"""The JSON of settings: objects, lists and dataclasses, each refused with the name of its key."""
+"""Reads the JSON of settings; an error names the variable or key that is wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 
 class BadSettings(ValueError):
-    """The environment does not describe a pipeline; the message says which part."""
+    """The settings are invalid; the message names the variable or key."""
 
 
 def json_value(where: str, text: str) -> Any:
+    """The value of a JSON text; raises BadSettings that names `where`, as all here do."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -20,14 +21,20 @@ def json_value(where: str, text: str) -> Any:
 
 
 def json_object(where: str, text: str) -> dict[str, Any]:
-    data = json_value(where, text)
+    """The object in a JSON text."""
+    return as_object(where, json_value(where, text))
+
+
+def as_object(where: str, data: Any) -> dict[str, Any]:
+    """The data, if it is an object."""
     if not isinstance(data, dict):
         raise BadSettings(f"{where} must be a JSON object")
     return data
 
 
 def texts(where: str, data: Any) -> tuple[str, ...]:
-    if not isinstance(data, list) or not all(isinstance(one, str) for one in data):
+    """The data as a tuple, if it is a list of texts."""
+    if not isinstance(data, list) or not all(isinstance(text, str) for text in data):
         raise BadSettings(f"{where} must be a JSON list of texts")
     return tuple(data)
 
@@ -36,10 +43,11 @@ T = TypeVar("T")
 
 
 def build(kind: type[T], where: str, data: Mapping[str, Any]) -> T:
-    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    """The dataclass `kind` with these values; an unknown or a missing key is refused."""
+    names = sorted(item.name for item in fields(kind))  # type: ignore[arg-type]
     for key in data:
-        if key not in known:
-            raise BadSettings(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+        if key not in names:
+            raise BadSettings(f"{where}: unknown key {key!r}; known are {', '.join(names)}")
     try:
         return kind(**data)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What a pipeline's functions are told by their environment."""
+"""The settings of a pipeline, from the environment of its functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import Body, Mode, Variable
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.json_fields import BadSettings, build, json_object, texts
+from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
 
 RETRY = Backoff(
     base=contract.RETRY.base,
@@ -18,15 +18,15 @@ RETRY = Backoff(
     cap=contract.RETRY.cap,
     floor=contract.RETRY.floor,
 )
-"""How far apart the receives of one life are."""
+"""The delays between the receives of one life."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and how far apart, a letter may be tried again.
+    """The number of attempts of a letter, and the delays between them.
 
     `max_attempts` counts re-drives since a person last released the letter; the
-    first life in the main queue is not one of them.
+    first life in the main queue does not count.
     """
 
     backoff: Backoff = field(default_factory=Backoff)
@@ -35,15 +35,16 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One main queue, its DLQ, its parking lot, and how letters between them are judged.
+    """One main queue, its DLQ and parking lot, and the policies for the letters between them.
 
-    All durations are seconds. `context` names JMESPath expressions over the
-    document; `message_ttl` counts from the first send of the letter's first life;
-    `circuit_key` is a path too (None: one circuit for the whole pipeline), and so is
-    `idempotency_key` (None: the origin id); `idempotency_keep` is how long a message that
-    was processed is remembered. `park_permanent` sends a permanent failure straight to the
-    parking lot, `retry` spaces the receives of one life (an attempt is a receive), and
-    `refuse_when_open` gives letters back unprocessed while their circuit is open.
+    All durations are seconds. `context` maps names to JMESPath expressions over the
+    document; `message_ttl` counts from the first send of the letter's first life.
+    `circuit_key` is a JMESPath expression too (None: one circuit for the whole pipeline),
+    and so is `idempotency_key` (None: the origin id); `idempotency_keep` is how long a
+    processed message is remembered. `park_permanent` sends a permanent failure straight to
+    the parking lot, `retry` sets the delays between the receives of one life (here an
+    attempt is a receive), and `refuse_when_open` gives letters back unprocessed while their
+    circuit is open.
     """
 
     name: str
@@ -73,17 +74,16 @@ class Pipeline:
 
 
 def pipeline_from_json(text: str) -> Pipeline:
-    """The pipeline that `infra` wrote into the environment variable PIPELINE.
+    """The pipeline in the environment variable PIPELINE, which the deployment wrote.
 
-    Raises BadSettings with the offending key: a function that misread its own
-    settings must not run at all.
+    Raises BadSettings with the invalid key: a function with invalid settings must not run.
     """
     data = json_object(Variable.PIPELINE, text)
     policy = _policy("policy", data.pop("policy", {}))
-    named = data.pop("policies", {})
-    if not isinstance(named, dict):
-        raise BadSettings("policies must be a JSON object")
-    policies = {name: _policy(f"policies.{name}", value) for name, value in named.items()}
+    policies = {
+        name: _policy(f"policies.{name}", value)
+        for name, value in as_object("policies", data.pop("policies", {})).items()
+    }
     try:
         data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
         data["body"] = Body(data.get("body", Body.JSON))
@@ -91,26 +91,16 @@ def pipeline_from_json(text: str) -> Pipeline:
         raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
     data["dedicated"] = texts("dedicated", data.get("dedicated", []))
     data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
-    data["circuit"] = build(CircuitPolicy, "circuit", _nested("circuit", data))
+    data["circuit"] = build(CircuitPolicy, "circuit", as_object("circuit", data.get("circuit", {})))
     return build(Pipeline, Variable.PIPELINE, {**data, "policy": policy, "policies": policies})
 
 
 def _policy(where: str, data: Any) -> RetryPolicy:
-    if not isinstance(data, dict):
-        raise BadSettings(f"{where} must be a JSON object")
-    backoff = _backoff(f"{where}.backoff", data.get("backoff", {}), Backoff())
-    return build(RetryPolicy, where, {**data, "backoff": backoff})
+    policy = as_object(where, data)
+    backoff = _backoff(f"{where}.backoff", policy.get("backoff", {}), Backoff())
+    return build(RetryPolicy, where, {**policy, "backoff": backoff})
 
 
 def _backoff(where: str, data: Any, default: Backoff) -> Backoff:
-    """What `data` says of a backoff, and `default` where it says nothing."""
-    if not isinstance(data, dict):
-        raise BadSettings(f"{where} must be a JSON object")
-    return build(Backoff, where, {**asdict(default), **data})
-
-
-def _nested(where: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = data.get(where, {})
-    if not isinstance(found, dict):
-        raise BadSettings(f"{where} must be a JSON object")
-    return found
+    """The backoff in `data`; a missing key has the value of `default`."""
+    return build(Backoff, where, {**asdict(default), **as_object(where, data)})

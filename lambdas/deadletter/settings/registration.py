@@ -1,4 +1,4 @@
-"""Where a pipeline is, as its deployment wrote it down for others."""
+"""A pipeline's registration: the SSM parameters that its deployment writes for consumers."""
 
 from __future__ import annotations
 
@@ -6,47 +6,41 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.json_fields import BadSettings, json_object
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources
 
 
 def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
-    """What a consumer of the pipeline needs of both parameters; raises BadSettings."""
-    app, one = _object("the app's parameter", shared), _object("the pipeline's parameter", own)
-    told = one.get("pipeline")
-    if not isinstance(told, Mapping):
+    """The pipeline and the resources that its consumer needs, from the texts of two parameters.
+
+    `shared` is the app's parameter and `own` the pipeline's. Raises BadSettings.
+    """
+    app = json_object("the app's parameter", shared)
+    registered = json_object("the pipeline's parameter", own)
+    settings = registered.get("pipeline")
+    if not isinstance(settings, Mapping):
         raise BadSettings(
-            f"pipeline {name} is registered by a version that says nothing to consumers: "
-            "deploy it again"
+            f"pipeline {name} was registered by an older version that stores no settings for "
+            "consumers: deploy it again"
         )
-    pipeline = pipeline_from_json(json.dumps({"name": name, **told}))
-    parking = one.get("parking")
-    senders = one.get("trusted_senders", [])
+    pipeline = pipeline_from_json(json.dumps({"name": name, **settings}))
+    parking = registered.get("parking")
+    senders = registered.get("trusted_senders", [])
     if not isinstance(parking, Mapping) or not isinstance(senders, list):
         raise BadSettings(f"pipeline {name}: its registration has no parking or trusted_senders")
     return pipeline, Resources(
-        main_url=_text(one, "main_url"),
+        main_url=_text(registered, "main_url"),
         parking={str(key): str(url) for key, url in parking.items()},
         letters_table=_text(app, "letters_table"),
         circuits_table=_text(app, "circuits_table"),
         trusted_senders=tuple(map(str, senders)),
-        circuit_machine=str(one.get("circuit_machine", "")),
+        circuit_machine=str(registered.get("circuit_machine", "")),
     )
 
 
-def _object(where: str, text: str) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise BadSettings(f"{where} is not JSON") from error
-    if not isinstance(data, dict):
-        raise BadSettings(f"{where} must be a JSON object")
-    return data
-
-
 def _text(data: Mapping[str, Any], name: str) -> str:
-    found = data.get(name)
-    if not isinstance(found, str) or not found:
+    text = data.get(name)
+    if not isinstance(text, str) or not text:
         raise BadSettings(f"the registration has no {name}")
-    return found
+    return text

@@ -17,12 +17,12 @@ class Resources:
     `parking` maps a parking queue's id to its URL and always holds "default";
     `dedicated` maps a dedicated DLQ's id to its URL. `trusted_senders` are the
     unique ids of the roles whose `Redrive` attribute is believed. `registrations` is
-    the folder of parameters with one a pipeline, and `audit_days` how long a change of
-    a rule is kept. `circuit_machine` is the ARN of the state machine that runs outages,
-    `consumer_function` the consumer's, if it is a Lambda function, `consumer_mapping` the
-    id of its mapping, if the app made it, and `consumer_timeout` how many seconds it may
-    take. `health_url` is asked where there is no letter to probe a dependency with. A
-    field that a function has no business with is empty in its environment.
+    the folder of SSM parameters with one parameter for each pipeline, and `audit_days` how
+    long a change of a rule is kept. `circuit_machine` is the ARN of the state machine that
+    runs outages, `consumer_function` the consumer's ARN if it is a Lambda function,
+    `consumer_mapping` the id of its event source mapping if the app made it, and
+    `consumer_timeout` its timeout in seconds. `health_url` is requested if there is no
+    letter to probe a dependency with. A field that a function does not need is empty.
     """
 
     main_url: str = ""
@@ -53,29 +53,29 @@ _NUMBERS = {"audit_days": "days", "consumer_timeout": "seconds"}
 
 
 def resources_from_environment(environment: Mapping[str, str]) -> Resources:
-    """The resources as the function's environment gives it: one upper-case variable a field.
+    """The resources in a function's environment: one upper-case variable for each field.
 
-    Maps and tuples are JSON; raises BadSettings for what is not. A variable that is
-    not there leaves the field empty.
+    Maps and tuples are JSON; raises BadSettings for an invalid value. Without its variable
+    a field stays empty.
     """
-    found: dict[str, Any] = {}
-    for one in fields(Resources):
-        variable = Variable[one.name.upper()]
+    values: dict[str, Any] = {}
+    for name in (item.name for item in fields(Resources)):
+        variable = Variable[name.upper()]
         if variable not in environment:
             continue
         text = environment[variable]
-        if one.name in ("parking", "dedicated"):
-            found[one.name] = json_object(variable, text)
-        elif one.name == "trusted_senders":
-            found[one.name] = texts(variable, json_value(variable, text))
-        elif one.name in _NUMBERS:
-            found[one.name] = _whole(variable, text, _NUMBERS[one.name])
+        if name in ("parking", "dedicated"):
+            values[name] = json_object(variable, text)
+        elif name == "trusted_senders":
+            values[name] = texts(variable, json_value(variable, text))
+        elif name in _NUMBERS:
+            values[name] = _whole_number(variable, text, _NUMBERS[name])
         else:
-            found[one.name] = text
-    return Resources(**found)
+            values[name] = text
+    return Resources(**values)
 
 
-def _whole(where: str, text: str, unit: str) -> int:
+def _whole_number(where: str, text: str, unit: str) -> int:
     if not text.isdecimal():
         raise BadSettings(f"{where} must be a number of {unit}")
     return int(text)
