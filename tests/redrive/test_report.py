@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import pytest
 
-from deadletter.contract import Reason
+from deadletter.contract import Metric, Reason
 from deadletter.failure.failure import FailureKind
-from deadletter.redrive.report import ALWAYS_COUNTED, Count, Report, Tally, name_of
+from deadletter.redrive.report import ALWAYS_COUNTED, Report, Tally, name_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
 
@@ -43,19 +43,19 @@ def test_a_run_without_letters_says_so_in_zeros() -> None:
 
 def test_a_report_counts_what_was_told() -> None:
     tally = Tally()
-    tally.add(Count.RECEIVED, 12)
-    tally.add(Count.REDRIVEN, 5)
-    tally.add(Count.PARKED)
-    tally.add(Count.HELD, 2)
-    tally.add(Count.DIVERTED, 3)
-    tally.add(Count.FAILED, 1)
-    tally.add(Count.LEFT, 0)
+    tally.count(Metric.RECEIVED, 12)
+    tally.count(Metric.REDRIVEN, 5)
+    tally.count(Metric.MOVED_TO_PARKING)
+    tally.count(Metric.HELD, 2)
+    tally.count(Metric.DIVERTED, 3)
+    tally.count(Metric.REDRIVE_FAILURE, 1)
+    tally.count(Metric.LEFT_IN_PLACE, 0)
     tally.decided(Redrive(0, "x"))
     tally.decided(Park(Reason.POISON, "x"))
     tally.decided(Park(Reason.POISON, "y"))
     report = tally.report("orders", "slow", "the source is empty")
     assert report.moved == 11
-    assert Count.LEFT not in report.counts
+    assert Metric.LEFT_IN_PLACE not in report.counts
     assert report.metrics() == {
         "Received": 12,
         "Redriven": 5,
@@ -138,7 +138,7 @@ def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
 def test_a_report_does_not_change_after_it_was_made() -> None:
     tally = Tally()
     report = tally.report("orders", "dlq", "done")
-    tally.add(Count.REDRIVEN)
+    tally.count(Metric.REDRIVEN)
     tally.decided(Redrive(0, "x"))
     assert report == Report("orders", "dlq", "done")
 
@@ -148,17 +148,17 @@ def test_workers_side_by_side_lose_no_count() -> None:
 
     def work() -> None:
         for _ in range(500):
-            tally.add(Count.REDRIVEN)
+            tally.count(Metric.REDRIVEN)
             tally.decided(Redrive(0, "x"))
 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             pool.submit(work)
     report = tally.report("orders", "dlq", "done")
-    assert report.counts[Count.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
+    assert report.counts[Metric.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
 
 
 def test_every_count_is_a_metric_name_of_its_own() -> None:
-    assert len({str(one) for one in Count}) == len(Count)
-    assert all(str(one).isalpha() for one in Count)
-    assert set(ALWAYS_COUNTED) < set(Count)
+    assert len({str(one) for one in Metric}) == len(Metric)
+    assert all(str(one).isalpha() for one in Metric)
+    assert set(ALWAYS_COUNTED) < set(Metric)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from deadletter.contract import DEFAULT_PARKING
+from deadletter.contract import DEFAULT_PARKING, Metric
 from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
@@ -23,7 +23,7 @@ from deadletter.message.queue import (
 )
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Count, Tally
+from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
@@ -42,11 +42,11 @@ Together = Callable[[Sequence[Callable[[], T]]], list[T]]
 """Runs calls at the same time and returns their results in order."""
 
 MAIN = "main"
-_KIND: Mapping[type, Count] = {
-    Redrive: Count.REDRIVEN,
-    Park: Count.PARKED,
-    Divert: Count.DIVERTED,
-    Hold: Count.HELD,
+_KIND: Mapping[type, Metric] = {
+    Redrive: Metric.REDRIVEN,
+    Park: Metric.MOVED_TO_PARKING,
+    Divert: Metric.DIVERTED,
+    Hold: Metric.HELD,
 }
 
 
@@ -100,7 +100,7 @@ class Mover:
         try:
             slot.intend([self._plan(one) for one in movable], _end_of_locks(movable))
         except (JournalUnavailable, ClaimLost):
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
             return [one.received for one in orders]
         progress = _Progress()
         try:
@@ -151,11 +151,11 @@ class Mover:
         targets = {self.target_of(one.decision) for one in orders} - {ROOM}
         there = {target for target in targets if self._is_there(target)} | {ROOM}
         known = [one for one in orders if self.target_of(one.decision) in there]
-        self._tally.add(Count.FAILED, len(orders) - len(known))
+        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(known))
         if self._fifo:
             known = unbroken(orders, known)
         if known and self._too_late(known):
-            self._tally.add(Count.LATE, len(known))
+            self._tally.count(Metric.TOO_LATE_TO_SEND, len(known))
             return []
         return known
 
@@ -167,7 +167,7 @@ class Mover:
         try:
             return bool(queue.traits)
         except QueueUnavailable:
-            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            self._tally.count(Metric.QUEUE_UNAVAILABLE)
             return False
 
     def _too_late(self, orders: Sequence[Order]) -> bool:
@@ -183,13 +183,13 @@ class Mover:
         if not orders:
             return
         if self._too_late(orders):
-            self._tally.add(Count.LATE, len(orders))
+            self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
             return
         try:
             found = self._room.admit(orders)
         except RoomUnavailable:
             # Nothing was written yet that names a letter: none of them can be in there.
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
             return
         progress.proofs.update(found)
         # A write whose answer was lost may have happened: the intent has to stand,
@@ -200,9 +200,9 @@ class Mover:
         try:
             self._room.postpone(order)
         except RoomUnavailable:
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
         else:
-            self._tally.add(Count.HELD)
+            self._tally.count(Metric.HELD)
 
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
         for one in orders:
@@ -215,7 +215,7 @@ class Mover:
             if envelope.size <= queue.traits.max_bytes:
                 progress.envelopes[one.copy] = envelope
             else:
-                self._tally.add(Count.UNSENDABLE)
+                self._tally.count(Metric.UNSENDABLE)
         going = [one for one in orders if one.copy in progress.envelopes]
         if self._fifo:
             going = unbroken(orders, going)
@@ -245,7 +245,7 @@ class Mover:
         # The last moment to look at the clock: what is sent after the lock has ended,
         # another run may have sent already.
         if self._clock() >= locks_end - LAST_SEND:
-            self._tally.add(Count.LATE, len(batch))
+            self._tally.count(Metric.TOO_LATE_TO_SEND, len(batch))
             return SendResult()
         return queue.send(batch)
 
@@ -263,9 +263,9 @@ class Mover:
                 slot.mark([one.copy for one in proved])
         except (JournalUnavailable, ClaimLost):
             # The letters are safe elsewhere whether or not the mark stands.
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
         undeleted = source.delete([(one.received, progress.proofs[one.copy]) for one in proved])
-        self._tally.add(Count.UNDELETED, len(undeleted))
+        self._tally.count(Metric.UNDELETED, len(undeleted))
         # Past the lock's end somebody else may have taken a copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
         in_time = not proved or self._clock() < _end_of_locks(proved) - MARGIN
@@ -283,23 +283,23 @@ class Mover:
         }
         if not facts:
             return
-        self._tally.add(Count.UNMARKED, len(facts))
+        self._tally.count(Metric.REDRIVE_UNMARKED, len(facts))
         try:
             self._records.keep_stamps(facts)
         except RecordsUnavailable:
             # The letter is on its way; sending it again would not bring its facts back.
-            self._tally.add(Count.UNRECORDED, len(facts))
+            self._tally.count(Metric.REDRIVE_UNRECORDED, len(facts))
 
     def _count(self, orders: Sequence[Order], proved: Sequence[Order]) -> None:
-        self._tally.add(Count.FAILED, len(orders) - len(proved))
+        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(proved))
         for one in proved:
-            self._tally.add(_KIND[type(one.decision)])
+            self._tally.count(_KIND[type(one.decision)])
         matches = Counter(one.decision.rule for one in proved if one.decision.rule is not None)
         if matches:
             try:
                 self._records.count_matches(matches)
             except RecordsUnavailable:
-                self._tally.add(Count.UNRECORDED)
+                self._tally.count(Metric.REDRIVE_UNRECORDED)
 
 
 def unbroken(all_orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order]:

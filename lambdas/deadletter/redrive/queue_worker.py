@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import (
     MAX_BATCH,
@@ -24,7 +25,7 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Count, Tally
+from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import (
     MAX_REQUEST,
     RouterClient,
@@ -83,13 +84,13 @@ class QueueWorker:
         except RunStopped as stop:
             self._run.stop(str(stop))
         except QueueUnavailable as error:
-            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            self._tally.count(Metric.QUEUE_UNAVAILABLE)
             self._run.stop(f"the queue gave no answer: {error}")
         except RoomUnavailable:
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
             self._run.stop("the waiting room gave no answer")
         except JournalUnavailable:
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
             self._run.stop("the journal gave no answer")
         finally:
             self._run.left.extend(one.handle for one in hand)
@@ -97,7 +98,7 @@ class QueueWorker:
             self._slot.close()
         except JournalUnavailable:
             # A finished intent that stays speaks only of letters that are gone.
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
 
     def take_chunk(self, most: int, hand: list[ReceivedLetter]) -> list[ReceivedLetter]:
         """Up to `most` letters that fit into one router request; the rest stays in `hand`."""
@@ -110,7 +111,7 @@ class QueueWorker:
                 if not hand:
                     raise
                 break
-            self._tally.add(Count.RECEIVED, len(found))
+            self._tally.count(Metric.RECEIVED, len(found))
             hand[:] = _latest([*hand, *found])
             if not found:
                 break
@@ -157,11 +158,11 @@ class QueueWorker:
                 self._leave([one])
             else:
                 maybe_sent = targets[copy] not in (None, ROOM)
-                self._tally.add(Count.POSSIBLE_DUPLICATE, 1 if maybe_sent else 0)
+                self._tally.count(Metric.POSSIBLE_DUPLICATE, 1 if maybe_sent else 0)
                 fresh.append(one)
         if sent:
-            self._tally.add(Count.ALREADY_SENT, len(sent))
-            self._tally.add(Count.UNDELETED, len(self._source.delete(sent)))
+            self._tally.count(Metric.ALREADY_SENT, len(sent))
+            self._tally.count(Metric.UNDELETED, len(self._source.delete(sent)))
         return fresh
 
     def _group_of(self, taken: ReceivedLetter) -> str | None:
@@ -172,7 +173,7 @@ class QueueWorker:
         """Whether SQS says that this letter died in another queue than this pipeline's."""
         source = taken.letter.source_arn
         foreign = bool(source and self._main_arn and source != self._main_arn)
-        self._tally.add(Count.FOREIGN, 1 if foreign else 0)
+        self._tally.count(Metric.FOREIGN_LETTER, 1 if foreign else 0)
         return foreign
 
     def _judge(self, letters: Sequence[ReceivedLetter]) -> list[Order]:
@@ -187,7 +188,7 @@ class QueueWorker:
         return judged
 
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
-        self._tally.add(Count.LEFT, len(letters))
+        self._tally.count(Metric.LEFT_IN_PLACE, len(letters))
         self._run.left.extend(one.handle for one in letters)
         # A group that cannot go on with these does not go on with the next in this run.
         self._stopped.update(group for one in letters if (group := self._group_of(one)) is not None)

@@ -11,7 +11,7 @@ from deadletter.message.queue import MAX_BATCH, Queue, QueueUnavailable, Receive
 from deadletter.redrive.journal import MAX_PLANS, Journal, JournalUnavailable
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker
-from deadletter.redrive.report import Count, Report, Tally
+from deadletter.redrive.report import Report, Tally
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
@@ -135,22 +135,22 @@ class Redriver:
         except LeaseUnavailable:
             stopped = "the lease cannot be read"
         except QueueUnavailable as error:
-            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            self._tally.count(Metric.QUEUE_UNAVAILABLE)
             stopped = f"a queue gave no answer: {error}"
         except RouterUnavailable:
-            self._tally.add(Count.ROUTER_UNAVAILABLE)
+            self._tally.count(Metric.ROUTER_UNAVAILABLE)
             stopped = "the router gave no answer"
         except RoomUnavailable:
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
             stopped = "the waiting room gave no answer"
         except JournalUnavailable:
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
             stopped = "the journal gave no answer"
         return self._report(stopped)
 
     def _run(self, deadline: float, look_only: bool) -> str:
         circuit = self._circuits.read([self._pipeline.name])[self._pipeline.name]
-        self._tally.stands(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
+        self._tally.set_gauge(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         if not circuit.is_closed and not self._near_its_end():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
@@ -166,7 +166,7 @@ class Redriver:
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
                 first.extend(self._source.receive(MAX_BATCH, run.lock_seconds, 1))
-                self._tally.add(Count.RECEIVED, len(first))
+                self._tally.count(Metric.RECEIVED, len(first))
             openings = self._openings()
             if nothing_visible and not first and not openings:
                 return "nothing to do"
@@ -186,7 +186,7 @@ class Redriver:
     def _count_open_circuits(self) -> None:
         open_circuits = None if self._reconcile is None else self._reconcile()
         if open_circuits is not None:
-            self._tally.stands(Metric.OPEN_CIRCUITS, open_circuits)
+            self._tally.set_gauge(Metric.OPEN_CIRCUITS, open_circuits)
 
     def _report_bounces(self) -> None:
         """Letters that came back speak for a consumer that says nothing itself.
@@ -195,10 +195,10 @@ class Redriver:
         key's dependency they failed for nobody here knows.
         """
         silent = not self._pipeline.consumer_library and self._pipeline.circuit_key is None
-        bounced = self._tally.count_of(Count.BOUNCED)
+        bounced = self._tally.count_of(Metric.REDRIVE_BOUNCED)
         if self._outcomes is None or not silent or bounced < ENOUGH_BOUNCES:
             return
-        going = self._tally.count_of(Count.REDRIVEN)
+        going = self._tally.count_of(Metric.REDRIVEN)
         self._outcomes.report(self._pipeline.name, max(0, going - bounced), bounced)
 
     def _near_its_end(self) -> bool:
@@ -256,14 +256,14 @@ class Redriver:
             worker.work(openings)
         except RoomUnavailable:
             # The letters in the room wait; those in the queue need not wait for them.
-            self._tally.add(Count.ROOM_UNAVAILABLE)
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
         except RunStopped as stop:
             run.stop(str(stop))
         except JournalUnavailable:
-            self._tally.add(Count.JOURNAL_UNAVAILABLE)
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
             run.stop("the journal gave no answer")
         except QueueUnavailable as error:
-            self._tally.add(Count.QUEUE_UNAVAILABLE)
+            self._tally.count(Metric.QUEUE_UNAVAILABLE)
             run.stop(f"a queue gave no answer: {error}")
 
     def _look(self, run: RunLimits) -> str:
@@ -273,7 +273,7 @@ class Redriver:
             sample = worker.take_chunk(MAX_PLANS, hand)
             hand.extend(sample)
             verdicts = self._asker.verdicts(sample, served=False)
-            self._tally.add(Count.LEFT, len(sample))
+            self._tally.count(Metric.LEFT_IN_PLACE, len(sample))
         finally:
             self._source.make_visible([one.handle for one in hand])
         return f"looked at {len(verdicts)} letters, moved none"

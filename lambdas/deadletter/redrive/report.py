@@ -6,52 +6,19 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.routing.decision import Decision, Park
 
-
-class Count(StrEnum):
-    """What is counted; the value is the metric's name."""
-
-    RECEIVED = Metric.RECEIVED
-    REDRIVEN = Metric.REDRIVEN
-    PARKED = Metric.MOVED_TO_PARKING
-    HELD = Metric.HELD
-    DIVERTED = Metric.DIVERTED
-    FAILED = Metric.REDRIVE_FAILURE
-    LEFT = Metric.LEFT_IN_PLACE
-    POSSIBLE_DUPLICATE = Metric.POSSIBLE_DUPLICATE
-    ALREADY_SENT = Metric.ALREADY_SENT
-    UNMARKED = Metric.REDRIVE_UNMARKED
-    UNRECORDED = Metric.REDRIVE_UNRECORDED
-    FOREIGN = Metric.FOREIGN_LETTER
-    FORGED = Metric.FORGED_STAMP
-    UNDECIDED = Metric.UNDECIDED
-    UNDELETED = Metric.UNDELETED
-    UNSENDABLE = Metric.UNSENDABLE
-    LATE = Metric.TOO_LATE_TO_SEND
-    BROKEN = Metric.BROKEN_IN_ROOM
-    ROUTER_UNAVAILABLE = Metric.ROUTER_UNAVAILABLE
-    JOURNAL_UNAVAILABLE = Metric.JOURNAL_UNAVAILABLE
-    ROOM_UNAVAILABLE = Metric.ROOM_UNAVAILABLE
-    QUEUE_UNAVAILABLE = Metric.QUEUE_UNAVAILABLE
-    RULE_INVALID = Metric.RULE_INVALID
-    RULE_LIMIT_REACHED = Metric.RULE_LIMIT_REACHED
-    DOMINANT = Metric.DOMINANT_FAILURE
-    BOUNCED = Metric.REDRIVE_BOUNCED
-
-
 ALWAYS_COUNTED = (
-    Count.REDRIVEN,
-    Count.FAILED,
-    Count.PARKED,
-    Count.HELD,
-    Count.DIVERTED,
-    Count.DOMINANT,
+    Metric.REDRIVEN,
+    Metric.REDRIVE_FAILURE,
+    Metric.MOVED_TO_PARKING,
+    Metric.HELD,
+    Metric.DIVERTED,
+    Metric.DOMINANT_FAILURE,
 )
 """Figures whose zero says something too: that the run took place."""
 
@@ -74,24 +41,19 @@ class Tally:
         self._judged = 0
         self._gauges: dict[str, int] = {}
 
-    def add(self, count: Count, number: int = 1) -> None:
-        if number:
-            with self._lock:
-                self._counts[count] += number
-
-    def count_metric(self, name: str, number: int) -> None:
-        """Count something that is not the redriver's own, under its metric's name."""
+    def count(self, metric: str, number: int = 1) -> None:
+        """Add to a metric; one whose sum is 0 is left out of the report."""
         with self._lock:
-            self._counts[name] += number
+            self._counts[metric] += number
 
-    def stands(self, name: str, value: int) -> None:
-        """How something stands that is not added up; what nobody could read is not said."""
+    def set_gauge(self, metric: str, value: int) -> None:
+        """Set a metric that is not added up; omit it if the value could not be read."""
         with self._lock:
-            self._gauges[name] = value
+            self._gauges[metric] = value
 
-    def count_of(self, count: Count) -> int:
+    def count_of(self, metric: str) -> int:
         with self._lock:
-            return self._counts[count]
+            return self._counts[metric]
 
     def decided(self, decision: Decision) -> None:
         with self._lock:
@@ -106,9 +68,9 @@ class Tally:
         """What the router said beside its verdicts; a rule that every chunk names counts once."""
         with self._lock:
             self._refused_rules.update(refused_rules)
-            self._counts[Count.RULE_INVALID] = len(self._refused_rules)
+            self._counts[Metric.RULE_INVALID] = len(self._refused_rules)
             self._limited_rules.update(limited_rules)
-            self._counts[Count.RULE_LIMIT_REACHED] = len(self._limited_rules)
+            self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules)
             self._shadows.update(shadows)
 
     def failed(self, kinds: Iterable[FailureKind], *, of: int) -> None:
@@ -124,7 +86,7 @@ class Tally:
             dominant = self._dominant()
             counts = {count: number for count, number in self._counts.items() if number}
             if dominant is not None:
-                counts[Count.DOMINANT] = dominant.letters
+                counts[Metric.DOMINANT_FAILURE] = dominant.letters
             return Report(
                 pipeline,
                 source,
@@ -170,7 +132,7 @@ class Report:
     @property
     def moved(self) -> int:
         """Letters that are somewhere else now, for whatever reason."""
-        ways = (Count.REDRIVEN, Count.PARKED, Count.HELD, Count.DIVERTED)
+        ways = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
         return sum(self.counts.get(way, 0) for way in ways)
 
     def metrics(self) -> dict[str, int]:
@@ -184,11 +146,11 @@ class Report:
             "pipeline": self.pipeline,
             "source": self.source,
             "stopped": self.stopped,
-            "received": self.counts.get(Count.RECEIVED, 0),
+            "received": self.counts.get(Metric.RECEIVED, 0),
             "moved": self.moved,
-            "failed": self.counts.get(Count.FAILED, 0),
-            "left": self.counts.get(Count.LEFT, 0),
-            "possible_duplicates": self.counts.get(Count.POSSIBLE_DUPLICATE, 0),
+            "failed": self.counts.get(Metric.REDRIVE_FAILURE, 0),
+            "left": self.counts.get(Metric.LEFT_IN_PLACE, 0),
+            "possible_duplicates": self.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),
             **({"gauges": _named(self.gauges)} if self.gauges else {}),

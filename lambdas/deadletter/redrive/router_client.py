@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deadletter.contract import Metric
 from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Count, Tally
+from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import (
@@ -50,8 +51,8 @@ class RouterClient:
         questions = [Question(one.letter, served, one.home) for one in letters]
         answer = self._ask(questions)
         verdicts = one_each(answer, [one.letter.message_id for one in questions])
-        self._tally.add(Count.UNDECIDED, len(letters) - len(verdicts))
-        self._tally.add(Count.FORGED, sum(one.forged for one in verdicts.values()))
+        self._tally.count(Metric.UNDECIDED, len(letters) - len(verdicts))
+        self._tally.count(Metric.FORGED_STAMP, sum(one.forged for one in verdicts.values()))
         self._tally.noticed(
             {one.rule_id: one.why for one in answer.refused_rules},
             answer.shadow_matches,
@@ -61,7 +62,9 @@ class RouterClient:
         for verdict in verdicts.values():
             self._tally.decided(verdict.decision)
         if not served:
-            self._tally.add(Count.BOUNCED, sum(_came_back(one) for one in verdicts.values()))
+            self._tally.count(
+                Metric.REDRIVE_BOUNCED, sum(_came_back(one) for one in verdicts.values())
+            )
         return verdicts
 
     def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
@@ -69,7 +72,7 @@ class RouterClient:
             try:
                 return self._router.decide(questions)
             except RouterUnavailable:
-                self._tally.add(Count.ROUTER_UNAVAILABLE)
+                self._tally.count(Metric.ROUTER_UNAVAILABLE)
         raise RunStopped("the router gave no answer")
 
 

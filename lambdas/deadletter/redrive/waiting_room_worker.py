@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fifo import as_groups
@@ -24,7 +25,7 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Count, Tally
+from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RouterClient, one_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
@@ -99,7 +100,7 @@ class WaitingRoomWorker:
             try:
                 for at in range(0, len(calm), MOST_READ):
                     found = self._room.read(calm[at : at + MOST_READ], self._run.locked_until)
-                    self._tally.add(Count.BROKEN, found.broken)
+                    self._tally.count(Metric.BROKEN_IN_ROOM, found.broken)
                     self._let_out(found.letters, outward, slot)
             except RunStopped:
                 slot.close()
@@ -138,11 +139,11 @@ class WaitingRoomWorker:
                 sent.append((one, proof))
             else:
                 unknown = opens.unknown_target(copy) is not None
-                self._tally.add(Count.POSSIBLE_DUPLICATE, 1 if unknown else 0)
+                self._tally.count(Metric.POSSIBLE_DUPLICATE, 1 if unknown else 0)
                 here.append(one)
         if sent:
-            self._tally.add(Count.ALREADY_SENT, len(sent))
-            self._tally.add(Count.UNDELETED, len(self._room.delete(sent)))
+            self._tally.count(Metric.ALREADY_SENT, len(sent))
+            self._tally.count(Metric.UNDELETED, len(self._room.delete(sent)))
         while here:
             granted = self._run.permission(len(here))
             part, here = one_request(here, granted)

@@ -13,7 +13,7 @@ from console.cli import status
 from console.cli.output import TextTable
 from console.operations.problem import Exit
 from console.operations.queue import QueueDepth
-from deadletter.redrive.report import Count
+from deadletter.contract import Metric
 
 NOW = datetime.now(UTC)
 
@@ -122,7 +122,7 @@ def test_an_empty_dlq_has_no_oldest_letter_whatever_the_late_figure_says(
 def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     assert one(dlq)["last_run"] is None
-    cloud.ran("orders", NOW.timestamp() - 42.5, {Count.REDRIVEN: 12, Count.LEFT: 3})
+    cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.LEFT_IN_PLACE: 3})
     run = one(dlq)["last_run"]
     assert (run["moved"], run["left"], run["failed"]) == (12, 3, 0)
     assert ", 12 moved, 0 failed; ended because the source is empty" in dlq("status").stdout
@@ -131,7 +131,7 @@ def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: A
 
 def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.ran("orders", NOW.timestamp() - 42.5, {Count.REDRIVEN: 12, Count.FAILED: 2})
+    cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.REDRIVE_FAILURE: 2})
     (found,) = answer(dlq)["attention"]
     assert found == {
         "pipeline": "orders",

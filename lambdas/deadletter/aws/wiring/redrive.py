@@ -91,9 +91,9 @@ def redriver_for(
             pipeline=pipeline.name,
             breaker=breaker,
             outages=outages,
-            consumer_pause=consumer_pause_for(resources, clients, breaker, tally.count_metric),
+            consumer_pause=consumer_pause_for(resources, clients, breaker, tally.count),
             clock=world.clock,
-            count_metric=tally.count_metric,
+            count_metric=tally.count,
         ).reconcile
         outcomes = DynamoDBOutcomes(
             client=clients.dynamodb,
@@ -103,7 +103,7 @@ def redriver_for(
             breaker=breaker,
             outages=outages,
             clock=world.clock,
-            count_metric=tally.count_metric,
+            count_metric=tally.count,
         )
     return Redriver(
         pipeline=pipeline,
