@@ -11,7 +11,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from deadletter.contract import DEFAULT_PARKING
+from deadletter.contract import CIRCUIT_LEVELS, DEFAULT_PARKING, DIMENSION, NAMESPACE, Alarm, Metric
 
 from .duration import MINUTE, written
 from .names import Names
@@ -51,7 +51,7 @@ class Page:
 
 
 RULE_INVALID = Page(
-    "RuleInvalid",
+    Alarm.RULE_INVALID,
     "a rule cannot be understood and matches nothing.",
     "a typing mistake: the item in the rules table says why, in status_reason.",
     command="dlq rules list",
@@ -100,7 +100,7 @@ class PipelineAlarms(Construct):
         suffix = f"_{dedicated}" if dedicated else ""
         self._alarm(
             Page(
-                "DlqAge",
+                Alarm.DLQ_AGE,
                 f"the oldest letter is older than {written(wanted.dlq_age.threshold)}.",
                 "the dependency is still down and its circuit open, the redriver fails or is"
                 " held back by the main queue's backlog, or its rate is too low.",
@@ -112,7 +112,7 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             Page(
-                "DlqDepth",
+                Alarm.DLQ_DEPTH,
                 f"{wanted.dlq_depth.threshold} letters or more wait in the DLQ.",
                 "the consumer or what it depends on fails for everybody: a deployment, an"
                 " outage, an expired credential.",
@@ -127,7 +127,7 @@ class PipelineAlarms(Construct):
         wanted = self._settings.alarms.parking_lot
         for parking, queue in lot.items():
             page = Page(
-                "ParkingLotNotEmpty",
+                Alarm.PARKING_LOT_NOT_EMPTY,
                 f"automation has given letters up; they are in {queue.name}.",
                 "a rule quarantines them, or they are poison, exhausted, expired or malformed:"
                 " each letter says which.",
@@ -147,7 +147,7 @@ class PipelineAlarms(Construct):
         wanted = self._settings.alarms
         self._alarm(
             Page(
-                "RedriveErrors",
+                Alarm.REDRIVE_ERRORS,
                 "runs of the redriver fail; letters stay where they are.",
                 "a missing permission or queue, a throttled table, or a run that was killed by"
                 " its timeout.",
@@ -158,7 +158,7 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             Page(
-                "RouterErrors",
+                Alarm.ROUTER_ERRORS,
                 "the router fails; nothing is decided, letters stay where they are.",
                 "a missing permission, a throttled table, or a letter that takes too long to"
                 " judge.",
@@ -169,7 +169,7 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             Page(
-                "RedriveHeartbeat",
+                Alarm.REDRIVE_HEARTBEAT,
                 f"the redriver has not run for {written(self._settings.heartbeat)}.",
                 "its schedule is disabled or was deleted, the schedule's role may not start it,"
                 " or the account has no concurrency left.",
@@ -184,18 +184,23 @@ class PipelineAlarms(Construct):
     def _on_rules(self) -> None:
         self._alarm(
             RULE_INVALID,
-            metric=counted(RULE_INVALID.name, self._settings.name),
+            metric=counted(Metric.RULE_INVALID, self._settings.name),
             threshold=1,
             periods=1,
         )
         limit = Page(
-            "RuleLimitReached",
+            Alarm.RULE_LIMIT_REACHED,
             "a rule has matched as many letters as its max_matches allows; it does nothing now.",
             "the rule matches more than was meant, or the trouble it was written for is larger:"
             " raise max_matches, or disable the rule.",
             command="dlq rules list",
         )
-        self._alarm(limit, metric=counted(limit.name, self._settings.name), threshold=1, periods=1)
+        self._alarm(
+            limit,
+            metric=counted(Metric.RULE_LIMIT_REACHED, self._settings.name),
+            threshold=1,
+            periods=1,
+        )
 
     def _on_circuits(self) -> None:
         wanted, pipeline = self._settings.alarms, self._settings.name
@@ -204,15 +209,14 @@ class PipelineAlarms(Construct):
         period = max(self._settings.redrive.every, min(LONGEST_LOOK, open_for))
         self._alarm(
             Page(
-                "CircuitOpen",
+                Alarm.CIRCUIT_OPEN,
                 f"the circuit has not been closed for {written(open_for)}; letters wait.",
                 "what the consumer depends on is down, a person holds the circuit open, or"
                 " canaries fail for a reason of their own.",
                 command="dlq circuit show",
             ),
-            metric=_standing("CircuitState", pipeline, period, "Minimum"),
-            # CLOSED is 0, HALF_OPEN 1, OPEN 2.
-            threshold=1,
+            metric=_standing(Metric.CIRCUIT_STATE, pipeline, period, "Minimum"),
+            threshold=CIRCUIT_LEVELS["HALF_OPEN"],
             periods=-(-open_for // period),
             # A circuit that could not be read is as it was.
             missing=cloudwatch.TreatMissingData.IGNORE,
@@ -220,14 +224,14 @@ class PipelineAlarms(Construct):
         flapping = wanted.circuit_flapping
         self._alarm(
             Page(
-                "CircuitFlapping",
+                Alarm.CIRCUIT_FLAPPING,
                 f"the circuit opened {flapping.threshold} times or more within"
                 f" {written(flapping.period * flapping.periods)}.",
                 "the dependency works for canaries and fails under load, or the circuit opens for"
                 " failures that are not the dependency's.",
                 command="dlq circuit show",
             ),
-            metric=counted("CircuitOpened", pipeline, flapping.period),
+            metric=counted(Metric.CIRCUIT_OPENED, pipeline, flapping.period),
             threshold=flapping.threshold,
             periods=flapping.periods,
         )
@@ -235,13 +239,13 @@ class PipelineAlarms(Construct):
             many = wanted.open_circuits
             self._alarm(
                 Page(
-                    "OpenCircuits",
+                    Alarm.OPEN_CIRCUITS,
                     f"the circuits of {many.threshold} keys or more are not closed.",
                     "what these dependencies share is down: a network, a proxy, a credential, or"
                     " the consumer itself.",
                     command="dlq circuit list",
                 ),
-                metric=_standing("OpenCircuits", pipeline, many.period, "Maximum"),
+                metric=_standing(Metric.OPEN_CIRCUITS, pipeline, many.period, "Maximum"),
                 threshold=many.threshold,
                 periods=many.periods,
                 missing=cloudwatch.TreatMissingData.IGNORE,
@@ -249,7 +253,7 @@ class PipelineAlarms(Construct):
         failed = wanted.circuit_breaker_failed
         self._alarm(
             Page(
-                "CircuitBreakerFailed",
+                Alarm.CIRCUIT_BREAKER_FAILED,
                 "executions that run an outage fail; each is replaced, and the circuit stays as"
                 " it is.",
                 "a missing permission, a throttled table, or a consumer that can't be invoked or"
@@ -270,26 +274,26 @@ class PipelineAlarms(Construct):
     def _on_failures(self) -> None:
         wanted, pipeline = self._settings.alarms, self._settings.name
         dominant = Page(
-            "DominantFailure",
+            Alarm.DOMINANT_FAILURE,
             "one and the same failure makes up more than half of the dead letters.",
             "a defect in the consumer or in what a producer sends, most often from the last"
             " deployment: the letters come back dead until it is mended.",
         )
         self._alarm(
             dominant,
-            metric=counted(dominant.name, pipeline, wanted.dominant_failure.period),
+            metric=counted(Metric.DOMINANT_FAILURE, pipeline, wanted.dominant_failure.period),
             threshold=wanted.dominant_failure.threshold,
             periods=wanted.dominant_failure.periods,
         )
         ledger = Page(
-            "LedgerUnavailable",
+            Alarm.LEDGER_UNAVAILABLE,
             "the consumer goes on, but can't write down why messages fail.",
             "a missing permission of the consumer's role, or a throttled table; letters then"
             " look SILENT or lose their reason.",
         )
         self._alarm(
             ledger,
-            metric=counted(ledger.name, pipeline, wanted.ledger_unavailable.period),
+            metric=counted(Metric.LEDGER_UNAVAILABLE, pipeline, wanted.ledger_unavailable.period),
             threshold=wanted.ledger_unavailable.threshold,
             periods=wanted.ledger_unavailable.periods,
         )
@@ -334,9 +338,9 @@ class PipelineAlarms(Construct):
 def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric:
     """What our functions count of a pipeline, by the period in seconds."""
     return cloudwatch.Metric(
-        namespace="Deadletter",
+        namespace=NAMESPACE,
         metric_name=name,
-        dimensions_map={"pipeline": pipeline},
+        dimensions_map={DIMENSION: pipeline},
         statistic="Sum",
         period=cdk.Duration.seconds(period),
     )
@@ -345,9 +349,9 @@ def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric
 def _standing(name: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
     """How something of a pipeline stands, which each run of the redriver says anew."""
     return cloudwatch.Metric(
-        namespace="Deadletter",
+        namespace=NAMESPACE,
         metric_name=name,
-        dimensions_map={"pipeline": pipeline},
+        dimensions_map={DIMENSION: pipeline},
         statistic=statistic,
         period=cdk.Duration.seconds(period),
     )

@@ -13,6 +13,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from deadletter.contract import ANY, LANES, Partition, Variable, circuit_lane, lane_partition
+
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import customer_key, use_of_key
@@ -21,7 +23,7 @@ from .function import RETENTION, PythonFunction
 from .names import Names
 from .queues import Queues
 from .settings import AppSettings, PipelineSettings
-from .storage import LANES, Storage, only
+from .storage import Storage, only
 
 DEFINITION = Path(__file__).parents[1] / "statemachines" / "circuit_breaker.asl.json"
 
@@ -109,8 +111,10 @@ class CircuitBreaker(Construct):
             consumer.acknowledge(one)
         one.tell(
             {
-                "CIRCUITS_TABLE": storage.circuits.table_name,
-                **({"CONSUMER_MAPPING": consumer.mapping_id} if consumer and mapping else {}),
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                **(
+                    {Variable.CONSUMER_MAPPING: consumer.mapping_id} if consumer and mapping else {}
+                ),
             }
         )
         return one.function
@@ -151,8 +155,8 @@ class CircuitBreaker(Construct):
         )
         one.tell(
             {
-                "CIRCUITS_TABLE": storage.circuits.table_name,
-                **({"HEALTH_URL": health} if health else {}),
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                **({Variable.HEALTH_URL: health} if health else {}),
                 **(self._sources(consumer) if takes else {}),
             }
         )
@@ -171,15 +175,15 @@ class CircuitBreaker(Construct):
         """Where canaries come from, and who is given them."""
         queues = self._queues
         return {
-            "MAIN_URL": queues.main.url,
-            "MAIN_ARN": queues.main.arn,
-            "DLQ_URL": queues.dlq.url,
-            "DLQ_ARN": queues.dlq.arn,
-            "LETTERS_TABLE": self._storage.letters.table_name,
-            "LETTERS_BUCKET": self._storage.bucket_name,
-            "ROUTER_FUNCTION": self._names.function("route"),
-            **({"CONSUMER_FUNCTION": consumer.arn} if consumer else {}),
-            "CONSUMER_TIMEOUT": str(self._settings.consumer.timeout),
+            Variable.MAIN_URL: queues.main.url,
+            Variable.MAIN_ARN: queues.main.arn,
+            Variable.DLQ_URL: queues.dlq.url,
+            Variable.DLQ_ARN: queues.dlq.arn,
+            Variable.LETTERS_TABLE: self._storage.letters.table_name,
+            Variable.LETTERS_BUCKET: self._storage.bucket_name,
+            Variable.ROUTER_FUNCTION: self._names.function("route"),
+            **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
+            Variable.CONSUMER_TIMEOUT: str(self._settings.consumer.timeout),
         }
 
     def _queue_statements(self) -> list[iam.PolicyStatement]:
@@ -198,7 +202,7 @@ class CircuitBreaker(Construct):
                 # It hears there what became of its canary.
                 actions=["dynamodb:BatchGetItem"],
                 resources=[self._storage.letters.table_arn],
-                conditions=only(f"{self._settings.name}#ledger#*"),
+                conditions=only(Partition.LEDGER.of(self._settings.name, ANY)),
             ),
         ]
 
@@ -223,17 +227,17 @@ class CircuitBreaker(Construct):
                 resources=[storage.letters.table_arn],
                 # Nothing of the ledger: the consumer writes that of a canary itself.
                 conditions=only(
-                    f"{pipeline}#journal",
-                    f"{pipeline}#lanes",
-                    f"{pipeline}#letter#*",
-                    f"{pipeline}#group#*",
+                    Partition.JOURNAL.of(pipeline),
+                    Partition.LANES.of(pipeline),
+                    Partition.LETTER.of(pipeline, ANY),
+                    Partition.GROUP.of(pipeline, ANY),
                 ),
             ),
             iam.PolicyStatement(
                 sid="Lanes",
                 actions=["dynamodb:Query"],
-                resources=[f"{storage.letters.table_arn}/index/{LANES}"],
-                conditions=only(f"{pipeline}|circuit:*"),
+                resources=[f"{storage.letters.table_arn}/index/{LANES.name}"],
+                conditions=only(lane_partition(pipeline, circuit_lane(ANY))),
             ),
             iam.PolicyStatement(
                 sid="Bodies",

@@ -10,6 +10,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from deadletter.contract import Variable
+
 from .consumer_policy import library_statements
 from .encryption import use_of_key
 from .endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
@@ -88,15 +90,15 @@ class DispatcherFunction(Construct):
         acknowledge_secrets(one, app)
         one.tell(
             {
-                "MAIN_URL": queues.main.url,
-                "PARKING": cdk.Stack.of(self).to_json_string(
+                Variable.MAIN_URL: queues.main.url,
+                Variable.PARKING: cdk.Stack.of(self).to_json_string(
                     {one: queue.url for one, queue in queues.parking.items()}
                 ),
-                "ENDPOINTS_TABLE": storage.endpoints.table_name,
-                "LETTERS_TABLE": storage.letters.table_name,
-                "CIRCUITS_TABLE": storage.circuits.table_name,
-                "CIRCUIT_MACHINE": state_machine_arn(app, settings.name),
-                "WEBHOOK": json.dumps(
+                Variable.ENDPOINTS_TABLE: storage.endpoints.table_name,
+                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.WEBHOOK: json.dumps(
                     {
                         "timeout": webhook.request_timeout,
                         "allow_loopback": webhook.allow_loopback,

@@ -6,11 +6,12 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from deadletter.contract import ANY, Partition, app_parameter, pipeline_parameter
+
 from .encryption import use_of_key
 from .names import Names
 from .outage import outage_statement
 from .queues import Queues
-from .registration import app_parameter, pipeline_parameter
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage, only
 
@@ -45,8 +46,8 @@ class ConsumerPolicy(Construct):
                     sid="Registration",
                     actions=["ssm:GetParameters"],
                     resources=[
-                        f"{home}{app_parameter(app)}",
-                        f"{home}{pipeline_parameter(app, settings.name)}",
+                        f"{home}{app_parameter(app.app)}",
+                        f"{home}{pipeline_parameter(app.app, settings.name)}",
                     ],
                 ),
                 iam.PolicyStatement(
@@ -71,7 +72,7 @@ def library_statements(
             actions=["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
             resources=[storage.letters.table_arn],
             # Nothing of what else is in the table: journal, waiting room, lease.
-            conditions=only(f"{pipeline}#ledger#*", f"{pipeline}#done#*"),
+            conditions=only(Partition.LEDGER.of(pipeline, ANY), Partition.CLAIM.of(pipeline, ANY)),
         ),
         iam.PolicyStatement(
             sid="Circuits",

@@ -10,6 +10,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from deadletter.contract import Variable
+
 from . import asset, environment
 from .encryption import customer_key
 from .findings import acknowledge
@@ -117,17 +119,17 @@ class PythonFunction(Construct):
         """Add to the function's environment; raises Refused if Lambda would not take it all."""
         more = dict(variables)
         if self._settings:
-            more["PIPELINE"] = environment.pipeline(self._settings)
+            more[Variable.PIPELINE] = environment.pipeline(self._settings)
         self._told |= more
         if self._settings:
             resolved = cdk.Stack.of(self).resolve(self._told)
             environment.check(self._name, self._settings, resolved)
         for name, value in more.items():
-            self.function.add_environment(name, value)
+            self.function.add_environment(str(name), value)
 
     def believe(self, senders: Sequence[str]) -> None:
         """Name the roles whose `Redrive` attribute the function believes, by their unique ids."""
-        self.tell({"TRUSTED_SENDERS": cdk.Stack.of(self).to_json_string(list(senders))})
+        self.tell({Variable.TRUSTED_SENDERS: cdk.Stack.of(self).to_json_string(list(senders))})
 
     def _reporting(self) -> list[iam.PolicyStatement]:
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deadletter.contract import DEFAULT_PARKING
+from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, pipeline_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +21,24 @@ class Names:
 
     def function(self, role: str) -> str:
         """The Lambda function that plays `role`: redrive, route, consumer, circuit or probe."""
-        return f"{self.app}-{self.pipeline}-{role}"
+        return f"{self._prefix}{role}"
 
     def alarm(self, name: str) -> str:
         """The alarm `name`."""
-        return f"{self.app}-{self.pipeline}-{name}"
+        return f"{self._prefix}{name}"
 
     def policy(self, role: str, region: str) -> str:
         """The managed policy for `role`; all regions of an account share their names in IAM."""
-        return f"{self.app}-{self.pipeline}-{role}-{region}"
+        return f"{self._prefix}{role}-{region}"
 
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
-        return f"{self.app}-{self.pipeline}-dlq{_suffix(dedicated)}"
+        return f"{self._prefix}{MAIN_DLQ}{_suffix(dedicated)}"
 
     @property
     def circuit_breaker(self) -> str:
         """The state machine that runs outages."""
-        return f"{self.app}-{self.pipeline}-circuit-breaker"
+        return f"{self._prefix}circuit-breaker"
 
     @property
     def main(self) -> str:
@@ -53,8 +53,12 @@ class Names:
         """A queue of the parking lot."""
         return self._queue(f"parking{_suffix(parking)}")
 
+    @property
+    def _prefix(self) -> str:
+        return pipeline_prefix(self.app, self.pipeline)
+
     def _queue(self, what: str) -> str:
-        return f"{self.app}-{self.pipeline}-{what}{'.fifo' if self.fifo else ''}"
+        return f"{self._prefix}{what}{'.fifo' if self.fifo else ''}"
 
 
 def _suffix(one: str) -> str:

@@ -10,6 +10,8 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from deadletter.contract import LANES, TROUBLED
+
 from .encryption import use_of_key
 from .endpoint_secrets import acknowledge_secrets, secrets_of_endpoints
 from .environment import longest
@@ -17,7 +19,7 @@ from .findings import acknowledge
 from .names import Names
 from .queues import Addresses, QueueReference
 from .settings import AppSettings
-from .storage import LANES, TROUBLED, Storage
+from .storage import Storage
 
 # IAM's limit for a managed policy, in characters.
 LARGEST_POLICY = 6144
@@ -134,11 +136,11 @@ def _reads(app: AppSettings, storage: Storage) -> Iterator[_Grant]:
     yield _Grant(
         "Letters", ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"], [letters]
     )
-    yield _Grant("Lanes", ["dynamodb:Query"], [f"{letters}/index/{LANES}"])
+    yield _Grant("Lanes", ["dynamodb:Query"], [f"{letters}/index/{LANES.name}"])
     yield _Grant("Rules", ["dynamodb:Scan"], [storage.rules.table_arn])
     circuits = storage.circuits.table_arn
     yield _Grant("Circuits", ["dynamodb:GetItem", "dynamodb:BatchGetItem"], [circuits])
-    yield _Grant("Troubled", ["dynamodb:Query"], [f"{circuits}/index/{TROUBLED}"])
+    yield _Grant("Troubled", ["dynamodb:Query"], [f"{circuits}/index/{TROUBLED.name}"])
     yield _Grant("Endpoints", ["dynamodb:GetItem", "dynamodb:Scan"], [storage.endpoints.table_arn])
     yield _Grant("Figures", ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"], ["*"])
     yield from _with_key(app, ("sqs", "dynamodb"), writes=False)

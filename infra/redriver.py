@@ -10,6 +10,16 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from deadletter.contract import (
+    ANY,
+    LANES,
+    MAIN_DLQ,
+    TROUBLED,
+    Variable,
+    every_partition,
+    lane_partition,
+)
+
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import use_of_key
@@ -20,7 +30,7 @@ from .outage import outage_statement, state_machine_arn
 from .queues import Queues
 from .schedule import Schedules
 from .settings import AppSettings, PipelineSettings
-from .storage import LANES, TROUBLED, Storage, only
+from .storage import Storage, only
 
 
 class RedriverFunction(Construct):
@@ -82,18 +92,22 @@ class RedriverFunction(Construct):
         to_json = cdk.Stack.of(self).to_json_string
         one.tell(
             {
-                "MAIN_URL": queues.main.url,
-                "MAIN_ARN": queues.main.arn,
-                "DLQ_URL": queues.dlq.url,
-                "PARKING": to_json({one: queue.url for one, queue in queues.parking.items()}),
-                "DEDICATED": to_json({one: queue.url for one, queue in queues.dedicated.items()}),
-                "LETTERS_TABLE": storage.letters.table_name,
-                "LETTERS_BUCKET": storage.bucket_name,
-                "CIRCUITS_TABLE": storage.circuits.table_name,
-                "ROUTER_FUNCTION": router,
-                "CIRCUIT_MACHINE": state_machine_arn(app, settings.name),
+                Variable.MAIN_URL: queues.main.url,
+                Variable.MAIN_ARN: queues.main.arn,
+                Variable.DLQ_URL: queues.dlq.url,
+                Variable.PARKING: to_json(
+                    {one: queue.url for one, queue in queues.parking.items()}
+                ),
+                Variable.DEDICATED: to_json(
+                    {one: queue.url for one, queue in queues.dedicated.items()}
+                ),
+                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.LETTERS_BUCKET: storage.bucket_name,
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                Variable.ROUTER_FUNCTION: router,
+                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
                 **(
-                    {"CONSUMER_MAPPING": consumer.mapping_id}
+                    {Variable.CONSUMER_MAPPING: consumer.mapping_id}
                     if consumer and consumer.mapping_id
                     else {}
                 ),
@@ -120,7 +134,7 @@ class RedriverFunction(Construct):
         self.schedules.add(
             "Dlq",
             name=names.schedule(),
-            source="dlq",
+            source=MAIN_DLQ,
             every=settings.redrive.every,
             enabled=True,
         )
@@ -176,13 +190,13 @@ def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyState
                 "dynamodb:BatchWriteItem",
             ],
             resources=[storage.letters.table_arn],
-            conditions=only(f"{pipeline}#*"),
+            conditions=only(every_partition(pipeline)),
         ),
         iam.PolicyStatement(
             sid="Lanes",
             actions=["dynamodb:Query"],
-            resources=[f"{storage.letters.table_arn}/index/{LANES}"],
-            conditions=only(f"{pipeline}|*"),
+            resources=[f"{storage.letters.table_arn}/index/{LANES.name}"],
+            conditions=only(lane_partition(pipeline, ANY)),
         ),
         iam.PolicyStatement(
             sid="Circuits",
@@ -193,7 +207,7 @@ def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyState
         iam.PolicyStatement(
             sid="Troubled",
             actions=["dynamodb:Query"],
-            resources=[f"{storage.circuits.table_arn}/index/{TROUBLED}"],
+            resources=[f"{storage.circuits.table_arn}/index/{TROUBLED.name}"],
             conditions=only(pipeline),
         ),
         iam.PolicyStatement(

@@ -8,6 +8,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from deadletter.contract import app_parameter, pipeline_parameter
+
 from .environment import check_parameter, told
 from .names import Names
 from .outage import state_machine_arn
@@ -15,21 +17,6 @@ from .pager import Pager
 from .queues import Queues
 from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 from .storage import Storage
-
-
-def pipelines_folder(app: AppSettings) -> str:
-    """Where the parameters of the pipelines are."""
-    return f"/{app.app}/pipelines"
-
-
-def app_parameter(app: AppSettings) -> str:
-    """Where what the pipelines share is."""
-    return f"/{app.app}/app"
-
-
-def pipeline_parameter(app: AppSettings, pipeline: str) -> str:
-    """Where one pipeline is."""
-    return f"{pipelines_folder(app)}/{pipeline}"
 
 
 class AppRegistration(Construct):
@@ -48,7 +35,7 @@ class AppRegistration(Construct):
         ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=app_parameter(app),
+            parameter_name=app_parameter(app.app),
             description=f"What the pipelines of {app.app} share",
             string_value=cdk.Stack.of(self).to_json_string(
                 {
@@ -111,7 +98,7 @@ class PipelineRegistration(Construct):
         ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=pipeline_parameter(app, settings.name),
+            parameter_name=pipeline_parameter(app.app, settings.name),
             description=f"Where the pipeline {settings.name} is",
             # A standard parameter holds 4 KB.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,

@@ -8,6 +8,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from deadletter.contract import ANY, EVERY_PIPELINE, Partition, Variable
+
 from .encryption import use_of_key
 from .function import PythonFunction
 from .names import Names
@@ -16,9 +18,6 @@ from .storage import Storage, only
 
 # The redriver waits for it and has a run to finish.
 TIMEOUT = 20
-
-# Whose rules hold for every pipeline.
-EVERY_PIPELINE = "*"
 
 # A chunk is up to 4.5 MB of JSON, held as text and as objects.
 MEMORY = 512
@@ -56,7 +55,9 @@ class RouterFunction(Construct):
                     sid="Letters",
                     actions=["dynamodb:BatchGetItem"],
                     resources=[storage.letters.table_arn],
-                    conditions=only(f"{settings.name}#ledger#*", f"{settings.name}#matches"),
+                    conditions=only(
+                        Partition.LEDGER.of(settings.name, ANY), Partition.MATCHES.of(settings.name)
+                    ),
                 ),
                 iam.PolicyStatement(
                     sid="Rules",
@@ -77,9 +78,9 @@ class RouterFunction(Construct):
         )
         one.tell(
             {
-                "LETTERS_TABLE": storage.letters.table_name,
-                "RULES_TABLE": storage.rules.table_name,
-                "CIRCUITS_TABLE": storage.circuits.table_name,
+                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.RULES_TABLE: storage.rules.table_name,
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
             }
         )
         self.function, self.role = one.function, one.role

@@ -14,12 +14,13 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from deadletter.contract import EVERY_PIPELINE, Alarm, Metric, Variable, pipelines_folder
+
 from .alarms import AT_LEAST, RULE_INVALID, Page, counted
 from .encryption import customer_key, use_of_key
 from .findings import acknowledge
 from .function import PythonFunction
 from .pager import Pager
-from .registration import pipelines_folder
 from .settings import LONGEST_RETENTION, AppSettings
 from .storage import Storage
 
@@ -28,11 +29,8 @@ TIMEOUT = 30
 MEMORY = 256
 BATCH = 10
 
-# Under which rules are counted whose pipeline does not exist.
-NO_PIPELINE = "*"
-
 FAILED = Page(
-    "RuleCheckFailed",
+    Alarm.RULE_CHECK_FAILED,
     "edits of rules were not checked; routing goes on, and judges each rule at every read.",
     "a missing permission, a throttled table, or registrations that cannot be read: the"
     " function's log says which.",
@@ -119,10 +117,10 @@ class RuleCheck(Construct):
         )
         one.tell(
             {
-                "RULES_TABLE": storage.rules.table_name,
-                "AUDIT_TABLE": storage.audit.table_name,
-                "AUDIT_DAYS": str(app.audit_days),
-                "REGISTRATIONS": pipelines_folder(app),
+                Variable.RULES_TABLE: storage.rules.table_name,
+                Variable.AUDIT_TABLE: storage.audit.table_name,
+                Variable.AUDIT_DAYS: str(app.audit_days),
+                Variable.REGISTRATIONS: pipelines_folder(app.app),
             }
         )
         acknowledge(
@@ -190,7 +188,7 @@ class RuleCheck(Construct):
         made = {}
         for page, metric, missing in (
             (FAILED, waiting, ignore),
-            (RULE_INVALID, counted(RULE_INVALID.name, NO_PIPELINE), quiet),
+            (RULE_INVALID, counted(Metric.RULE_INVALID, EVERY_PIPELINE), quiet),
         ):
             alarm = cloudwatch.Alarm(
                 self,
@@ -216,4 +214,4 @@ def _parameter(app: AppSettings, *, shown: bool = False) -> str:
         if shown
         else f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}"
     )
-    return f"{home}:parameter{pipelines_folder(app)}"
+    return f"{home}:parameter{pipelines_folder(app.app)}"

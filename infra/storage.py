@@ -8,15 +8,23 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from deadletter.contract import (
+    ANY,
+    AUDIT,
+    BODIES,
+    CIRCUITS,
+    ENDPOINTS,
+    LANES,
+    LETTERS,
+    RULES,
+    TROUBLED,
+    Table,
+    body_object,
+)
+
 from .encryption import customer_key
 from .findings import acknowledge
 from .settings import AppSettings
-
-# An index of the letters by lane and due time.
-LANES = "lanes"
-
-# An index of the circuits that somebody has to look after, by pipeline; empty in good times.
-TROUBLED = "troubled"
 
 
 class Storage(Construct):
@@ -36,24 +44,22 @@ class Storage(Construct):
         super().__init__(scope, construct_id)
         self._app = app
         self._key = customer_key(self, app)
-        self.letters = self._table("Letters", "pk", "sk", time_to_live="ttl")
+        self.letters = self._table("Letters", LETTERS)
         self.letters.add_global_secondary_index(
-            index_name=LANES,
-            partition_key=_text("lane"),
-            sort_key=dynamodb.Attribute(name="due", type=dynamodb.AttributeType.NUMBER),
+            index_name=LANES.name,
+            partition_key=_text(LANES.partition),
+            sort_key=dynamodb.Attribute(name=str(LANES.sort), type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self.rules = self._table(
-            "Rules", "pipeline", "rule_id", stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
-        )
-        self.audit = self._table("Audit", "pk", "sk", time_to_live="ttl")
-        self.circuits = self._table("Circuits", "pipeline", "circuit_key", time_to_live="ttl")
+        self.rules = self._table("Rules", RULES, stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES)
+        self.audit = self._table("Audit", AUDIT)
+        self.circuits = self._table("Circuits", CIRCUITS)
         self.circuits.add_global_secondary_index(
-            index_name=TROUBLED,
-            partition_key=_text(TROUBLED),
+            index_name=TROUBLED.name,
+            partition_key=_text(TROUBLED.partition),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self.endpoints = self._table("Endpoints", "tenant", "endpoint")
+        self.endpoints = self._table("Endpoints", ENDPOINTS)
         # By its name, as the queues: so that a role's permission can be read.
         self.bucket_name = f"{app.app}-letters-{Aws.ACCOUNT_ID}-{Aws.REGION}"
         self.bucket = self._bucket()
@@ -66,24 +72,22 @@ class Storage(Construct):
 
     def bodies(self, pipeline: str) -> str:
         """The ARN of all objects of one pipeline, one a letter."""
-        return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/waiting/{pipeline}/*"
+        return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
 
     def _table(
         self,
         construct_id: str,
-        partition_key: str,
-        sort_key: str,
+        table: Table,
         *,
-        time_to_live: str | None = None,
         stream: dynamodb.StreamViewType | None = None,
     ) -> dynamodb.Table:
         managed = dynamodb.TableEncryption.AWS_MANAGED
         return dynamodb.Table(
             self,
             construct_id,
-            partition_key=_text(partition_key),
-            sort_key=_text(sort_key),
-            time_to_live_attribute=time_to_live,
+            partition_key=_text(table.partition),
+            sort_key=_text(table.sort),
+            time_to_live_attribute=table.expiry,
             stream=stream,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else managed,
@@ -113,7 +117,7 @@ class Storage(Construct):
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    prefix="waiting/",
+                    prefix=BODIES,
                     # No expiration: a letter may be held for longer than anybody thought,
                     # and the few bodies that nothing names cost cents.
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
