@@ -1,4 +1,4 @@
-"""The circuits table: one item a dependency, each change of state one conditional write."""
+"""The circuits in DynamoDB: one item per dependency, each transition one conditional write."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from deadletter.aws.table import (
     changes,
     conditional,
     conflicting_item,
-    number,
     pages,
     plain,
     stored,
+    stored_number,
 )
 from deadletter.circuit.state import (
     Circuit,
@@ -40,14 +40,16 @@ PARTITION = CIRCUITS.partition
 SORT = CIRCUITS.sort
 
 GOOD, BAD = "good_", "bad_"
-"""Counters are attributes of their own, named by their bucket: they are added to unread."""
+"""Prefixes of the counters. Each bucket has its own attributes, so that outcomes are added
+without a read."""
 
 KEEP_SECONDS = 100 * 86_400.0
-"""How long a circuit that nothing happens to is kept: longer than Step Functions keeps the
-names of its executions taken (90 days), for a forgotten circuit begins counting anew."""
+"""How long a circuit stays after its last change. Longer than the 90 days in which Step
+Functions refuses a name again: a circuit that expires counts from 0 once more, and would
+give its executions names that are taken."""
 
 _MOST_CONFLICTS = 6
-"""Times that an event is let happen anew because somebody else's came first."""
+"""Tries to apply an event while other writers change the same circuit."""
 
 _NUMBERS = (
     *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
@@ -66,17 +68,19 @@ class DynamoDBCircuits(Circuits):
         self._pipeline = pipeline
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        found = {key: Circuit(key) for key in keys}
+        circuits = {key: Circuit(key) for key in keys}
         try:
-            items = batch_get(self._client, self._table, [self._key(key) for key in sorted(found)])
+            items = batch_get(
+                self._client, self._table, [self._key(key) for key in sorted(circuits)]
+            )
         except StillUnprocessed as error:
             raise CircuitsUnavailable("the circuits table is throttling") from error
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
-        return found | {item[SORT]: circuit_from_item(item) for item in items}
+        return circuits | {item[SORT]: circuit_from_item(item) for item in items}
 
     def find(self, key: str) -> Circuit:
-        """One circuit, by a GetItem: `read` needs the permission for BatchGetItem."""
+        """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""
         try:
             answer = self._client.get_item(
                 TableName=self._table, Key=self._key(key), ConsistentRead=True
@@ -90,9 +94,9 @@ class DynamoDBCircuits(Circuits):
 
 
 class DynamoDBBreaker(DynamoDBCircuits, Breaker):
-    """The circuits of one pipeline, changed.
+    """Reads and changes the circuits of one pipeline.
 
-    `clock` gives epoch seconds, `new_id` a text that nobody else has.
+    `clock` returns epoch seconds, `new_id` a unique text.
     """
 
     def __init__(
@@ -116,18 +120,18 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         return self.apply_to(self.read([key])[key], event)
 
     def apply_to(self, circuit: Circuit, event: Event) -> TransitionResult:
-        """As `apply`, for a circuit that has just been read."""
+        """Apply an event to a circuit that was just read, and so save the read of `apply`."""
         for _ in range(_MOST_CONFLICTS):
-            found = transition(circuit, event, self._policy, self._clock(), self._random)
-            if isinstance(found, Refusal):
-                return TransitionResult(circuit, found)
-            if found == circuit:
+            after = transition(circuit, event, self._policy, self._clock(), self._random)
+            if isinstance(after, Refusal):
+                return TransitionResult(circuit, after)
+            if after == circuit:
                 return TransitionResult(circuit)
-            other = self._write(circuit, found)
-            if other is None:
-                return TransitionResult(found)
-            circuit = other
-        raise CircuitsUnavailable(f"too many change circuit {circuit.key} at once")
+            conflicting = self._write(circuit, after)
+            if conflicting is None:
+                return TransitionResult(after)
+            circuit = conflicting
+        raise CircuitsUnavailable(f"circuit {circuit.key} changes too often at once")
 
     def troubled(self) -> Sequence[Circuit]:
         answers = pages(
@@ -141,28 +145,28 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
             keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
-        # The index lags behind: what counts is the item.
-        return [one for one in self.read(keys).values() if _is_troubled(one)]
+        # The index lags behind the items, so they are read.
+        return [circuit for circuit in self.read(keys).values() if _is_troubled(circuit)]
 
     def _write(self, before: Circuit, after: Circuit) -> Circuit | None:
-        """Write what has changed; what stands there instead, if somebody was faster.
+        """Write a transition. Returns None, or the stored circuit if another writer was first.
 
         #  generation 4 ──write 5 (finds 4)──► 5, token a
-        #                 ├─ the same write again, by the SDK, whose first answer was lost:
-        #                 │  finds 5 with token a, its own ──► done
-        #                 └─ another's write of 5 ──► finds token a, not its own ──► too late
+        #                 ├─ the SDK repeats the write, because its first answer was lost:
+        #                 │  it finds 5 with its own token a ──► done
+        #                 └─ another writer's 5 finds token a, not its own ──► conflict
         """
         token = self._new_id()
-        written = {"token": token, "ttl": int(self._clock() + KEEP_SECONDS)}
+        bookkeeping = {"token": token, "ttl": int(self._clock() + KEEP_SECONDS)}
         try:
             if before.unreadable:
-                self._replace(after, written)
+                self._replace(after, bookkeeping)
             else:
                 self._client.update_item(
                     TableName=self._table,
                     Key=self._key(before.key),
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                    **_change(self._pipeline, before, after, written),
+                    **_update(self._pipeline, before, after, bookkeeping),
                 )
         except AWS_ERRORS as error:
             item = conflicting_item(error)
@@ -173,21 +177,21 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
             return None if item.get("token") == token else circuit_from_item(item)
         return None
 
-    def _replace(self, circuit: Circuit, written: Mapping[str, Any]) -> None:
-        """Put an item in the place of one that nobody understands, whatever is in it."""
-        item = {PARTITION: self._pipeline, SORT: circuit.key, **written}
+    def _replace(self, circuit: Circuit, bookkeeping: Mapping[str, Any]) -> None:
+        """Replace an unreadable item, whatever it holds."""
+        item = {PARTITION: self._pipeline, SORT: circuit.key, **bookkeeping}
         self._client.put_item(
             TableName=self._table,
-            Item=stored({**item, **_whole(self._pipeline, circuit)}),
+            Item=stored({**item, **_attributes(self._pipeline, circuit)}),
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
             **conditional(f"attribute_exists({SORT})"),
         )
 
 
 def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
-    """The circuit in an item; one that is not understood means that nobody may send: hold.
+    """The circuit in an item. A malformed item gives an OPEN circuit marked unreadable: hold.
 
-    An item with nothing but a state was typed by a person.
+    An item may have a state and nothing else: then a person typed it.
     """
     key = str(item[SORT])
     try:
@@ -196,7 +200,7 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             state=State(item["state"]),
             buckets=_buckets(item),
             permit=_permit(item.get("permit")),
-            forced=_force(item.get("forced")),
+            forced=_override(item.get("forced")),
             paused=_pause(item.get("paused")),
             **{name: _number(name, item[name]) for name in _NUMBERS if name in item},
         )
@@ -205,19 +209,19 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
 
 
 def _number(name: str, value: Any) -> Any:
-    """A count or a time. A text is none, whatever it looks like, nor is a time before 1970."""
+    """A count (int) or a time (float). Rejects text and negative numbers by ValueError."""
     if not isinstance(value, Decimal | int | float) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} is no number from 0 up")
+        raise ValueError(f"{name} must be a number, 0 or more")
     if name not in _COUNTS:
         return float(value)
     if value != int(value):
-        raise ValueError(f"{name} is no whole number")
+        raise ValueError(f"{name} must be a whole number")
     return int(value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("not a text")
+        raise TypeError("must be a text")
     return value
 
 
@@ -234,12 +238,12 @@ def _permit(data: Any) -> Permit | None:
     )
 
 
-def _force(data: Any) -> Override | None:
+def _override(data: Any) -> Override | None:
     if data is None:
         return None
     state = State(data["state"])
     if state is State.HALF_OPEN:
-        raise ValueError("nobody can hold a circuit half open")
+        raise ValueError("a circuit can be forced OPEN or CLOSED, not HALF_OPEN")
     return Override(
         state, _text(data["by"]), _text(data["reason"]), _number("until", data["until"])
     )
@@ -272,10 +276,10 @@ def _is_troubled(circuit: Circuit) -> bool:
     return not circuit.is_closed or circuit.forced is not None or circuit.paused is not None
 
 
-def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
-    """A circuit's attributes, its counters apart; what it has none of is left out."""
+def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
+    """The attributes of a circuit, without its counters and without absent parts."""
     values: dict[str, Any] = {"state": str(circuit.state)}
-    values |= {name: number(getattr(circuit, name)) for name in _NUMBERS}
+    values |= {name: stored_number(getattr(circuit, name)) for name in _NUMBERS}
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))
@@ -284,33 +288,41 @@ def _whole(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     return values
 
 
-def _change(
-    pipeline: str, before: Circuit, after: Circuit, written: Mapping[str, Any]
+def _update(
+    pipeline: str, before: Circuit, after: Circuit, bookkeeping: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The update that makes one circuit of another, on condition that it still is the one."""
-    old, new = _whole(pipeline, before), _whole(pipeline, after)
-    # State and index are written each time: an item that a person typed may lack the one.
-    values = {
+    """The arguments of the update from one circuit to another, if it is still the first."""
+    old, new = _attributes(pipeline, before), _attributes(pipeline, after)
+    # State and index are written each time: an item that a person typed may lack the index.
+    sets = {
         name: value
         for name, value in new.items()
         if name in ("state", TROUBLED.partition) or old.get(name) != value
     }
-    values.update(written)
-    gone = [name for name in (*_PARTS, TROUBLED.partition) if name not in new]
-    kept = {one.number for one in after.buckets}
-    dropped = [one.number for one in before.buckets if one.number not in kept]
-    gone += [f"{prefix}{number}" for number in dropped for prefix in (GOOD, BAD)]
-    conditions, expected = _still(before, after)
+    removes = [name for name in (*_PARTS, TROUBLED.partition) if name not in new]
+    remaining = {bucket.number for bucket in after.buckets}
+    removes += [
+        f"{prefix}{bucket.number}"
+        for bucket in before.buckets
+        if bucket.number not in remaining
+        for prefix in (GOOD, BAD)
+    ]
+    conditions, expected = _conditions(before, after)
     if after.paused == before.paused:
-        gone = [name for name in gone if name != "paused"]
-    return changes(values, removes=gone, condition=" AND ".join(conditions), values=expected)
+        removes = [name for name in removes if name != "paused"]
+    return changes(
+        {**sets, **bookkeeping},
+        removes=removes,
+        condition=" AND ".join(conditions),
+        values=expected,
+    )
 
 
-def _still(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
-    """The conditions that a circuit is what it was decided on, and the values in them."""
+def _conditions(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
+    """The conditions that the stored circuit is still `before`, and the values in them."""
     expected: dict[str, Any] = {":old_state": str(before.state)}
     conditions = [_equals("generation", before.generation, expected)]
-    # A state that a person types into the table comes without a new generation.
+    # A person who types a state into the table leaves the generation as it is.
     same_state = "#state = :old_state"
     never_stored = "attribute_not_exists(#state)"
     conditions.append(
@@ -318,8 +330,8 @@ def _still(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
     )
     if after.restart != before.restart:
         conditions.append(_equals("restart", before.restart, expected))
-    # Who takes the circuit out of the index has to know that no consumer is paused: a pause is
-    # written beside the state, and without the index nobody would find it.
+    # A pause is written beside the state. A write that takes the circuit out of the index
+    # must therefore check that no consumer is paused: outside the index no run would find it.
     if after.paused != before.paused or not _is_troubled(after):
         if before.paused is None:
             conditions.append("attribute_not_exists(paused)")
@@ -330,14 +342,20 @@ def _still(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
 
 
 def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
+    """The condition that a count has a value, which is added to `expected`; missing is 0."""
     expected[f":old_{name}"] = value
     same = f"{name} = :old_{name}"
     return same if value else f"({same} OR attribute_not_exists({name}))"
 
 
-def _fields(value: Permit | Override | Pause) -> dict[str, Any]:
+def _fields(part: Permit | Override | Pause) -> dict[str, Any]:
+    fields = {name: getattr(part, name) for name in part.__slots__}
     return {
-        name: number(one) if isinstance(one, float) else str(one) if name == "state" else one
-        for name in value.__slots__
-        if (one := getattr(value, name)) is not None
+        name: stored_number(value)
+        if isinstance(value, float)
+        else str(value)
+        if name == "state"
+        else value
+        for name, value in fields.items()
+        if value is not None
     }

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Table, conflicting_item, number
+from deadletter.aws.table import PARTITION, SORT, Table, conflicting_item, stored_number
 from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -106,7 +106,7 @@ class DynamoDBClaims:
             "own": claim.owner,
             "payload": payload,
             "status": _CLAIMED,
-            "until": number(claim.until),
+            "until": stored_number(claim.until),
             "ttl": self._ttl(now),
         }
         try:
@@ -115,7 +115,7 @@ class DynamoDBClaims:
                 f"{nobody_has_it} OR {forgotten}"
                 f" OR ({same_message} AND ({given_up} OR ({abandoned})))",
                 {
-                    ":now": number(now),
+                    ":now": stored_number(now),
                     ":payload": payload,
                     ":released": _RELEASED,
                     ":claimed": _CLAIMED,

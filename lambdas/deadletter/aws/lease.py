@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import Key, Table, conflicting_item, number, plain
+from deadletter.aws.table import Key, Table, conflicting_item, plain, stored_number
 from deadletter.contract import Partition
 from deadletter.redrive.redriver import LeaseUnavailable
 from deadletter.redrive.report import Report
@@ -52,9 +52,9 @@ class DynamoDBLease:
         try:
             answer = self._table.change(
                 self._key,
-                {"own": owner, "until": number(until)},
+                {"own": owner, "until": stored_number(until)},
                 condition="attribute_not_exists(#until) OR #until <= :now",
-                values={":now": number(now)},
+                values={":now": stored_number(now)},
                 ReturnValues="ALL_OLD",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
@@ -72,8 +72,8 @@ class DynamoDBLease:
                 self._key,
                 {
                     "until": 0,
-                    "tokens": number(bucket.tokens),
-                    "at": number(bucket.at),
+                    "tokens": stored_number(bucket.tokens),
+                    "at": stored_number(bucket.at),
                     "last_run": {**report.to_json(), "at": int(now)},
                 },
                 condition="own = :own",

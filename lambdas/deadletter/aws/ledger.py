@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, conflicting_item, number
+from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, conflicting_item, stored_number
 from deadletter.contract import Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
@@ -88,7 +88,7 @@ class DynamoDBLedger:
 
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         recovery: dict[str, Any] = {
-            "recovered_at": number(at),
+            "recovered_at": stored_number(at),
             "recovered_attempt": Decimal(attempt),
             **({"recovered_unasked": True} if unasked else {}),
         }
@@ -152,6 +152,6 @@ def _count(value: Any) -> int:
 def _item(failure: Failure) -> dict[str, Any]:
     """The failure as the table takes it: no floats."""
     return {
-        name: number(value) if isinstance(value, float) else value
+        name: stored_number(value) if isinstance(value, float) else value
         for name, value in failure.to_data().items()
     }

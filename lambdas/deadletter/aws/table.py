@@ -54,10 +54,10 @@ def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _deserializer.deserialize(value) for name, value in item.items()}
 
 
-def number(value: float) -> Decimal | int:
-    """A number that DynamoDB accepts: it refuses floats.
+def stored_number(value: float) -> Decimal | int:
+    """A number as DynamoDB accepts it: Decimal or int, because it refuses floats.
 
-    Rounded to the thousandth, because no clock here is more exact than a millisecond.
+    Rounded to thousandths: no clock here is more exact than a millisecond.
     """
     return value if isinstance(value, int) else Decimal(str(round(value, 3)))
 
