@@ -189,7 +189,7 @@ def _() -> Iterator[None]:
 
     def self_clock(self: Any) -> float:
         # The journal has no clock of its own; the fake table's is the true one.
-        return float(self._table.client._real._clock())
+        return float(self._table._client._real._clock())
 
     with replaced(DynamoDBJournal, "read", make):
         yield
@@ -415,35 +415,34 @@ def _() -> Iterator[None]:
         yield
 
 
-def whatever_the_owner(deed: str) -> Any:
+def whatever_the_owner(status: str) -> Any:
     def make(original: Any) -> Any:
-        def update(self: Any, claim: Any, change: str, condition: str, *rest: Any) -> Any:
-            if deed in change:
+        def change(self: Any, claim: Any, sets: Any, condition: str, values: Any) -> Any:
+            if sets.get("status") == status:
                 condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
-            return original(self, claim, change, condition, *rest)
+            return original(self, claim, sets, condition, values)
 
-        return update
+        return change
 
-    return replaced(DynamoDBClaims, "_update", make)
+    return replaced(DynamoDBClaims, "_change", make)
 
 
 @bug("a zombie releases the claim of another")
 def _() -> Iterator[None]:
-    with whatever_the_owner(":released"):
+    with whatever_the_owner("RELEASED"):
         yield
 
 
 @bug("a zombie ends the claim of another")
 def _() -> Iterator[None]:
-    with whatever_the_owner(":done"):
+    with whatever_the_owner("DONE"):
         yield
 
 
 @bug("a withdrawal deletes the claim")
 def _() -> Iterator[None]:
     def withdraw(self: Any, claim: Any) -> bool:
-        key: Any = {"pk": {"S": self._partition(claim)}, "sk": {"S": "claim"}}
-        self._table.client.delete_item(TableName=self._table.name, Key=key)
+        self._table.write_many(deletes=[(self._partition(claim), "claim")])
         return True
 
     with patch.object(DynamoDBClaims, "withdraw", withdraw):
@@ -493,7 +492,7 @@ def _() -> Iterator[None]:
 
         return found
 
-    with replaced(DynamoDBClaims, "_as_found", make):
+    with replaced(DynamoDBClaims, "_with_standing", make):
         yield
 
 

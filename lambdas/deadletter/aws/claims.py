@@ -1,4 +1,4 @@
-"""The claims in DynamoDB: one row a message, taken and ended with conditional writes."""
+"""The claims in DynamoDB: one row per message, taken and ended by conditional writes."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _ROW = "claim"
 
 _CLAIMED, _RELEASED, _DONE = "CLAIMED", "RELEASED", "DONE"
 
-# Times that one claim begins anew because the row before it changed meanwhile. It takes
-# another colliding message, or the end of the row, in that very moment.
+# Tries to claim one message while its row changes. A change needs another colliding message,
+# or the end of the row, between two calls.
 _MOST_TRIES = 3
 
 
 class DynamoDBClaims:
     """The claims of one pipeline.
 
-    `keep_seconds` is how long a row is remembered after its last claim. It has to outlast
-    every way in which the message could come back: the retention of main queue, DLQ and
-    parking lot together.
+    `keep_seconds` is how long a row stays after its last claim. It must be longer than the
+    time in which the message can come back: the retention of main queue, DLQ and parking lot
+    together.
     """
 
     #  no row ──claim──► CLAIMED ──done──► DONE ─────────────── keep ──► no row
     #                     │    ▲
-    #             release │    │ claim, by a new owner
+    #            withdraw │    │ claim, by a new owner
     #    (effect failed)  ▼    │
     #                   RELEASED             (the row stays, for the hash of its payload)
     #
-    #  owner 1 ─claim─────────────────┤until             done ✗ release ✗ (row is owner 2's)
+    #  owner 1 ─claim─────────────────┤until             done ✗ withdraw ✗ (row is owner 2's)
     #  owner 2        claim: BUSY     │  claim: takes over ──effect──done─► DONE
     #  owner 3                        │                                      claim: DUPLICATE
     #
-    # The good path is two round trips: claim and done. A message whose key is another
-    # message's already has a row of its own, and pays two more.
+    # The good path takes two round trips: claim and done. A message whose key belongs to
+    # another message has a row of its own, and needs two more.
 
     def __init__(
         self,
@@ -63,27 +63,22 @@ class DynamoDBClaims:
         second = Claim(key.digest_with_payload, owner, until, Standing.MINE, collision=True)
         for _ in range(_MOST_TRIES):
             now = self._clock()
-            found = self._put(first, key.payload, now)
-            if found is None or found["payload"] == key.payload:
-                return self._as_found(first, found)
-            if self._keep_longer(first, found, now):
-                return self._as_found(second, self._put(second, key.payload, now))
-        raise ClaimsUnavailable("the row of another message with this key comes and goes")
+            conflicting = self._put(first, key.payload, now)
+            if conflicting is None or conflicting["payload"] == key.payload:
+                return self._with_standing(first, conflicting)
+            if self._keep_longer(first, conflicting, now):
+                return self._with_standing(second, self._put(second, key.payload, now))
+        raise ClaimsUnavailable("the row of another message with this key changes too often")
 
     def done(self, claim: Claim) -> bool:
-        # Whoever may have claimed since has left another token. A first try whose answer
-        # was lost has left ours, so the second one passes too.
+        # A newer claim has written another token. The SDK's repeat of a write whose answer was
+        # lost finds our own token, and succeeds too.
         still_ours = "own = :own"
-        return self._change(
-            claim,
-            {"status": _DONE},
-            still_ours,
-            {":own": claim.owner},
-        )
+        return self._change(claim, {"status": _DONE}, still_ours, {":own": claim.owner})
 
     def withdraw(self, claim: Claim) -> bool:
         still_ours = "own = :own"
-        # A release that was held up on its way must not undo its own owner's done.
+        # A delayed withdrawal must not undo a `done` of the same owner.
         not_done = "#status <> :done"
         return self._change(
             claim,
@@ -93,12 +88,12 @@ class DynamoDBClaims:
         )
 
     def _put(self, claim: Claim, payload: str, now: float) -> Mapping[str, Any] | None:
-        """Write the row of a claim; the row that forbids it, or None if it is written."""
-        nobody_has_it = "attribute_not_exists(pk)"
-        # DynamoDB takes its time to delete what is over.
-        forgotten = "#ttl <= :now"
+        """Write the row of a claim. Returns None, or the conflicting row if it is not written."""
+        never_claimed = "attribute_not_exists(pk)"
+        # DynamoDB deletes an expired row hours or days later.
+        expired = "#ttl <= :now"
         same_message = "payload = :payload"
-        given_up = "#status = :released"
+        withdrawn = "#status = :released"
         abandoned = "#status = :claimed AND #until <= :now"
         item = {
             PARTITION: self._partition(claim),
@@ -112,8 +107,8 @@ class DynamoDBClaims:
         try:
             self._table.put(
                 item,
-                f"{nobody_has_it} OR {forgotten}"
-                f" OR ({same_message} AND ({given_up} OR ({abandoned})))",
+                f"{never_claimed} OR {expired}"
+                f" OR ({same_message} AND ({withdrawn} OR ({abandoned})))",
                 {
                     ":now": stored_number(now),
                     ":payload": payload,
@@ -124,29 +119,31 @@ class DynamoDBClaims:
         except AWS_ERRORS as error:
             row = conflicting_item(error)
             if row is None:
-                raise ClaimsUnavailable("the claim was not answered") from error
+                raise ClaimsUnavailable("the claims gave no answer") from error
             return _checked(row)
         return None
 
-    def _as_found(self, claim: Claim, found: Mapping[str, Any] | None) -> Claim:
-        """The claim as the row that forbade it says; None: nothing did."""
-        # Our own first try may have won although its answer was lost.
-        ours = found is None or (found["own"] == claim.owner and found["status"] == _CLAIMED)
+    def _with_standing(self, claim: Claim, conflicting: Mapping[str, Any] | None) -> Claim:
+        """The claim with its standing, by the row that conflicts with it; None if it is written."""
+        # The conflicting row may be ours, from a first try whose answer was lost.
+        ours = conflicting is None or (
+            conflicting["own"] == claim.owner and conflicting["status"] == _CLAIMED
+        )
         if ours and self._clock() < claim.until:
             return claim
-        done = found is not None and found["status"] == _DONE
-        # Held up in the call until its own lease had ended, it may be another's already.
+        done = conflicting is not None and conflicting["status"] == _DONE
+        # A call that outlasts our own lease is BUSY: another owner may have the message by now.
         return replace(claim, standing=Standing.DUPLICATE if done else Standing.BUSY)
 
-    def _keep_longer(self, claim: Claim, found: Mapping[str, Any], now: float) -> bool:
-        """Make the first message's row stay as long as a second row that begins now.
+    def _keep_longer(self, claim: Claim, row: Mapping[str, Any], now: float) -> bool:
+        """Extend the first message's row to live as long as a second message's row from now.
 
-        If it ended before, the second message, come back, would find its key free and be
-        processed again, although its own row says that it is done. False if the first row
-        has changed.
+        If the first row expired earlier, the second message would find its key free when it
+        comes back, and be processed again although its own row says DONE. Returns False if
+        the first row has changed.
         """
         ttl = self._ttl(now)
-        if found["ttl"] >= ttl:
+        if row["ttl"] >= ttl:
             return True
         same_message = "payload = :payload"
         never_shorter = "#ttl < :ttl"
@@ -154,7 +151,7 @@ class DynamoDBClaims:
             claim,
             {"ttl": ttl},
             f"{same_message} AND {never_shorter}",
-            {":payload": found["payload"]},
+            {":payload": row["payload"]},
         )
 
     def _change(
@@ -164,7 +161,7 @@ class DynamoDBClaims:
         condition: str,
         values: Mapping[str, Any],
     ) -> bool:
-        """Change the row of a claim; False if it is not as the condition says."""
+        """Change the row of a claim. Returns False if the row does not meet the condition."""
         try:
             self._table.change(
                 (self._partition(claim), _ROW), sets, condition=condition, values=values
@@ -172,7 +169,7 @@ class DynamoDBClaims:
         except AWS_ERRORS as error:
             if condition_failed(error):
                 return False
-            raise ClaimsUnavailable("a change of a claim was not answered") from error
+            raise ClaimsUnavailable("the claims gave no answer") from error
         return True
 
     def _partition(self, claim: Claim) -> str:

@@ -1,4 +1,4 @@
-"""The journal in DynamoDB: one small item for each worker's present intent."""
+"""The journal in DynamoDB: one small item per worker, with its current intent."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _KEY_BYTES = 16
-_MOST_ATTEMPTS = 255  # an attempt is one byte; it is there to be read by people
+_MOST_ATTEMPTS = 255  # an attempt is one byte: only people read it
 
 _UNCHANGED = "own = :own AND seq = :seq"
 """The condition that a slot still holds an intent, marked or not."""
 
 
 class DynamoDBJournal:
-    """The intents of one pipeline; `keep_seconds` is how long an abandoned one stays.
+    """The intents of one pipeline.
 
-    It has to outlast the DLQ's retention: as long as a letter can come back, the
-    mark that it was sent must be found.
+    `keep_seconds` is how long an abandoned intent stays. It must be longer than the DLQ's
+    retention: as long as a letter can come back, the mark that it was sent must exist.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class DynamoDBJournal:
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
         #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …
-        #                          └─ write 2 whose answer was lost, tried again by the
-        #                             SDK, finds 2: the very item that it writes
+        #                          └─ the SDK repeats write 2, because its answer was lost:
+        #                             it finds 2, the very item that it writes
         item = self._item(intent)
         try:
             if replacing is None:
@@ -107,11 +107,12 @@ def _identity(intent: Intent) -> dict[str, Any]:
 
 
 def _bits(intent: Intent) -> bytes:
+    """Which plans are sent, one bit each."""
     return intent.sent.to_bytes((len(intent.plans) + 7) // 8 or 1, "little")
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
-    """The intent in a stored item; an item that is none raises JournalUnavailable."""
+    """The intent in a stored item; raises JournalUnavailable for a malformed one."""
     try:
         packed, targets = bytes(item["plans"]), item["targets"]
         step = _KEY_BYTES + 2
@@ -132,4 +133,4 @@ def _intent(item: Mapping[str, Any]) -> Intent:
             sent=int.from_bytes(bytes(item["sent"]), "little"),
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise JournalUnavailable("an item in the journal that is no intent") from error
+        raise JournalUnavailable("an item of the journal is malformed") from error

@@ -1,4 +1,4 @@
-"""The lease on a source's pace: one item, taken and given back with conditional writes."""
+"""The lease on a source in DynamoDB: one item, acquired and given back by conditional writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_last_run(
 ) -> Mapping[str, Any] | None:
     """The report of a source's last run that had work, with its end `at` in epoch seconds.
 
-    None if none is on record. Numbers are Decimal. Raises LeaseUnavailable.
+    None if no run is recorded. Numbers are Decimal. Raises LeaseUnavailable.
     """
     try:
         item = Table(client, table).get(_key(pipeline, source_id)) or {}
@@ -32,7 +32,10 @@ def read_last_run(
 
 
 class DynamoDBLease:
-    """The lease of one source of a pipeline, with its `rate` and `burst` in letters."""
+    """The lease of one source of a pipeline, and the tokens that its last run left.
+
+    `rate` is in letters per second, `burst` in letters.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class DynamoDBLease:
             item = conflicting_item(error)
             if item is None:
                 raise LeaseUnavailable from error
-            # Our own first try may have won although its answer was lost.
+            # The holder may be ourselves, by a first try whose answer was lost.
             return self._bucket(item, now) if item.get("own") == owner else None
         return self._bucket(plain(answer.get("Attributes", {})), now)
 

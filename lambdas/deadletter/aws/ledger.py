@@ -1,4 +1,4 @@
-"""The ledger in DynamoDB: one row a letter, by its origin id."""
+"""The ledger in DynamoDB: one row per letter, by its origin id."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _ROW = "ledger"
 class DynamoDBLedger:
     """The rows of one pipeline, read consistently.
 
-    `keep_seconds` is how long a row stays after it was last written; `lives` of how many
-    lives it keeps failures, at least as many as make a letter poison.
+    `keep_seconds` is how long a row stays after its last write. `lives` is the number of
+    lives whose failures a row keeps: at least as many as make a letter poison.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class DynamoDBLedger:
         return {keys[key]: row_from_item(item) for key, item in self._get(list(keys)).items()}
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        found = self._get([self._matches_key(rule) for rule in rules])
-        return {item[SORT]: _count(item.get("matches", 0)) for item in found.values()}
+        items = self._get([self._matches_key(rule) for rule in rules]).values()
+        return {item[SORT]: _count(item.get("matches", 0)) for item in items}
 
     def all_matches(self) -> Mapping[str, int]:
-        """How many letters each rule has matched, for every rule that matched any."""
+        """How many letters each rule has matched, for all rules with a match."""
         try:
             items = self._table.query(
                 "pk = :matches",
@@ -73,14 +73,14 @@ class DynamoDBLedger:
 
     def keep_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
-        for message_id, mark in stamps_by_id.items():
-            # The consumer may have written a failure into this row already: add to it.
+        for message_id, stamp in stamps_by_id.items():
+            # Not a put: the consumer may have written a failure into this row already.
             self._change(
-                self._key(message_id), {"stamp": stamps.attribute(mark).value, "ttl": expires}
+                self._key(message_id), {"stamp": stamps.attribute(stamp).value, "ttl": expires}
             )
 
     def failed(self, origin: str, failure: Failure) -> None:
-        # Never conditional: whatever the row says already, this happened too.
+        # Unconditional: this failure happened, whatever the row says.
         self._change(
             self._key(origin),
             {slot(failure, self._lives): _item(failure), "ttl": self._expires()},
@@ -103,7 +103,7 @@ class DynamoDBLedger:
             row = conflicting_item(error)
             if row is None:
                 raise RecordsUnavailable("the ledger gave no answer") from error
-            # The SDK tries again when an answer is lost: the row may say what we just wrote.
+            # The SDK repeats a write whose answer was lost: the row may hold this recovery.
             return all(row.get(name) == value for name, value in recovery.items())
         return True
 
@@ -112,7 +112,7 @@ class DynamoDBLedger:
         if row is None:
             return None
         if row.unreadable:
-            raise LedgerUnavailable("a row of the ledger cannot be understood")
+            raise LedgerUnavailable("a row of the ledger is malformed")
         return row.stamp
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
@@ -145,12 +145,12 @@ class DynamoDBLedger:
 
 
 def _count(value: Any) -> int:
-    """How often a rule has matched; a count that is none is taken for the limit, whatever it is."""
+    """The matches of a rule. A malformed count is larger than any limit, so the rule stops."""
     return int(value) if isinstance(value, int | Decimal) else sys.maxsize
 
 
 def _item(failure: Failure) -> dict[str, Any]:
-    """The failure as the table takes it: no floats."""
+    """The failure as DynamoDB stores it, without floats."""
     return {
         name: stored_number(value) if isinstance(value, float) else value
         for name, value in failure.to_data().items()
