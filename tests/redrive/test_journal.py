@@ -95,11 +95,11 @@ def test_an_intent_knows_whether_it_empties_the_waiting_room(slot: str, of_room:
 def test_what_an_intent_says_of_its_letters(now: float, sent: bool, says: str) -> None:
     one = intent("a", "b", target=ROOM)
     opens = open_intents([one.marked(["a"]) if sent else one], now)
-    assert opens.proof_of("a") == (Confirmation("a", "journal") if says == "sent" else None)
+    assert opens.confirmation_of("a") == (Confirmation("a", "journal") if says == "sent" else None)
     assert opens.is_busy("a") is (says == "busy")
     assert opens.unknown_target("a") == (ROOM if says == "unknown" else None)
     # Of a letter that no intent names nothing is known.
-    assert opens.proof_of("c") is None
+    assert opens.confirmation_of("c") is None
     assert not opens.is_busy("c")
     assert opens.unknown_target("c") is None
 
@@ -107,7 +107,7 @@ def test_what_an_intent_says_of_its_letters(now: float, sent: bool, says: str) -
 def test_a_mark_in_any_intent_is_a_mark() -> None:
     intents = [intent("a").marked(["a"]), intent("a", owner="other", expires=NOW + 50)]
     for order in (intents, intents[::-1]):
-        assert open_intents(order, NOW).proof_of("a") == Confirmation("a", "journal")
+        assert open_intents(order, NOW).confirmation_of("a") == Confirmation("a", "journal")
 
 
 # A worker's slot.

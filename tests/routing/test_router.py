@@ -26,7 +26,7 @@ from deadletter.routing.router import (
     RouterAnswer,
     RouterUnavailable,
     Verdict,
-    one_each,
+    usable_verdicts,
 )
 from deadletter.routing.wire import (
     answer_event,
@@ -355,7 +355,7 @@ def test_of_an_answer_only_what_is_said_once_of_a_letter_asked_about_is_heard() 
     redrive, park = Redrive(0, "x"), Park(Reason.POISON, "x")
     twice = (say("twice", redrive), say("twice", redrive))
     answer = RouterAnswer((say("once", redrive), *twice, say("unasked", park)))
-    assert one_each(answer, ["once", "twice", "missing"]) == {"once": say("once", redrive)}
+    assert usable_verdicts(answer, ["once", "twice", "missing"]) == {"once": say("once", redrive)}
 
 
 # Over the wire.

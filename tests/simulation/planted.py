@@ -60,7 +60,7 @@ def _() -> Iterator[None]:
 
 @bug("a mark in the journal is not looked at")
 def _() -> Iterator[None]:
-    with patch.object(OpenIntents, "proof_of", lambda self, copy: None):
+    with patch.object(OpenIntents, "confirmation_of", lambda self, copy: None):
         yield
 
 
@@ -266,7 +266,7 @@ def _() -> Iterator[None]:
 
     with (
         replaced(WaitingRoomWorker, "_claim", make),
-        patch.object(OpenIntents, "proof_of", lambda self, copy: None),
+        patch.object(OpenIntents, "confirmation_of", lambda self, copy: None),
     ):
         yield
 

@@ -33,7 +33,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, WaitingRoom
 from deadletter.routing.decision import Hold
-from deadletter.routing.router import Question, Router, one_each
+from deadletter.routing.router import Question, Router, usable_verdicts
 
 MOST_LOOKED_AT = 5
 """Letters of a queue that one probe looks at: each look counts as a receive."""
@@ -232,7 +232,7 @@ class DlqCanaries(CanarySource):
         """Whether the mover has, or may have, sent it: the next run will know what to do."""
         copy = taken.letter.message_id
         opens = open_intents(self._journal.read(), self._clock())
-        touched = opens.proof_of(copy) is not None or opens.is_busy(copy)
+        touched = opens.confirmation_of(copy) is not None or opens.is_busy(copy)
         return touched or opens.unknown_target(copy) is not None
 
     def _is_overtaking(self, taken: ReceivedLetter) -> bool:
@@ -321,7 +321,7 @@ class LaneCanaries(CanarySource):
         intents: Sequence[Intent] = self._journal.read()
         claimed = any(one.slot == name or one.slot.startswith(f"{name}~") for one in intents)
         opens = open_intents(intents, self._clock())
-        touched = opens.proof_of(seat.copy) is not None or opens.is_busy(seat.copy)
+        touched = opens.confirmation_of(seat.copy) is not None or opens.is_busy(seat.copy)
         if claimed or touched or opens.unknown_target(seat.copy) is not None:
             return None
         slot = Slot(self._journal, name, self._owner())
@@ -342,7 +342,7 @@ class LaneCanaries(CanarySource):
 
 def _is_gone(left: Sequence[ReceivedLetter], slot: Slot) -> bool:
     """Whether the mover has sent a letter, or may have; its slot is closed."""
-    gone = not left or slot.stands
+    gone = not left or slot.is_kept
     # An intent that stays speaks of a letter that is gone, or makes it wait for its lock's end.
     with suppress(JournalUnavailable):
         slot.close()
@@ -363,7 +363,7 @@ def waits_for(router: Router, taken: ReceivedLetter, key: str) -> Stamp | None:
     """The letter's stamp, if the router holds it back for this circuit, and for nothing else."""
     copy = taken.letter.message_id
     answer = router.decide([Question(taken.letter, served=True, home=taken.home)])
-    verdict = one_each(answer, [copy]).get(copy)
+    verdict = usable_verdicts(answer, [copy]).get(copy)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None
     return verdict.stamp if verdict.decision.lane == circuit_lane(key) else None

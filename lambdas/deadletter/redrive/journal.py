@@ -115,7 +115,7 @@ class OpenIntents:
     _busy: frozenset[bytes]
     _unknown: dict[bytes, str]
 
-    def proof_of(self, copy: str) -> Confirmation | None:
+    def confirmation_of(self, copy: str) -> Confirmation | None:
         """The mark that this copy was sent: it only has to be deleted."""
         return Confirmation(copy, "journal") if key_of(copy) in self._sent else None
 
@@ -194,7 +194,7 @@ class Slot:
         self._stands = True
 
     @property
-    def stands(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the present intent was kept: what it says may have happened."""
         return self._stands
 

@@ -113,7 +113,7 @@ class Mover:
             self._moved.update(progress.proofs)
         return [one.received for one in orders if one.copy not in progress.proofs]
 
-    def proof_of(self, copy: str) -> Confirmation | None:
+    def confirmation_of(self, copy: str) -> Confirmation | None:
         """The proof that this run has moved a copy out of a queue."""
         return self._moved.get(copy)
 

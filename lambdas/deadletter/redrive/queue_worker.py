@@ -149,7 +149,11 @@ class QueueWorker:
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
         for one in chunk:
             copy = one.letter.message_id
-            proof = opens.proof_of(copy) or in_room.get(copy) or self._mover.proof_of(copy)
+            proof = (
+                opens.confirmation_of(copy)
+                or in_room.get(copy)
+                or self._mover.confirmation_of(copy)
+            )
             if proof is not None:
                 sent.append((one, proof))
             elif (

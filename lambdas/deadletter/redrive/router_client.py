@@ -17,7 +17,7 @@ from deadletter.routing.router import (
     RouterAnswer,
     RouterUnavailable,
     Verdict,
-    one_each,
+    usable_verdicts,
 )
 from deadletter.routing.wire import question_to_json
 
@@ -50,7 +50,7 @@ class RouterClient:
             return {}
         questions = [Question(one.letter, served, one.home) for one in letters]
         answer = self._ask(questions)
-        verdicts = one_each(answer, [one.letter.message_id for one in questions])
+        verdicts = usable_verdicts(answer, [one.letter.message_id for one in questions])
         self._tally.count(Metric.UNDECIDED, len(letters) - len(verdicts))
         self._tally.count(Metric.FORGED_STAMP, sum(one.forged for one in verdicts.values()))
         self._tally.noticed(

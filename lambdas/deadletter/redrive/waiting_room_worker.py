@@ -134,7 +134,7 @@ class WaitingRoomWorker:
         here: list[ReceivedLetter] = []
         for one in letters:
             copy = one.letter.message_id
-            proof = opens.proof_of(copy)
+            proof = opens.confirmation_of(copy)
             if proof is not None:
                 sent.append((one, proof))
             else:

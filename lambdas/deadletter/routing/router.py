@@ -304,7 +304,7 @@ def _counted(mark: Stamp, row: LedgerRow) -> Stamp:
     return replace(mark, attempt=max(mark.attempt, row.attempt))
 
 
-def one_each(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
+def usable_verdicts(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
     """The verdicts that can be acted on: exactly one for a letter that was asked about.
 
     A letter with none or two, and a verdict on a letter that nobody asked about, are
