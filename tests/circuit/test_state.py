@@ -1,4 +1,4 @@
-"""A circuit is a value: what it lets through, what it counts, how it comes back."""
+"""A circuit's state, its counted outcomes and its ramp."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()
 
 
-def test_a_circuit_that_was_never_seen_lets_everything_through_at_full_rate() -> None:
+def test_a_new_circuit_is_closed_and_at_full_rate() -> None:
     assert Circuit("orders").is_closed
     assert Circuit("orders").admitted_share(POLICY, NOW) == 1.0
 
 
 @pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
-def test_nothing_but_a_closed_circuit_lets_letters_through(state: State) -> None:
+def test_only_a_closed_circuit_admits_letters(state: State) -> None:
     circuit = Circuit("orders", state)
     assert not circuit.is_closed
     assert circuit.admitted_share(POLICY, NOW) == 0.0
 
 
-def test_a_circuit_that_has_just_closed_comes_back_in_five_steps() -> None:
+def test_a_closed_circuit_returns_to_its_rate_in_five_steps() -> None:
     closed = Circuit("orders", closed_at=NOW)
     moments = [NOW + second for second in range(int(POLICY.ramp) + 10)]
     shares = [closed.admitted_share(POLICY, moment) for moment in moments]
@@ -41,36 +41,38 @@ def test_a_circuit_that_has_just_closed_comes_back_in_five_steps() -> None:
     assert len(set(shares)) == RAMP_STEPS
 
 
-def test_a_clock_that_is_behind_sees_the_first_step_of_the_ramp() -> None:
+def test_a_clock_that_is_behind_reads_the_first_step_of_the_ramp() -> None:
     assert Circuit("orders", closed_at=NOW).admitted_share(POLICY, NOW - 5) == 0.2
 
 
-def test_without_a_ramp_a_circuit_comes_back_at_once() -> None:
+def test_without_a_ramp_a_closed_circuit_has_its_full_rate_at_once() -> None:
     assert Circuit("orders", closed_at=NOW).admitted_share(CircuitPolicy(ramp=0), NOW) == 1.0
 
 
 def test_outcomes_are_added_up_bucket_by_bucket_and_leave_the_window() -> None:
     circuit = Circuit("orders")
     for second in range(0, 2 * int(POLICY.window), 5):
-        circuit = circuit.counted(1, 2, POLICY, NOW + second)
+        circuit = circuit.with_outcomes(1, 2, POLICY, NOW + second)
     assert len(circuit.buckets) == BUCKETS
-    assert {(one.good, one.bad) for one in circuit.buckets} == {(4, 8)}
+    assert {(bucket.good, bucket.bad) for bucket in circuit.buckets} == {(4, 8)}
     last = NOW + 2 * POLICY.window
     assert circuit.in_window(POLICY, last + 2 * POLICY.window) == ()
 
 
-def test_what_was_counted_before_the_circuit_closed_does_not_count() -> None:
+def test_outcomes_from_before_the_circuit_closed_do_not_count() -> None:
     bucket = POLICY.bucket_of(NOW)
     before, after = OutcomeBucket(bucket - 1, 0, 50), OutcomeBucket(bucket, 3, 0)
     circuit = Circuit("orders", closed_at=NOW, buckets=(before, after))
     assert circuit.in_window(POLICY, NOW + 1) == (after,)
 
 
-def test_a_success_ends_a_row_of_failures() -> None:
-    circuit = Circuit("orders").counted(0, 3, POLICY, NOW).counted(0, 2, POLICY, NOW + 1)
+def test_a_success_resets_the_streak() -> None:
+    circuit = (
+        Circuit("orders").with_outcomes(0, 3, POLICY, NOW).with_outcomes(0, 2, POLICY, NOW + 1)
+    )
     assert circuit.streak == 5
-    assert circuit.counted(1, 2, POLICY, NOW + 2).streak == 0
-    assert circuit.counted(0, 0, POLICY, NOW + 2).streak == 5
+    assert circuit.with_outcomes(1, 2, POLICY, NOW + 2).streak == 0
+    assert circuit.with_outcomes(0, 0, POLICY, NOW + 2).streak == 5
 
 
 def test_a_canary_is_sent_only_if_it_ends_before_its_lease() -> None:
@@ -79,7 +81,7 @@ def test_a_canary_is_sent_only_if_it_ends_before_its_lease() -> None:
     assert not permit.lasts_for(10, NOW + 20.1)
 
 
-def test_a_pipeline_may_say_how_its_circuit_behaves() -> None:
+def test_a_pipelines_settings_hold_its_circuit_policy() -> None:
     pipeline = pipeline_from_json('{"name": "orders", "circuit": {"cooldown": 5}}')
     assert pipeline.circuit == CircuitPolicy(cooldown=5)
     for wrong in ('{"name": "orders", "circuit": {"cool": 5}}', '{"name": "o", "circuit": 5}'):

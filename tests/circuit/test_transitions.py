@@ -1,4 +1,4 @@
-"""What each event makes of a circuit, and what it cannot make of it."""
+"""Each event, the circuit that it leads to, and the events that are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from deadletter.circuit.transitions import (
     Refusal,
     Reported,
     Tripped,
-    bounces,
     transition,
 )
 
@@ -45,9 +44,9 @@ def after(
 def become(
     circuit: Circuit, event: Event, now: float = NOW, policy: CircuitPolicy = POLICY
 ) -> Circuit:
-    found = after(circuit, event, now, policy)
-    assert isinstance(found, Circuit), found
-    return found
+    result = after(circuit, event, now, policy)
+    assert isinstance(result, Circuit), result
+    return result
 
 
 OPEN = become(CLOSED, Tripped())
@@ -66,7 +65,7 @@ def hold(state: State, until: float = NOW + 3_600) -> OverrideBegun:
 
 
 class TestTripping:
-    def test_enough_failures_in_the_window_open_it(self) -> None:
+    def test_enough_failures_in_the_window_open_a_circuit(self) -> None:
         policy = replace(POLICY, consecutive=0)
         circuit = become(CLOSED, Reported(10, 9), NOW, policy)
         assert circuit.is_closed
@@ -74,7 +73,7 @@ class TestTripping:
         assert opened.state is State.OPEN
         assert opened.opened_at == opened.started == NOW + 5
 
-    def test_a_few_failures_are_too_few_whatever_their_rate(self) -> None:
+    def test_fewer_failures_than_the_minimum_do_not_open_it_at_any_rate(self) -> None:
         policy = replace(POLICY, consecutive=0)
         assert become(CLOSED, Reported(0, POLICY.minimum - 1), NOW, policy).is_closed
 
@@ -83,24 +82,24 @@ class TestTripping:
         circuit = become(CLOSED, Reported(0, 19), NOW, policy)
         assert become(circuit, Reported(0, 19), NOW + 2 * POLICY.window, policy).is_closed
 
-    def test_failures_in_a_row_open_it_however_few_others_there_were(self) -> None:
+    def test_consecutive_failures_open_it_below_the_minimum(self) -> None:
         circuit = become(CLOSED, Reported(100, 0))
         assert become(circuit, Reported(0, 9)).is_closed
         assert become(become(circuit, Reported(0, 9)), Reported(0, 1)).state is State.OPEN
 
-    def test_nothing_but_good_outcomes_never_opens_it(self) -> None:
+    def test_good_outcomes_never_open_it(self) -> None:
         strict = CircuitPolicy(failure_rate=0.0, minimum=0)
         assert become(CLOSED, Reported(5, 0), NOW, strict).is_closed
 
-    def test_what_stands_in_the_circuit_can_be_judged_without_a_new_outcome(self) -> None:
+    def test_the_counts_in_a_circuit_can_be_judged_without_a_new_outcome(self) -> None:
         assert after(CLOSED, Reported()) is Refusal.HEALTHY
-        assert become(CLOSED.counted(0, 10, POLICY, NOW), Reported()).state is State.OPEN
+        assert become(CLOSED.with_outcomes(0, 10, POLICY, NOW), Reported()).state is State.OPEN
 
     def test_an_open_circuit_does_not_trip_again(self) -> None:
         assert after(OPEN, Tripped()) is Refusal.NOT_CLOSED
         assert become(OPEN, Reported(0, 50)).generation == OPEN.generation
 
-    def test_a_trip_begins_an_outage_that_its_generation_names(self) -> None:
+    def test_a_trip_begins_an_outage_named_by_its_generation(self) -> None:
         assert OPEN.outage == OPEN.generation == CLOSED.generation + 1
         assert OPEN.restart == 0
 
@@ -112,37 +111,28 @@ class TestTripping:
         assert (settled.cooldown, settled.trips) == (POLICY.cooldown, 1)
 
 
-class TestBounces:
-    def test_letters_that_come_back_are_failures_of_what_was_sent(self) -> None:
-        assert bounces(100, 30, POLICY) == (70, 30)
-        assert bounces(0, 30, POLICY) == (0, 30)
-
-    def test_a_handful_of_poisonous_letters_opens_no_circuit(self) -> None:
-        assert bounces(0, POLICY.minimum - 1, POLICY) == (0, 0)
-
-
 class TestPermit:
-    def test_nobody_probes_before_the_cooldown_is_over(self) -> None:
+    def test_no_permit_is_given_before_the_cooldown_is_over(self) -> None:
         assert after(OPEN, PermitTaken("me"), OPEN.open_until - 0.1) is Refusal.COOLING
 
-    def test_nobody_probes_a_closed_circuit(self) -> None:
+    def test_a_closed_circuit_gives_no_permit(self) -> None:
         assert after(CLOSED, PermitTaken("me")) is Refusal.NOT_OPEN
 
-    def test_one_gets_the_permit_and_has_it_for_the_lease(self) -> None:
+    def test_one_prober_gets_the_permit_for_the_lease(self) -> None:
         assert HALF_OPEN.state is State.HALF_OPEN
         assert HALF_OPEN.permit == Permit("me", LATER + POLICY.lease)
         assert HALF_OPEN.generation == OPEN.generation + 1
 
-    def test_more_calls_than_permitted_at_the_transition_are_refused(self) -> None:
-        """resilience4j #1432: who arrives while it is half open."""
+    def test_further_probers_are_refused_while_it_is_half_open(self) -> None:
+        """resilience4j #1432: more calls than permitted at the transition."""
         for owner in ("you", "him", "her"):
             assert after(HALF_OPEN, PermitTaken(owner), LATER) is Refusal.PERMIT_TAKEN
 
-    def test_the_owner_himself_gets_no_second_permit(self) -> None:
-        """A prober that is started again does not know whether its first canary still runs."""
+    def test_the_owner_gets_no_second_permit(self) -> None:
+        """A restarted prober does not know whether its first canary still runs."""
         assert after(HALF_OPEN, PermitTaken("me"), LATER + 1) is Refusal.PERMIT_TAKEN
 
-    def test_a_lease_is_over_for_others_only_when_it_is_by_every_clock(self) -> None:
+    def test_a_lease_is_over_for_others_only_by_every_machines_clock(self) -> None:
         assert HALF_OPEN.permit is not None
         end = HALF_OPEN.permit.until
         assert after(HALF_OPEN, PermitTaken("you"), end + CLOCK_SKEW) is Refusal.PERMIT_TAKEN
@@ -154,7 +144,7 @@ class TestPermit:
 
 
 class TestCanary:
-    def test_two_successes_close_it_and_one_does_not(self) -> None:
+    def test_two_successes_close_it_and_a_single_one_does_not(self) -> None:
         """pybreaker #96: one success closing a flapping circuit."""
         once = become(HALF_OPEN, answer(CanaryVerdict.SUCCESS), LATER + 1)
         assert (once.state, once.successes, once.permit) == (State.HALF_OPEN, 1, None)
@@ -176,7 +166,7 @@ class TestCanary:
         assert (opened.outage, opened.restart) == (OPEN.outage, OPEN.restart)
         assert opened.opened_at == OPEN.opened_at
 
-    def test_a_neutral_outcome_gives_the_permit_back_and_judges_nothing(self) -> None:
+    def test_a_neutral_result_returns_the_permit_and_changes_no_count(self) -> None:
         """resilience4j #544: the permit never returned on an ignored outcome."""
         once = become(HALF_OPEN, answer(CanaryVerdict.SUCCESS), LATER + 1)
         again = become(once, PermitTaken("you"), LATER + 2)
@@ -184,7 +174,7 @@ class TestCanary:
         assert (neutral.state, neutral.permit, neutral.successes) == (State.HALF_OPEN, None, 1)
         assert become(neutral, PermitTaken("him"), LATER + 3).permit is not None
 
-    def test_a_canary_that_never_answers_does_not_jam_the_circuit(self) -> None:
+    def test_a_canary_without_an_answer_does_not_block_the_circuit(self) -> None:
         """OmniRoute #13836, Hystrix #1621: six days in half open."""
         assert HALF_OPEN.permit is not None
         end = HALF_OPEN.permit.until + CLOCK_SKEW + 1
@@ -212,15 +202,15 @@ class TestCanary:
     def test_a_result_of_another_owner_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert after(HALF_OPEN, answer(verdict, owner="you"), LATER) is Refusal.NOT_OWNER
 
-    def test_cooldowns_grow_and_never_pass_the_cap(self) -> None:
+    def test_cooldowns_grow_up_to_the_cap(self) -> None:
         circuit, now, waits = OPEN, NOW, [OPEN.open_until - NOW]
         for number in range(12):
             now = circuit.open_until
             circuit = become(circuit, PermitTaken(f"{number}"), now)
             verdict = answer(CanaryVerdict.FAILURE, circuit, f"{number}")
-            found = transition(circuit, verdict, POLICY, now, Random(number))
-            assert isinstance(found, Circuit)
-            circuit = found
+            result = transition(circuit, verdict, POLICY, now, Random(number))
+            assert isinstance(result, Circuit)
+            circuit = result
             waits.append(circuit.open_until - now)
         growing = [wait for wait in waits if wait < POLICY.cooldown_cap * SHORTEST_COOLDOWN]
         assert growing == sorted(growing)
@@ -230,25 +220,25 @@ class TestCanary:
 
 
 class TestRestart:
-    @pytest.mark.parametrize("circuit", [OPEN, HALF_OPEN], ids=lambda one: str(one.state))
+    @pytest.mark.parametrize("circuit", [OPEN, HALF_OPEN], ids=lambda circuit: str(circuit.state))
     def test_a_restart_neither_resets_nor_postpones_the_state(self, circuit: Circuit) -> None:
         """pybreaker #24, #26, #36."""
         lost = ExecutionLost(circuit.generation, circuit.restart)
         again = become(circuit, lost, NOW + 500)
         assert again == replace(circuit, restart=circuit.restart + 1, started=NOW + 500)
 
-    def test_two_sweeps_restart_once(self) -> None:
+    def test_two_reports_of_one_lost_execution_restart_it_once(self) -> None:
         lost = ExecutionLost(OPEN.generation, OPEN.restart)
         assert after(become(OPEN, lost), lost) is Refusal.STALE
 
-    def test_a_circuit_that_moved_meanwhile_has_somebody_who_runs_it(self) -> None:
+    def test_a_circuit_that_changed_meanwhile_is_not_restarted(self) -> None:
         assert after(HALF_OPEN, ExecutionLost(OPEN.generation, OPEN.restart)) is Refusal.STALE
 
-    def test_a_closed_circuit_has_nothing_to_run(self) -> None:
+    def test_a_closed_circuit_is_not_restarted(self) -> None:
         assert after(CLOSED, ExecutionLost(CLOSED.generation, 0)) is Refusal.NOT_OPEN
 
 
-class TestForce:
+class TestOverride:
     def test_a_circuit_held_open_admits_no_canary_until_its_expiry(self) -> None:
         held = become(CLOSED, hold(State.OPEN))
         assert held.state is State.OPEN
@@ -264,24 +254,24 @@ class TestForce:
         assert become(held, Reported(0, 100), NOW + 3_599).is_closed
         assert become(held, Tripped(), NOW + 3_600).state is State.OPEN
 
-    def test_a_canary_on_its_way_changes_nothing_once_a_person_has_spoken(self) -> None:
+    def test_the_result_of_an_earlier_canary_does_not_end_an_override(self) -> None:
         for state in (State.OPEN, State.CLOSED):
             held = become(HALF_OPEN, hold(state), LATER + 1)
             assert held.permit is None
             assert after(held, answer(CanaryVerdict.SUCCESS), LATER + 2) is Refusal.STALE
             assert after(held, answer(CanaryVerdict.FAILURE), LATER + 2) is Refusal.STALE
 
-    def test_an_expiry_that_has_passed_is_none(self) -> None:
+    def test_an_override_with_a_past_expiry_is_refused(self) -> None:
         assert after(CLOSED, hold(State.OPEN, NOW)) is Refusal.EXPIRED
 
-    def test_a_circuit_left_to_itself_is_tried_at_once(self) -> None:
+    def test_a_circuit_is_tried_at_once_when_its_override_ends(self) -> None:
         released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
         assert (released.state, released.open_until) == (State.OPEN, NOW + 60)
         assert become(released, PermitTaken("me"), NOW + 60).state is State.HALF_OPEN
         assert become(become(OPEN, hold(State.CLOSED)), OverrideEnded()).is_closed
         assert after(OPEN, OverrideEnded()) is Refusal.NOT_FORCED
 
-    def test_a_persons_word_takes_the_outage_from_an_execution_that_may_sleep(
+    def test_an_override_takes_the_outage_from_a_waiting_execution(
         self,
     ) -> None:
         held = become(CLOSED, hold(State.OPEN))
@@ -290,11 +280,11 @@ class TestForce:
             assert spoken.restart == held.restart + 1
             assert spoken.started == 0.0
 
-    def test_forcing_open_twice_stays_one_outage(self) -> None:
+    def test_two_overrides_to_open_are_one_outage(self) -> None:
         held = become(OPEN, hold(State.OPEN))
         assert (held.outage, held.opened_at) == (OPEN.outage, OPEN.opened_at)
 
-    def test_a_circuit_that_was_closed_all_along_does_not_ramp_when_it_is_held_closed(self) -> None:
+    def test_an_override_to_closed_starts_no_ramp_if_the_circuit_was_closed(self) -> None:
         assert become(CLOSED, hold(State.CLOSED)).admitted_share(POLICY, NOW) == 1.0
 
 
@@ -307,12 +297,12 @@ class TestUnreadable:
             *(Reported(0, 99), Tripped(), PermitTaken("me"), CanaryLost(0), ExecutionLost(0, 0)),
             *(answer(CanaryVerdict.SUCCESS), MappingPaused("m", None), MappingPutBack("m")),
         ],
-        ids=lambda one: type(one).__name__,
+        ids=lambda event: type(event).__name__,
     )
-    def test_nothing_but_a_person_changes_what_nobody_understands(self, event: Event) -> None:
+    def test_only_a_person_changes_an_unreadable_circuit(self, event: Event) -> None:
         assert after(self.GARBAGE, event) is Refusal.UNREADABLE
 
-    def test_a_person_can_begin_it_anew_and_nothing_old_fits_into_it(self) -> None:
+    def test_an_override_replaces_an_unreadable_circuit_and_no_old_event_fits_it(self) -> None:
         closed = become(self.GARBAGE, hold(State.CLOSED))
         assert closed.is_closed
         assert not closed.unreadable
@@ -322,7 +312,7 @@ class TestUnreadable:
 
 
 class TestMapping:
-    def test_what_is_changed_stands_in_the_circuit_until_it_is_put_back(self) -> None:
+    def test_a_pause_is_recorded_until_the_mapping_is_restored(self) -> None:
         paused = become(OPEN, MappingPaused("m", 20))
         assert paused.paused == Pause("m", 20, NOW)
         assert paused.generation == OPEN.generation
@@ -331,7 +321,7 @@ class TestMapping:
         assert closed.paused == Pause("m", 20, NOW)
         assert become(closed, MappingPutBack("m")).paused is None
 
-    def test_what_it_was_like_is_written_down_the_first_time(self) -> None:
+    def test_the_first_record_of_a_mapping_is_kept(self) -> None:
         paused = become(OPEN, MappingPaused("m", 20))
         assert become(paused, MappingPaused("m", 2), NOW + 60) is paused
         assert after(paused, MappingPaused("another", 2)) is Refusal.ANOTHER_MAPPING
@@ -339,18 +329,18 @@ class TestMapping:
     def test_the_consumer_of_a_closed_circuit_is_not_paused(self) -> None:
         assert after(CLOSED, MappingPaused("m", None)) is Refusal.NOT_OPEN
 
-    def test_putting_back_what_has_been_put_back_does_nothing(self) -> None:
+    def test_restoring_a_restored_mapping_does_nothing(self) -> None:
         assert after(CLOSED, MappingPutBack("m")) is CLOSED
         paused = replace(CLOSED, paused=Pause("m", None, NOW))
         assert after(paused, MappingPutBack("another")) is Refusal.ANOTHER_MAPPING
 
 
 def events() -> st.SearchStrategy[Callable[[Circuit], Event]]:
-    """Events as they come, some of them fitting the circuit that they meet."""
+    """Random events; some of them fit the circuit that they are applied to."""
 
     def fitting(verdict: CanaryVerdict) -> Callable[[Circuit], Event]:
-        return lambda one: CanaryAnswered(
-            one.generation, one.permit.owner if one.permit else "", verdict
+        return lambda circuit: CanaryAnswered(
+            circuit.generation, circuit.permit.owner if circuit.permit else "", verdict
         )
 
     always: list[Event] = [
@@ -363,35 +353,35 @@ def events() -> st.SearchStrategy[Callable[[Circuit], Event]]:
         *(hold(State.OPEN), hold(State.CLOSED)),
     ]
     return st.one_of(
-        st.sampled_from([lambda one, event=event: event for event in always]),
+        st.sampled_from([lambda _circuit, event=event: event for event in always]),
         st.sampled_from([fitting(verdict) for verdict in CanaryVerdict]),
-        st.just(lambda one: CanaryLost(one.generation)),
-        st.just(lambda one: ExecutionLost(one.generation, one.restart)),
+        st.just(lambda circuit: CanaryLost(circuit.generation)),
+        st.just(lambda circuit: ExecutionLost(circuit.generation, circuit.restart)),
     )
 
 
 @given(st.lists(st.tuples(events(), st.floats(0, 400)), max_size=30), st.integers())
-def test_whatever_happens_a_circuit_keeps_its_promises(
+def test_the_invariants_of_a_circuit_hold_after_any_events(
     steps: list[tuple[Callable[[Circuit], Event], float]], seed: int
 ) -> None:
     circuit, now, random = Circuit("orders"), NOW, Random(seed)
     for make, seconds in steps:
         now += seconds
         event = make(circuit)
-        found = transition(circuit, event, POLICY, now, random)
-        if isinstance(found, Refusal):
+        result = transition(circuit, event, POLICY, now, random)
+        if isinstance(result, Refusal):
             continue
-        assert found.generation in (circuit.generation, circuit.generation + 1)
-        assert found.state is circuit.state or found.generation > circuit.generation
-        assert (found.permit is not None) <= (found.state is State.HALF_OPEN)
-        assert 0 <= found.successes < POLICY.successes
-        assert found.cooldown <= POLICY.cooldown_cap
-        if found.permit not in (None, circuit.permit):
+        assert result.generation in (circuit.generation, circuit.generation + 1)
+        assert result.state is circuit.state or result.generation > circuit.generation
+        assert (result.permit is not None) <= (result.state is State.HALF_OPEN)
+        assert 0 <= result.successes < POLICY.successes
+        assert result.cooldown <= POLICY.cooldown_cap
+        if result.permit not in (None, circuit.permit):
             assert circuit.permit is None
             assert now >= circuit.open_until
-        if found.is_closed and not circuit.is_closed and not isinstance(event, OverrideBegun):
+        if result.is_closed and not circuit.is_closed and not isinstance(event, OverrideBegun):
             assert circuit.successes == POLICY.successes - 1
-        circuit = found
+        circuit = result
     # However it has come to stand, it closes once the dependency answers.
     if not isinstance(transition(circuit, OverrideEnded(), POLICY, now, random), Refusal):
         circuit = become(circuit, OverrideEnded(), now)

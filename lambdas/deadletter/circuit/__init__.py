@@ -1,1 +1,1 @@
-"""A dependency's circuit: its state, and every transition of it."""
+"""The circuit of a dependency: its state and its transitions."""

@@ -10,14 +10,14 @@ from typing import Protocol
 from deadletter.contract import CIRCUIT
 
 BUCKETS = 6
-"""Into how many parts a window is counted: the oldest part drops out as a whole."""
+"""The number of buckets in a window; the oldest bucket leaves the window as a whole."""
 
 RAMP_STEPS = 5
-"""Steps in which a closed circuit comes back to its full rate; a mapping is changed in each."""
+"""Steps in which a closed circuit returns to its full rate; each changes the mapping once."""
 
 
 class State(StrEnum):
-    """Whether a dependency is believed to work (CLOSED), not to (OPEN) or is being tried."""
+    """CLOSED: the dependency works. OPEN: it does not. HALF_OPEN: it is being tried."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -25,22 +25,23 @@ class State(StrEnum):
 
 
 class CircuitsUnavailable(Exception):
-    """The circuits could not be read or written. Re-driving is never urgent: hold."""
+    """The circuits could not be read or written. Hold the letters: re-driving is never urgent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitPolicy:
-    """When a circuit opens, how long it stays open, and how it comes back.
+    """When a circuit opens, how long it stays open, and how it recovers.
 
-    All durations are seconds. It opens when at least `minimum` outcomes lie within
+    All durations are seconds. A circuit opens when at least `minimum` outcomes lie within
     `window` and `failure_rate` of them (0 to 1) are failures, or after `consecutive`
-    failures in a row (0: however many). The first cooldown is `cooldown`; each failed
-    canary makes the next one `cooldown_factor` times as long, up to `cooldown_cap`; a
-    circuit that opens again within `settle` after it closed goes on where it was.
+    failures in a row (0: never by that). The first cooldown is `cooldown`; each failed
+    canary makes the next one `cooldown_factor` times as long, up to `cooldown_cap`. A
+    circuit that opens again within `settle` after it closed continues with the longer
+    cooldown.
 
     WARNING: `lease` must be longer than the downstream may take to answer a canary, or
-    a second canary may be sent while the first still hangs. `successes` below 2 lets a
-    flapping dependency close its circuit by one lucky answer.
+    a second canary may be sent while the first still waits. With `successes` below 2, one
+    lucky answer of a flapping dependency closes its circuit.
     """
 
     failure_rate: float = CIRCUIT.failure_rate
@@ -62,13 +63,13 @@ class CircuitPolicy:
         return self.window / BUCKETS
 
     def bucket_of(self, moment: float) -> int:
-        """The bucket that a moment (epoch seconds) is counted in; they are numbered for ever."""
+        """The number of the bucket for a moment (epoch seconds); numbers never repeat."""
         return int(moment // self.bucket)
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBucket:
-    """Outcomes of one part of the window; what said nothing of the dependency is not in it."""
+    """The outcomes in one part of the window. Outcomes that are no evidence are not counted."""
 
     number: int
     good: int = 0
@@ -77,10 +78,11 @@ class OutcomeBucket:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The right to send one canary; nobody else may until `until` (epoch seconds).
+    """The right to send one canary, exclusive until `until` (epoch seconds).
 
-    Of a canary that goes through the main queue it says which letter it is: the origin id,
-    the life it was sent into, and when (epoch seconds). Whoever probes next asks the ledger.
+    For a canary that goes through the main queue it names the letter: the origin id, the
+    life that it was sent into, and the time (epoch seconds). The next probe looks up the
+    result in the ledger.
     """
 
     owner: str
@@ -90,16 +92,17 @@ class Permit:
     sent_at: float | None = None
 
     def lasts_for(self, seconds: float, now: float) -> bool:
-        """Whether a canary that may take so long, sent now, is over before the lease is.
+        """True if a canary that may take `seconds` ends before the lease does.
 
-        A prober that was held up asks before it sends: by then the permit may be another's.
+        A prober that was delayed checks this before it sends: the permit may have passed to
+        another prober.
         """
         return now + seconds <= self.until
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A person's word that a circuit stays OPEN or CLOSED until `until` (epoch seconds)."""
+    """A manual override: a circuit stays OPEN or CLOSED until `until` (epoch seconds)."""
 
     state: State
     by: str
@@ -109,10 +112,10 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What was changed on the consumer's mapping, written before it is changed.
+    """A pause of the consumer's event source mapping, written before the mapping is changed.
 
-    `mapping` is the event source mapping's id, `concurrency` its own limit (None: it had
-    none), to which it has to go back; `at` is epoch seconds.
+    `mapping` is its id, `concurrency` the limit to restore (None: it had no limit), `at`
+    the time in epoch seconds.
     """
 
     mapping: str
@@ -122,22 +125,21 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """One dependency's state; `key` is the pipeline's name or a value found in the message.
+    """One dependency's state; `key` is the pipeline's name or a value from the message.
 
-    All times are epoch seconds, 0 where there is none: circuits are shared by machines,
-    and no machine knows another's monotonic clock.
+    All times are epoch seconds, 0 if unset: circuits are shared by machines, and no machine
+    can read another's monotonic clock.
 
-    generation  grows with each change of state or permit; what comes from an older one
-                changes nothing
+    generation  grows with each change of state or permit; events of an older generation
+                change nothing
     outage      the generation that the last trip began; with `restart` it names the
                 execution that runs the outage
     started     when that execution was last due to start
-    cooldown    what was, or will be, drawn from for `open_until`
-    trips       how often it has opened without having settled in between
-    successes   canaries in a row that came back well
+    cooldown    the longest duration of the present cooldown; `open_until` is drawn from it
+    trips       how often it has opened without settling in between
+    successes   canaries in a row that succeeded
     streak      failures in a row
-    unreadable  its record is not understood: it lets nothing through, and only a person
-                changes it
+    unreadable  its record cannot be read: no letter passes, and only a person changes it
     """
 
     key: str
@@ -164,55 +166,55 @@ class Circuit:
         return self.state is State.CLOSED
 
     def admits_canary(self, canary: str | None, now: float) -> bool:
-        """Whether a letter with this mark is the one canary that may try the dependency now."""
+        """True if a letter with this stamp is the canary that may try the dependency now."""
         permit = self.permit
         return permit is not None and permit.owner == canary and now < permit.until
 
     def is_forced(self, now: float) -> bool:
-        """Whether a person's word still counts."""
+        """True while a manual override holds."""
         return self.forced is not None and now < self.forced.until
 
     def ramp_step(self, policy: CircuitPolicy, now: float) -> int:
-        """How far it has come back since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""
+        """The step of the ramp since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""
         if not self.is_closed:
             return 0
         if not self.closed_at or policy.ramp <= 0:
             return RAMP_STEPS
-        # Another machine's clock may be behind that of the one that closed it.
+        # This machine's clock may be behind the clock of the one that closed it.
         since = max(0.0, now - self.closed_at)
         return min(RAMP_STEPS, 1 + int(since / policy.ramp * RAMP_STEPS))
 
     def admitted_share(self, policy: CircuitPolicy, now: float) -> float:
-        """The share (0 to 1) of its rate at which letters go back now."""
+        """The share (0 to 1) of the full rate at which letters are sent now."""
         return self.ramp_step(policy, now) / RAMP_STEPS
 
-    def counted(self, good: int, bad: int, policy: CircuitPolicy, now: float) -> Circuit:
-        """With outcomes added to the present bucket, and those gone that no window holds."""
+    def with_outcomes(self, good: int, bad: int, policy: CircuitPolicy, now: float) -> Circuit:
+        """The circuit with outcomes added to the present bucket, and without outdated buckets."""
         number = policy.bucket_of(now)
-        held = {one.number: one for one in self.in_window(policy, now)}
-        one = held.get(number, OutcomeBucket(number))
+        buckets = {bucket.number: bucket for bucket in self.in_window(policy, now)}
+        present = buckets.get(number, OutcomeBucket(number))
         if good or bad:
-            held[number] = OutcomeBucket(number, one.good + good, one.bad + bad)
+            buckets[number] = OutcomeBucket(number, present.good + good, present.bad + bad)
         streak = (0 if good else self.streak + bad) if good or bad else self.streak
-        return replace(self, buckets=tuple(held[at] for at in sorted(held)), streak=streak)
+        return replace(self, buckets=tuple(buckets[key] for key in sorted(buckets)), streak=streak)
 
     def in_window(self, policy: CircuitPolicy, now: float) -> tuple[OutcomeBucket, ...]:
-        """The buckets that count now; what came before the circuit closed does not."""
+        """The buckets that count now; outcomes from before the circuit closed do not."""
         last = policy.bucket_of(now)
         first = max(last - BUCKETS + 1, policy.bucket_of(self.closed_at))
-        # One ahead: clocks differ.
-        return tuple(one for one in self.buckets if first <= one.number <= last + 1)
+        # One ahead, because clocks differ.
+        return tuple(bucket for bucket in self.buckets if first <= bucket.number <= last + 1)
 
 
 class Circuits(Protocol):
-    """Where the circuits are kept; raises CircuitsUnavailable when it cannot answer."""
+    """The store of circuits, for reading; raises CircuitsUnavailable."""
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        """Each key's circuit; one that was never seen is CLOSED."""
+        """The circuit of each key; a key without a record has a CLOSED one."""
 
 
 class Outcomes(Protocol):
-    """What consumers say of a dependency. It never raises and never costs a message."""
+    """The outcomes that consumers report. It never raises and never fails a message."""
 
     def report(self, key: str, good: int, bad: int) -> None:
-        """Add the outcomes of one batch; what says nothing of the dependency counts as neither."""
+        """Add the outcomes of one batch; outcomes that are no evidence count as neither."""

@@ -1,4 +1,4 @@
-"""What happens to a circuit, and what becomes of it: every change of state is decided here.
+"""The transitions of a circuit: each event, and the state that it leads to.
 
 CLOSED ── too many failures ─────────────► OPEN ── cooled down, permit taken ──► HALF_OPEN
   ▲                                         ▲                                     │   │
@@ -17,16 +17,16 @@ from typing import Protocol
 from deadletter.circuit.state import Circuit, CircuitPolicy, Override, Pause, Permit, State
 
 CLOCK_SKEW = 10.0
-"""Seconds by which two machines' clocks may differ: a lease is over for others only after it."""
+"""Seconds by which the clocks of two machines may differ, added to a lease before it is over."""
 
 SHORTEST_COOLDOWN = 0.75
-"""The share of a cooldown that is waited out at least; the rest is jitter. Above 1/factor,
-so that a longer cooldown is never drawn shorter than the one before."""
+"""The least share of a cooldown that is waited; the rest is jitter. Above 1/factor, so that a
+longer cooldown is never drawn shorter than the one before."""
 
 
 class CanaryVerdict(StrEnum):
-    """What a canary says of the dependency; NEUTRAL says nothing (the letter's own fault, or a
-    duplicate), NO_ANSWER is a failure that may have worked."""
+    """The result of a canary. NEUTRAL is no evidence (the letter's own fault, or a duplicate);
+    NO_ANSWER counts as a failure although the canary may have worked."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -36,7 +36,7 @@ class CanaryVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Consumers said how letters fared; with zeros, what stands in the circuit is judged."""
+    """Consumers reported outcomes. With zeros, only the counts in the circuit are judged."""
 
     good: int = 0
     bad: int = 0
@@ -44,20 +44,20 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Tripped:
-    """Somebody who can tell says that the dependency is down."""
+    """A reliable source reports that the dependency is down."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermitTaken:
-    """A prober wants to send the canary. `owner` is new for each canary, retries included."""
+    """A prober asks for the permit. `owner` is new for each canary, retries included."""
 
     owner: str
 
 
 @dataclass(frozen=True, slots=True)
 class CanarySent:
-    """The canary of this generation and owner is about to go through the main queue, as the
-    letter `origin` in its life `attempt`: said before it is sent, so that it is never unknown."""
+    """The canary of this generation and owner will be sent through the main queue, as the letter
+    `origin` in its life `attempt`. Recorded before it is sent, so that it is never unknown."""
 
     generation: int
     owner: str
@@ -67,7 +67,7 @@ class CanarySent:
 
 @dataclass(frozen=True, slots=True)
 class CanaryAnswered:
-    """The canary of this generation and owner came to an end."""
+    """The canary of this generation and owner has ended."""
 
     generation: int
     owner: str
@@ -76,14 +76,14 @@ class CanaryAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CanaryLost:
-    """The lease of this generation's permit has ended, and its owner has said nothing."""
+    """The lease of this generation's permit has ended without a report of its owner."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionLost:
-    """An outage has nobody who runs it: its next execution is due."""
+    """The execution that runs the outage is lost: the next one is due."""
 
     generation: int
     restart: int
@@ -91,19 +91,19 @@ class ExecutionLost:
 
 @dataclass(frozen=True, slots=True)
 class OverrideBegun:
-    """A person opens or closes the circuit, whatever the outcomes say."""
+    """A person opens or closes the circuit, regardless of outcomes."""
 
     force: Override
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideEnded:
-    """A person leaves the circuit to itself again."""
+    """A person ends the manual override."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappingPaused:
-    """The consumer's mapping is about to be disabled. Only who saw it enabled may say so."""
+    """The consumer's mapping is about to be disabled. Reported only by code that saw it enabled."""
 
     mapping: str
     concurrency: int | None
@@ -111,7 +111,7 @@ class MappingPaused:
 
 @dataclass(frozen=True, slots=True)
 class MappingPutBack:
-    """The consumer's mapping is again as it was."""
+    """The consumer's mapping is restored."""
 
     mapping: str
 
@@ -132,41 +132,31 @@ Event = (
 
 
 class Refusal(StrEnum):
-    """Why an event changes nothing."""
+    """The reason why an event changes nothing."""
 
     HEALTHY = "there are too few failures"
     NOT_CLOSED = "the circuit is not closed"
     NOT_OPEN = "the circuit is closed"
     COOLING = "the cooldown is not over"
     PERMIT_TAKEN = "another canary is under way"
-    LEASE_ENDED = "the permit's lease has ended and nobody has said so"
-    STALE = "it comes from an older generation"
-    NOT_OWNER = "the permit is another's"
-    FORCED = "a person holds the circuit"
-    NOT_FORCED = "nobody holds the circuit"
+    LEASE_ENDED = "the permit's lease has ended without a result"
+    STALE = "the event belongs to an older generation"
+    NOT_OWNER = "the permit belongs to another owner"
+    FORCED = "a manual override holds the circuit"
+    NOT_FORCED = "the circuit has no manual override"
     EXPIRED = "the expiry is not in the future"
     ANOTHER_MAPPING = "another mapping is paused"
-    UNREADABLE = "the circuit's record is not understood"
-
-
-def bounces(sent: int, came_back: int, policy: CircuitPolicy) -> tuple[int, int]:
-    """Good and bad outcomes of one redrive run, where the consumer does not report its own.
-
-    Of as many letters as were sent, so many came back to the DLQ. Fewer than the policy's
-    minimum say nothing: a handful of poisonous letters comes back whatever the dependency
-    does. The window has to span two runs.
-    """
-    if came_back < policy.minimum:
-        return 0, 0
-    return max(0, sent - came_back), came_back
+    UNREADABLE = "the circuit's record cannot be read"
 
 
 def transition(
     circuit: Circuit, event: Event, policy: CircuitPolicy, now: float, random: Random
 ) -> Circuit | Refusal:
-    """What becomes of a circuit; the circuit itself where there is nothing left to do.
+    """The circuit after an event, or the reason why the event is refused.
 
-    Nothing here depends on who asks: the same circuit, event and chance give the same answer.
+    An event whose work is already done returns the circuit unchanged. The result depends on
+    the arguments alone: the same circuit, event, policy, time and random state give the
+    same result.
     """
     if circuit.unreadable and not isinstance(event, OverrideBegun | OverrideEnded):
         return Refusal.UNREADABLE
@@ -188,7 +178,7 @@ def transition(
         case OverrideBegun():
             return _override_begun(circuit, event.force, policy, now)
         case OverrideEnded():
-            return _released(circuit, now)
+            return _override_ended(circuit, now)
         case MappingPaused():
             return _paused(circuit, event, now)
         case MappingPutBack():
@@ -198,15 +188,15 @@ def transition(
 def _reported(
     circuit: Circuit, event: Reported, policy: CircuitPolicy, now: float, random: Random
 ) -> Circuit | Refusal:
-    counted = circuit.counted(event.good, event.bad, policy, now)
+    counted = circuit.with_outcomes(event.good, event.bad, policy, now)
     if circuit.is_closed and not circuit.is_forced(now) and _fails(counted, policy, now):
         return _tripped(counted, policy, now, random)
     return counted if event.good or event.bad else Refusal.HEALTHY
 
 
 def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
-    counted = circuit.in_window(policy, now)
-    good, bad = sum(one.good for one in counted), sum(one.bad for one in counted)
+    buckets = circuit.in_window(policy, now)
+    good, bad = sum(bucket.good for bucket in buckets), sum(bucket.bad for bucket in buckets)
     enough = good + bad >= max(1, policy.minimum)
     too_many = bad > 0 and bad >= policy.failure_rate * (good + bad)
     in_a_row = policy.consecutive > 0 and circuit.streak >= policy.consecutive
@@ -275,7 +265,7 @@ def _permit_taken(
 
 
 def _lease_is_over(permit: Permit, now: float) -> bool:
-    """Whether it is over by everybody's clock, the owner's included."""
+    """True if it is over by every machine's clock, the owner's included."""
     return now > permit.until + CLOCK_SKEW
 
 
@@ -288,7 +278,7 @@ def _sent(circuit: Circuit, event: CanarySent, now: float) -> Circuit | Refusal:
 
 
 def _permit_of(circuit: Circuit, event: CanarySent | CanaryAnswered) -> Permit | Refusal:
-    """The permit that the event is about, if it still stands."""
+    """The permit that the event belongs to, if it is still valid."""
     if circuit.state is not State.HALF_OPEN or circuit.generation != event.generation:
         return Refusal.STALE
     if circuit.permit is None or circuit.permit.owner != event.owner:
@@ -320,7 +310,7 @@ def _succeeded(circuit: Circuit, policy: CircuitPolicy, now: float) -> Circuit:
 
 
 def _closed(circuit: Circuit, now: float) -> Circuit:
-    """CLOSED, and nothing that was counted before speaks against it any more."""
+    """CLOSED, with no outcomes counted."""
     return replace(
         circuit,
         state=State.CLOSED,
@@ -360,7 +350,7 @@ def _canary_lost(
 def _execution_lost(circuit: Circuit, event: ExecutionLost, now: float) -> Circuit | Refusal:
     if circuit.is_closed:
         return Refusal.NOT_OPEN
-    # A generation that has grown since is a sign of life.
+    # A newer generation shows that the execution is alive.
     if (circuit.generation, circuit.restart) != (event.generation, event.restart):
         return Refusal.STALE
     return replace(circuit, restart=circuit.restart + 1, started=now)
@@ -371,16 +361,16 @@ def _override_begun(
 ) -> Circuit | Refusal:
     if override.until <= now:
         return Refusal.EXPIRED
-    known = _taken_over(circuit, now)
+    current = _taken_over(circuit, now)
     if override.state is State.CLOSED:
-        closed = _closed(known, known.closed_at if known.is_closed else now)
+        closed = _closed(current, current.closed_at if current.is_closed else now)
         return replace(closed, forced=override)
-    # Nobody has started an execution: the sweep may at once.
-    opened = replace(_new_outage(known, now), started=0.0) if known.is_closed else known
+    # No execution has been started: the reconciler may start one at once.
+    opened = replace(_new_outage(current, now), started=0.0) if current.is_closed else current
     return replace(
         opened,
         state=State.OPEN,
-        generation=known.generation + 1,
+        generation=current.generation + 1,
         open_until=override.until,
         cooldown=opened.cooldown or policy.cooldown,
         permit=None,
@@ -389,31 +379,31 @@ def _override_begun(
     )
 
 
-def _released(circuit: Circuit, now: float) -> Circuit | Refusal:
+def _override_ended(circuit: Circuit, now: float) -> Circuit | Refusal:
     if not circuit.unreadable and circuit.forced is None:
         return Refusal.NOT_FORCED
-    known = _taken_over(circuit, now)
-    released = replace(known, generation=known.generation + 1, forced=None)
-    # It was open for as long as a person said so; now a canary says whether it has to be.
-    return replace(released, open_until=now) if known.state is State.OPEN else released
+    current = _taken_over(circuit, now)
+    free = replace(current, generation=current.generation + 1, forced=None)
+    # It was open because a person said so: a canary may test the dependency at once.
+    return replace(free, open_until=now) if current.state is State.OPEN else free
 
 
 def _taken_over(circuit: Circuit, now: float) -> Circuit:
-    """A circuit that a person has spoken on, and not the execution that ran it so far.
+    """The circuit, taken from the execution that ran it so far.
 
-    That one may be asleep until the expiry of an earlier word: when it wakes it finds
-    another restart number and ends. The sweep sees to what is left to do, at once.
+    That execution may wait until the expiry of an earlier override. When it wakes, it finds
+    another restart number and ends. The reconciler continues the outage at once.
     """
-    known = _understood(circuit, now)
-    if known.is_closed:
-        return known
-    return replace(known, restart=known.restart + 1, started=0.0)
+    readable = _readable(circuit, now)
+    if readable.is_closed:
+        return readable
+    return replace(readable, restart=readable.restart + 1, started=0.0)
 
 
-def _understood(circuit: Circuit, now: float) -> Circuit:
-    """A circuit that can be gone on from: an unreadable one begins anew, OPEN.
+def _readable(circuit: Circuit, now: float) -> Circuit:
+    """The circuit, or a new OPEN one if it is unreadable.
 
-    Its generation may have been any number of changes; seconds since 1970 are more.
+    The old generation is unknown. The seconds since 1970 are above any number of changes.
     """
     if not circuit.unreadable:
         return circuit
@@ -428,7 +418,7 @@ def _paused(circuit: Circuit, event: MappingPaused, now: float) -> Circuit | Ref
         return Refusal.NOT_OPEN
     if circuit.paused is None:
         return replace(circuit, paused=Pause(event.mapping, event.concurrency, now))
-    # What it was before is known from the first time; by now it may be our own doing.
+    # Keep the first record: the present state of the mapping may be our own change.
     return circuit if circuit.paused.mapping == event.mapping else Refusal.ANOTHER_MAPPING
 
 
@@ -444,20 +434,20 @@ def _put_back(circuit: Circuit, event: MappingPutBack) -> Circuit | Refusal:
 
 @dataclass(frozen=True, slots=True)
 class TransitionResult:
-    """What an event made of a circuit, and why not, if it made nothing of it."""
+    """The circuit after an event, and the reason if the event was refused."""
 
     circuit: Circuit
     refused: Refusal | None = None
 
 
 class Breaker(Protocol):
-    """Where circuits are changed; raises CircuitsUnavailable when it cannot tell what became.
+    """The store of circuits, for changing; raises CircuitsUnavailable if the result is unknown.
 
-    Whoever is told that has no permit, and asks again with another owner.
+    The caller then has no permit, and asks again with another owner.
     """
 
     def apply(self, key: str, event: Event) -> TransitionResult:
-        """Let an event happen to the circuit as it stands, or say why it can't."""
+        """Apply an event to the stored circuit; the result has the refusal if there is one."""
 
     def troubled(self) -> Sequence[Circuit]:
-        """The circuits that are not closed, are forced, or have a consumer paused."""
+        """The circuits that are not closed, have an override, or have a paused consumer."""

@@ -115,4 +115,4 @@ def test_a_person_reads_one_line_a_circuit(orders: Any, dlq: Any) -> None:
 def test_leaving_alone_what_nobody_holds_says_so(orders: Any, dlq: Any) -> None:
     done = dlq("circuit", "auto", "--yes")
     assert done.exit_code == Exit.ATTENTION
-    assert "nobody holds the circuit" in done.output
+    assert "the circuit has no manual override" in done.output
