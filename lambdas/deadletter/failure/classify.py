@@ -1,4 +1,4 @@
-"""What kind of failure an exception is."""
+"""Diagnoses an exception: its category, HTTP status, redacted message and fingerprint."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from deadletter.message.strict_json import Unreadable, read_json
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is known of a failure.
+    """The diagnosis of one exception.
 
     `error_type` is the exception's class, or `Timeout` or `ConnectionRefused` for a call
-    that never got an answer; `message` is redacted; `retry_after` is seconds;
-    `fingerprint` is equal for failures of the same type, with the same message, at the
-    same place in the code, whichever version of it is deployed.
+    without an answer; `message` is redacted; `retry_after` is seconds; `fingerprint` is
+    equal for failures of the same type, with the same message, in the same function,
+    also across deployments.
     """
 
     category: Category
@@ -40,23 +40,23 @@ class Diagnosis:
     fingerprint: str = ""
 
 
-# Exceptions that are looked at of a chain of causes and groups: more explain nothing.
+# Exceptions read of a chain of causes and groups; further ones explain nothing.
 _CHAIN = 20
 
 # Bytes of hash: a pipeline has a few hundred kinds of failure, not billions.
 _FINGERPRINT = 8
 
-# Characters of a class's name.
+# Characters kept of a class's name.
 _LONGEST_TYPE = 80
 
-# Classes, by name, that libraries raise for a call without an answer in time.
+# Parts of class names that libraries raise for a call without an answer in time.
 _TIMEOUTS = ("Timeout", "TimedOut", "DeadlineExceeded")
 
-# Classes, by name, that libraries raise where no connection came about or it broke.
+# Parts of class names that libraries raise for a connection that failed or broke.
 _NO_CONNECTION = ("ConnectError", "ConnectionError", "ConnectorError", "gaierror")
 _NO_CONNECTION_ERRNO = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 
-# Classes, by name, that parsers and validators raise: json, xml, pydantic, jsonschema,
+# Names of classes that parsers and validators raise: json, xml, pydantic, jsonschema,
 # marshmallow, Powertools, protobuf, fastavro, msgspec.
 _SCHEMA = frozenset(
     {
@@ -69,10 +69,10 @@ _SCHEMA = frozenset(
     }
 )
 
-# HTTP statuses beside 5xx, 408 and 429 that another try can answer otherwise.
+# An HTTP status, beside 5xx, 408 and 429, after which another try may succeed.
 _TOO_EARLY = 425
 
-# AWS says that it is busy with a 400; it means 429.
+# AWS answers with 400 when it is busy; it means 429.
 _BUSY = 429
 _AWS_BUSY = frozenset(
     {
@@ -88,11 +88,12 @@ _AWS_BUSY = frozenset(
     }
 )
 
-# Characters that a document must have to be known again inside a body; equal it may always be.
+# The least characters of a document that is searched for inside a body; a document that is
+# equal to the body may be shorter.
 _RECOGNISABLE = 16
 
-# Texts of some data, and characters of each, that are looked for in a letter, and how many
-# pieces are walked to find them: data may hold itself.
+# The limits of a search of a validator's data in a letter: texts, pieces of data visited (data
+# may contain itself), and characters of a text.
 _LEAVES = 50
 _NODES = 500
 _LONGEST_LEAF = 500
@@ -101,28 +102,28 @@ _WORD = re.compile(r"[^\W_]+")
 # Characters; a date has 29.
 _LONGEST_RETRY_AFTER = 64
 
-# Seconds: SQS keeps no message longer than two weeks, whatever it is asked to wait for.
+# Seconds: SQS keeps a message two weeks at most.
 _LONGEST_WAIT = 14 * 86_400
 
 
 def diagnose(error: BaseException, letter: Letter | None, *, now: float) -> Diagnosis:
-    """The kind of failure that the error is: the first of its chain of causes that says so.
+    """The diagnosis of an error, by the first of its chain of causes that has a category.
 
-    The handler's own verdict first, then the HTTP status (408, 425, 429 and 5xx are
-    transient, all else a dependency that refuses us: integration), then a call without
-    an answer, then a parser's error (schema). What says nothing is transient. `letter`
-    is None where what came was none; `now` is epoch seconds, for a Retry-After that is
-    a date. Never raises.
+    The handler's own verdict counts first, then the HTTP status (408, 425, 429 and 5xx are
+    transient; any other is a refusal by the dependency: integration), then a call without
+    an answer, then a parser's error (schema). Without any of these an error is transient.
+    `letter` is None if the message was not readable as a letter; `now` is epoch seconds,
+    for a Retry-After that is a date. Never raises.
     """
     chain = list(islice(_chain(error), _CHAIN))
     category = next(
-        (found for one in chain if (found := _category(one, letter)) is not None),
+        (own for cause in chain if (own := _category(cause, letter)) is not None),
         Category.TRANSIENT,
     )
     status = _first(chain, _status)
     error_type = _first(chain, _no_answer) if status is None else None
     error_type = error_type or _name(error)
-    # An exception of our own may say that its text quotes nothing and nobody.
+    # An exception of our own may declare that its text contains no data.
     plain = _attribute(type(error), "plain") is True
     message = _message(error) if plain else redact(_message(error), letter)
     return Diagnosis(
@@ -140,40 +141,40 @@ def _category(error: BaseException, letter: Letter | None) -> Category | None:
         return error.category
     if isinstance(error, Transient):
         return Category.TRANSIENT
-    said = _attribute(error, "category")
-    if isinstance(said, Category):
-        return said
+    declared = _attribute(error, "category")
+    if isinstance(declared, Category):
+        return declared
     status = _status(error)
     if status is not None:
-        waits = is_dependency_status(status) or status == _TOO_EARLY
-        return Category.TRANSIENT if waits else Category.INTEGRATION
+        not_now = is_dependency_status(status) or status == _TOO_EARLY
+        return Category.TRANSIENT if not_now else Category.INTEGRATION
     if _no_answer(error) is not None:
         return Category.TRANSIENT
     return Category.SCHEMA if _blames_the_letter(error, letter) else None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and what a group of errors holds.
+    """The error, its causes, and the members of an error group.
 
-    Without end where causes go round in a circle.
+    Endless if the causes form a circle.
     """
     waiting = [error]
-    for one in waiting:
-        yield one
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(one.exceptions[:_CHAIN])
-        # urllib keeps what went wrong as the reason.
-        for source in (one.__cause__, _attribute(one, "reason")):
+    for current in waiting:
+        yield current
+        if isinstance(current, BaseExceptionGroup):
+            waiting.extend(current.exceptions[:_CHAIN])
+        # urllib keeps the cause in `reason`.
+        for source in (current.__cause__, _attribute(current, "reason")):
             if isinstance(source, BaseException):
                 waiting.append(source)
 
 
-def _first(chain: list[BaseException], ask: Any) -> Any:
-    return next((found for one in chain if (found := ask(one)) is not None), None)
+def _first(chain: list[BaseException], read: Any) -> Any:
+    return next((value for cause in chain if (value := read(cause)) is not None), None)
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status that an exception carries, wherever its library keeps it."""
+    """The HTTP status of an exception, from any attribute in which libraries keep it."""
     response = _attribute(error, "response")
     if isinstance(response, Mapping):
         return _aws_status(response)
@@ -184,9 +185,9 @@ def _status(error: BaseException) -> int | None:
         (response, "status_code"),
         (response, "status"),
     ):
-        found = _attribute(holder, name)
-        if _is_error_status(found):
-            return int(found)
+        status = _attribute(holder, name)
+        if _is_error_status(status):
+            return int(status)
     return None
 
 
@@ -194,17 +195,17 @@ def _aws_status(response: Mapping[Any, Any]) -> int | None:
     code = _within(response, "Error", "Code")
     if isinstance(code, str) and code in _AWS_BUSY:
         return _BUSY
-    found = _within(response, "ResponseMetadata", "HTTPStatusCode")
-    return int(found) if _is_error_status(found) else None
+    status = _within(response, "ResponseMetadata", "HTTPStatusCode")
+    return int(status) if _is_error_status(status) else None
 
 
-def _is_error_status(found: Any) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and 300 <= found <= 599
+def _is_error_status(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 300 <= value <= 599
 
 
 def _no_answer(error: BaseException) -> str | None:
-    """What a call without an answer is recorded as; None for anything else."""
-    names = [one.__name__ for one in type(error).__mro__]
+    """The error type of a call without an answer; None for any other error."""
+    names = [kind.__name__ for kind in type(error).__mro__]
     if any(part in name for name in names for part in _TIMEOUTS):
         return TIMEOUT
     unreachable = isinstance(error, OSError) and error.errno in _NO_CONNECTION_ERRNO
@@ -214,80 +215,81 @@ def _no_answer(error: BaseException) -> str | None:
 
 
 def _blames_the_letter(error: BaseException, letter: Letter | None) -> bool:
-    """Whether a parser or a validator refused what the letter says.
+    """True if a parser or a validator refused the letter's content.
 
-    A parser that names its document, and a validator that shows what it refused, is
-    believed only if the letter holds it: a dependency that answers with an error instead
-    of what was asked for is no fault of the letter.
+    An error that names the refused document or data counts only if the letter contains it:
+    a parser may also fail on the answer of a dependency, which is not the letter's fault.
     """
     if isinstance(error, NotALetter | Unreadable):
         return True
     if isinstance(error, json.JSONDecodeError):
-        return letter is not None and _holds(letter, error.doc)
+        return letter is not None and _contains_document(letter, error.doc)
     if isinstance(error, UnicodeDecodeError):
-        return letter is not None and _holds_bytes(letter, error.object)
-    if any(one.__name__ in _SCHEMA for one in type(error).__mro__):
-        return letter is None or _stands_in(letter, _shown(error))
+        return letter is not None and _contains_bytes(letter, error.object)
+    if any(kind.__name__ in _SCHEMA for kind in type(error).__mro__):
+        return letter is None or _contains_words(letter, _refused_data(error))
     return letter is not None and _is_beyond_json(error, letter)
 
 
-def _shown(error: BaseException) -> Any:
-    """What a validator says that it refused, wherever its library keeps it; None if nowhere."""
+def _refused_data(error: BaseException) -> Any:
+    """The data that a validator refused, from any attribute in which libraries keep it."""
     try:
         # pydantic
-        return [one["input"] for one in error.errors()[:_CHAIN]]  # type: ignore[attr-defined]
-    except Exception:  # whatever a stranger's class does
+        return [detail["input"] for detail in error.errors()[:_CHAIN]]  # type: ignore[attr-defined]
+    except Exception:  # code of a foreign class
         # jsonschema, fastjsonschema and Powertools, marshmallow
         names = ("instance", "value", "data")
-        return next((one for name in names if (one := _attribute(error, name)) is not None), None)
+        values = (_attribute(error, name) for name in names)
+        return next((value for value in values if value is not None), None)
 
 
-def _stands_in(letter: Letter, shown: Any) -> bool:
-    """Whether each word of some data is in the letter; nothing to recognise is everywhere."""
-    words = {word for text in islice(_texts(shown), _LEAVES) for word in _WORD.findall(text)}
+def _contains_words(letter: Letter, data: Any) -> bool:
+    """True if every word of the data is in the letter, and for data without words."""
+    words = {word for text in islice(_texts(data), _LEAVES) for word in _WORD.findall(text)}
     if not words:
         return True
-    said = searchable_text(letter)
-    return all(word.lower() in said for word in words)
+    letter_text = searchable_text(letter)
+    return all(word.lower() in letter_text for word in words)
 
 
-def _texts(shown: Any) -> Iterator[str]:
-    """Keys and values of some data, as far as JSON has one way to write them."""
-    waiting = [shown]
-    for one in islice(waiting, _NODES):
-        if isinstance(one, str):
-            yield one[:_LONGEST_LEAF]
-        elif isinstance(one, bytes):
-            yield one[:_LONGEST_LEAF].decode("utf-8", "ignore")
-        elif isinstance(one, dict):
-            waiting += [*islice(one, _LEAVES), *islice(one.values(), _LEAVES)]
-        elif isinstance(one, list | tuple):
-            waiting += one[:_LEAVES]
+def _texts(data: Any) -> Iterator[str]:
+    """The text keys and values of some data. Numbers are left out: JSON has many forms of one."""
+    waiting = [data]
+    for node in islice(waiting, _NODES):
+        if isinstance(node, str):
+            yield node[:_LONGEST_LEAF]
+        elif isinstance(node, bytes):
+            yield node[:_LONGEST_LEAF].decode("utf-8", "ignore")
+        elif isinstance(node, dict):
+            waiting += [*islice(node, _LEAVES), *islice(node.values(), _LEAVES)]
+        elif isinstance(node, list | tuple):
+            waiting += node[:_LEAVES]
 
 
-def _holds(letter: Letter, document: Any) -> bool:
+def _contains_document(letter: Letter, document: Any) -> bool:
     if not isinstance(document, str):
         return False
-    texts = [letter.body, *(str(one.value) for one in letter.attributes.values())]
+    texts = [letter.body, *(str(attribute.value) for attribute in letter.attributes.values())]
     if document in texts:
         return True
-    # JSON inside JSON stands there escaped.
+    # JSON inside JSON is escaped.
     escaped = json.dumps(document)[1:-1]
     return len(document.strip()) >= _RECOGNISABLE and any(
         document in text or escaped in text for text in texts
     )
 
 
-def _holds_bytes(letter: Letter, document: Any) -> bool:
+def _contains_bytes(letter: Letter, document: Any) -> bool:
     if not isinstance(document, bytes) or not document:
         return False
     body = utf8(letter.body)
-    values = [one.value for one in letter.attributes.values() if isinstance(one.value, bytes)]
+    attributes = letter.attributes.values()
+    values = [item.value for item in attributes if isinstance(item.value, bytes)]
     return document in (body, *values) or base64.b64encode(document) == body.strip()
 
 
 def _is_beyond_json(error: BaseException, letter: Letter) -> bool:
-    """Whether json gave up on a body that is nested too deep, or on a number too long."""
+    """True if `json` failed on a body with too deep nesting or with too long a number."""
     too_deep = isinstance(error, RecursionError)
     too_long = type(error) is ValueError and _place(error)[0].startswith("json.")
     if not too_deep and not too_long:
@@ -300,34 +302,34 @@ def _is_beyond_json(error: BaseException, letter: Letter) -> bool:
 
 
 def _retry_after(chain: list[BaseException], now: float) -> float | None:
-    for one in chain:
-        if isinstance(one, Transient) and one.retry_after is not None:
-            return _seconds(one.retry_after)
-    for one in chain:
-        response = _attribute(one, "response")
+    for cause in chain:
+        if isinstance(cause, Transient) and cause.retry_after is not None:
+            return _seconds(cause.retry_after)
+    for cause in chain:
+        response = _attribute(cause, "response")
         headers = (
             _within(response, "ResponseMetadata", "HTTPHeaders")
             if isinstance(response, Mapping)
             else _attribute(response, "headers")
         )
-        for holder in (headers, _attribute(one, "headers")):
-            found = _header(holder)
-            if found is not None:
-                return retry_after(found, now)
+        for holder in (headers, _attribute(cause, "headers")):
+            value = _header(holder)
+            if value is not None:
+                return retry_after(value, now)
     return None
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """The seconds that a Retry-After header asks for: a number of them, or a date.
+    """The seconds in a Retry-After header, which is a number of seconds or a date.
 
-    None for what is neither; a date that has passed is 0; never more than two weeks.
+    None for any other text; 0 for a past date; two weeks at most.
     """
     text = value[:_LONGEST_RETRY_AFTER].strip()
     if text.isascii() and text.isdigit():
         return _seconds(int(text))
     try:
         when = parsedate_to_datetime(text)
-        # HTTP's dates are always GMT, whether they say so or not.
+        # HTTP dates are always GMT, also without a zone.
         at = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
@@ -343,34 +345,34 @@ def _seconds(value: Any) -> float | None:
 def _header(headers: Any) -> str | None:
     for name in ("Retry-After", "retry-after"):
         try:
-            found = headers.get(name)
-        except Exception:  # whatever a stranger's class does
+            value = headers.get(name)
+        except Exception:  # code of a foreign class
             return None
-        if isinstance(found, int) and not isinstance(found, bool):
-            found = str(found)
-        if isinstance(found, str):
-            return found
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if isinstance(value, str):
+            return value
     return None
 
 
 def _attribute(holder: Any, name: str) -> Any:
     try:
         return getattr(holder, name, None)
-    except Exception:  # a property of a stranger's class
+    except Exception:  # code of a foreign class
         return None
 
 
 def _within(data: Mapping[Any, Any], *path: str) -> Any:
-    found: Any = data
+    value: Any = data
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # a stranger's __str__
+    except Exception:  # code of a foreign class
         return ""
 
 
@@ -380,7 +382,7 @@ def _name(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> tuple[str, str]:
-    """Module and function that raised: no path and no line, which the next deployment moves."""
+    """Module and function that raised. Path and line are left out: a deployment changes them."""
     trace, frame = error.__traceback__, None
     while trace is not None:
         frame, trace = trace.tb_frame, trace.tb_next
@@ -390,5 +392,5 @@ def _place(error: BaseException) -> tuple[str, str]:
 
 
 def _fingerprint(error_type: str, message: str, place: tuple[str, str]) -> str:
-    whole = json.dumps([error_type, message.lower(), *place])
-    return hashlib.sha256(whole.encode()).hexdigest()[: 2 * _FINGERPRINT]
+    identity = json.dumps([error_type, message.lower(), *place])
+    return hashlib.sha256(identity.encode()).hexdigest()[: 2 * _FINGERPRINT]

@@ -1,4 +1,4 @@
-"""Why a letter failed, as its consumer saw it."""
+"""One failure of a letter, as its consumer recorded it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-# Answers by which a dependency says "not now": waiting helps, the letter is not to blame.
+# Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 429})
 
 TIMEOUT = "Timeout"
 CONNECTION_REFUSED = "ConnectionRefused"
-"""What a call that never got an answer is recorded as, whatever its client calls it."""
+"""The error types of a call without an answer, independent of the client's own names."""
 
 _NO_ANSWER = frozenset({TIMEOUT, CONNECTION_REFUSED})
 
 
 class Category(StrEnum):
-    """Who has to act: time, the producer, the business, or the one who runs the dependency."""
+    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
 
     TRANSIENT = "transient"
     SCHEMA = "schema"
@@ -27,17 +27,17 @@ class Category(StrEnum):
 
 
 PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
-"""Categories that no number of attempts can cure."""
+"""Categories that further attempts cannot cure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failed attempt at processing a letter.
 
-    `attempt` is the number of the life it happened in (0 is the first) and `receive`
-    which receive of that life it was (1 is the first), from the queue named `queue`;
+    `attempt` is the number of the life (0 is the first) and `receive` the number of the
+    receive in that life (1 is the first), from the queue named `queue`;
     `at` is epoch seconds; `fingerprint` is equal for failures of the same kind at the
-    same place; `dependency_down` says that the circuit was not closed at that moment.
+    same place; `dependency_down` is True if the circuit was not closed at that moment.
     """
 
     at: float
@@ -53,10 +53,10 @@ class Failure:
 
     @property
     def explained_by_dependency(self) -> bool:
-        """Whether the dependency, not the letter, is the likely cause."""
-        said_so = self.http_status is not None and is_dependency_status(self.http_status)
+        """True if the dependency, not the letter, is the likely cause."""
+        not_now = self.http_status is not None and is_dependency_status(self.http_status)
         no_answer = self.error_type in _NO_ANSWER
-        return self.dependency_down or said_so or no_answer
+        return self.dependency_down or not_now or no_answer
 
     def to_data(self) -> dict[str, Any]:
         """The failure as plain data for the ledger."""
@@ -67,8 +67,8 @@ class Failure:
             "category": str(self.category),
         }
         for name in ("error_type", "message", "fingerprint", "queue"):
-            if said := getattr(self, name):
-                data[name] = said
+            if text := getattr(self, name):
+                data[name] = text
         if self.http_status is not None:
             data["http_status"] = self.http_status
         if self.dependency_down:
@@ -78,7 +78,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """How many letters last failed in one way."""
+    """The number of letters whose last failure is of one kind."""
 
     fingerprint: str
     error_type: str
@@ -86,7 +86,7 @@ class FailureKind:
 
 
 def is_dependency_status(status: int) -> bool:
-    """Whether an HTTP status is the dependency's trouble and not the request's."""
+    """True for an HTTP status that blames the dependency, not the request."""
     return status in _BUSY_STATUS or 500 <= status <= 599
 
 

@@ -1,4 +1,4 @@
-"""What became of one message, and what that says of the dependency."""
+"""The fate of one message, and the evidence that it gives about the dependency."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deadletter.failure.failure import PERMANENT, Category, Failure
 
 
 class Fate(StrEnum):
-    """What became of one message; the value is the metric's name."""
+    """What happened to one message; the value is the metric's name."""
 
     PROCESSED = Metric.PROCESSED
     SKIPPED = Metric.SKIPPED
@@ -25,29 +25,24 @@ class Fate(StrEnum):
 
 
 ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})
-"""Fates of a message that may leave its queue: it was processed, or is proved to be parked."""
-
+"""Fates of a message that may leave its queue: it was processed, or is confirmed as parked."""
 
 UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
-"""Fates of a message that comes back without having been handed to its handler."""
-
+"""Fates of a message that comes back without having reached its handler."""
 
 UNBLAMED = UNTRIED | {Fate.BROKEN}
-"""Fates of a message that comes back for a fault that is not its own, but somebody else's or
-ours."""
-
+"""Fates of a message that comes back through no fault of its own."""
 
 GIVEN_BACK = "given back untried"
-"""What the ledger says of them, in place of why they failed."""
+"""The ledger's message for the fates in UNBLAMED, in place of an error message."""
 
-
-# Of 4xx, answers that go against the caller and not against one message: nobody is let in, or
-# nobody now. Every other 4xx shows that the dependency is there and has read the message.
-_AGAINST_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
+# The 4xx that refuse the caller, not one message: no access, or not now. Every other 4xx shows
+# that the dependency works and has read the message.
+_REFUSES_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 
 
 class Evidence(StrEnum):
-    """What a canary's fate says of the dependency."""
+    """What the fate of a canary shows about the dependency."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -55,13 +50,13 @@ class Evidence(StrEnum):
 
 
 def evidence_of(category: Category, http_status: int | None) -> Evidence:
-    """What a failure of this kind says of the dependency."""
-    the_letter = category in PERMANENT
+    """What a failure of this kind shows about the dependency."""
+    letters_fault = category in PERMANENT
     status = http_status or 0
-    refused = 400 <= status <= 499 and status not in _AGAINST_THE_CALLER
-    return Evidence.NEUTRAL if the_letter or refused else Evidence.FAILURE
+    letter_refused = 400 <= status <= 499 and status not in _REFUSES_THE_CALLER
+    return Evidence.NEUTRAL if letters_fault or letter_refused else Evidence.FAILURE
 
 
 def was_tried(failure: Failure) -> bool:
-    """Whether the handler had the message when it failed."""
+    """True if the message had reached the handler when it failed."""
     return failure.message != GIVEN_BACK or failure.error_type not in UNBLAMED

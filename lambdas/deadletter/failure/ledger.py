@@ -1,4 +1,4 @@
-"""The record of why and when each letter failed, and what became of it."""
+"""The ledger: for each letter, when and why it failed, and its outcome."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deadletter.failure import failure
-from deadletter.failure.failure import Failure
+from deadletter.failure.failure import Failure, from_data
 from deadletter.message import stamp
 from deadletter.message.stamp import Stamp
 
 LIVES = 8
 RECEIVES = 2
-"""Of how many lives, and of how many receives of each, a row keeps the failure.
+"""The number of lives, and of receives in each life, whose failures a row keeps.
 
 DynamoDB charges a write by the KB of the whole row, and each failure is a write: sixteen
-of at most 0.5 KB, mostly 0.3, stay around 5 KB. Eight lives are one more than the default
-policy allows; of a life the last receives are kept, which mostly fail as the ones before.
+failures of at most 0.5 KB, mostly 0.3, stay around 5 KB. Eight lives are one more than the
+default policy allows; of a life the last receives are kept, which mostly fail as the ones
+before them.
 """
 
 _SLOT = re.compile(r"f\d+_\d+")
 
 
 def slot(failure: Failure, lives: int = LIVES) -> str:
-    """The attribute of the row that the failure lies in.
+    """The attribute of the row that holds the failure.
 
-    The same failure has the same slot however often it is written, and a later one takes
-    the slot of one that is `lives` lives, or RECEIVES receives, older: so the row is
-    capped, and nobody has to read it first.
+    The same failure has the same slot at every write. A later failure replaces the one that
+    is `lives` lives, or RECEIVES receives, older: so the row is capped without reading it
+    first.
     """
     return f"f{failure.attempt % lives}_{failure.receive % RECEIVES}"
 
 
 class LedgerUnavailable(Exception):
-    """The ledger could not be read. That is not an empty ledger: the letters stay."""
+    """The ledger could not be read. It is not treated as empty: the letters stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """What the ledger knows of one origin id.
+    """The ledger's row of one origin id.
 
-    `failures` are oldest first, as many as the row has slots for; `attempt` is the
+    `failures` are oldest first, at most as many as the row has slots; `attempt` is the
     highest that was recorded; `released_at` (epoch seconds) is when a person last
-    released the letter, and only failures after it count; `stamp` is there when a
-    letter could not carry its own, and is then kept under the id it was sent with;
-    `recovered_at` (epoch seconds) is when it was processed after all, in the life
-    `recovered_attempt`; `recovered_unasked` says that its dependency had no part in that,
-    because it was a duplicate, or there was nothing to do.
+    released the letter, and only failures after it count. `stamp` is set for a letter
+    that could not carry its own; its row has the id that the letter was sent with.
+    `recovered_at` (epoch seconds) is when the letter was processed, in the life
+    `recovered_attempt`; `recovered_unasked` is True if the dependency took no part in it,
+    because the letter was a duplicate or needed no work.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -63,7 +63,7 @@ class LedgerRow:
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
-        return tuple(one for one in self.failures if one.at >= self.released_at)
+        return tuple(failure for failure in self.failures if failure.at >= self.released_at)
 
     @property
     def last(self) -> Failure | None:
@@ -71,40 +71,42 @@ class LedgerRow:
         return recent[-1] if recent else None
 
     def lives_by_fingerprint(self) -> Mapping[str, int]:
-        """In how many lives each failure came back that the dependency does not explain."""
+        """For each fingerprint, the number of lives with a failure that is not the dependency's."""
         lives: defaultdict[str, set[int]] = defaultdict(set)
-        for one in self.since_release:
-            if one.fingerprint and not one.explained_by_dependency:
-                lives[one.fingerprint].add(one.attempt)
-        return {fingerprint: len(seen) for fingerprint, seen in lives.items()}
+        for failure in self.since_release:
+            if failure.fingerprint and not failure.explained_by_dependency:
+                lives[failure.fingerprint].add(failure.attempt)
+        return {fingerprint: len(attempts) for fingerprint, attempts in lives.items()}
 
 
 NO_ROW = LedgerRow()
 UNREADABLE = LedgerRow(unreadable=True)
-"""A row that cannot be understood: judging its letter as if it had no history could re-drive
-it past its end, so nobody judges it."""
+"""A row that cannot be read. Its letter is not judged: without its history it could be
+re-driven more often than its policy allows."""
 
 
 class Ledger(Protocol):
-    """Where the rows are kept; raises LedgerUnavailable when it cannot answer."""
+    """The store of rows, for reading; raises LedgerUnavailable."""
 
     def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
-        """The rows there are for these ids; an id without a row is absent."""
+        """The rows of these ids; an id without a row is absent."""
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        """How often each of these rules has matched so far."""
+        """The number of matches of each of these rules so far."""
 
 
 def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
-    """The row in a stored item, as plain Python data; UNREADABLE if it is none."""
+    """The row in a stored item, given as plain Python data; UNREADABLE if it is malformed."""
     try:
-        kept = [failure.from_data(one) for name, one in item.items() if _SLOT.fullmatch(name)]
+        failures = [from_data(data) for name, data in item.items() if _SLOT.fullmatch(name)]
         released_at = float(item.get("released_at", 0))
-        lived = [one.attempt for one in kept if one.at >= released_at]
+        attempts = [failure.attempt for failure in failures if failure.at >= released_at]
         recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
         return LedgerRow(
-            failures=tuple(sorted(kept, key=lambda one: (one.at, one.attempt, one.receive))),
-            attempt=max(int(item.get("attempt", 0)), *lived, 0),
+            failures=tuple(
+                sorted(failures, key=lambda failure: (failure.at, failure.attempt, failure.receive))
+            ),
+            attempt=max(int(item.get("attempt", 0)), *attempts, 0),
             released_at=released_at,
             stamp=_stamp(item.get("stamp")),
             recovered_at=None if recovered_at is None else float(recovered_at),
@@ -118,36 +120,36 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
 def _stamp(data: Any) -> Stamp | None:
     if data is None:
         return None
-    found = stamp.parse(data) if isinstance(data, str) else None
-    if found is None:
-        raise ValueError("a stamp that cannot be understood")
-    return found
+    parsed = stamp.parse(data) if isinstance(data, str) else None
+    if parsed is None:
+        raise ValueError("the stamp in the row is malformed")
+    return parsed
 
 
 class RecordsUnavailable(Exception):
-    """Something worth knowing about a letter could not be written down."""
+    """A fact about a letter could not be written to the ledger."""
 
 
 class Records(Protocol):
-    """What the redriver writes into the ledger; raises RecordsUnavailable."""
+    """The ledger as the redriver writes it; raises RecordsUnavailable."""
 
     def keep_stamps(self, stamps: Mapping[str, Stamp]) -> None:
-        """Keep the stamps of letters that could not carry them, by their new message ids."""
+        """Store the stamps of letters that could not carry them, by their new message ids."""
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
-        """Add to how often each rule has matched."""
+        """Add to the number of matches of each rule."""
 
 
 class FailureLog(Protocol):
-    """What the consumer writes into the ledger, at the moment that it happens."""
+    """The ledger as the consumer writes it, at the moment of each failure."""
 
     def failed(self, origin: str, failure: Failure) -> None:
-        """Keep the failure; the same one again changes nothing. Raises RecordsUnavailable."""
+        """Store the failure; storing it twice changes nothing. Raises RecordsUnavailable."""
 
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
-        """Say that the letter was processed in its life `attempt`, at `at` epoch seconds.
+        """Record that the letter was processed in its life `attempt`, at `at` epoch seconds.
 
-        `unasked` says that it took nothing of its dependency. False if its row said so
+        `unasked` is True if its dependency took no part. Returns False if the row had it
         already. Raises RecordsUnavailable.
         """
 

@@ -1,4 +1,4 @@
-"""Text about a message, without a word of the message."""
+"""Removes message content from error texts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from deadletter.message.letter import Letter
 
 LONGEST = 200
-"""Characters that are left of any text: enough to recognise a failure by."""
+"""The most characters of a redacted text: enough to recognise a failure."""
 
-# Characters of a text that are looked at; what an exception quotes can be a whole message.
+# The most characters of a text that are read: an exception can quote a whole message.
 _LOOKED_AT = 2_000
 
 _MASK = "…"
 
 _CONTRACTED = "'(?:s|t|re|ll|ve|d|m)(?![A-Za-z'])"
 
-# What stands between quotation marks is a value; if its end is missing, so is the rest. The
-# apostrophe of "can't" opens nothing.
+# Text in quotation marks is a value; without a closing mark the value ends with the text. The
+# apostrophe of "can't" is no quotation mark.
 _QUOTED = re.compile(
     rf"""(?!(?<=[A-Za-z]{{2}}){_CONTRACTED})'"""
     r"""(?:\\.|[^'\\]|'(?=[A-Za-z]))*'?"""
@@ -28,77 +28,78 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 
-# A chunk that is a plain word, or up to three joined by hyphens or underscores. A host name,
-# a path, key=value, a number, a letter beyond ASCII: all of that may be data.
+# A chunk that is a plain word, or up to three words joined by hyphens or underscores. Anything
+# else may be data: a host name, a path, key=value, a number, a letter beyond ASCII.
 _PLAIN = re.compile(
     rf"[(\[{{<]*([A-Za-z]+(?:[_-][A-Za-z]+){{,2}}(?:{_CONTRACTED})?)[)\]}}>]*([,.;:]?)[!?.)\]]*"
 )
 
-# Characters; English words that a longer run of letters is do not appear in error texts.
+# Characters; error texts have no longer English words.
 _LONGEST_WORD = 16
 
-# Lower, Capital or UPPER: any other mixture looks like a token.
+# Lower, Capital or UPPER: any other mixture may be a token.
 _CASED = re.compile(r"[A-Z]?[a-z]*|[A-Z]+")
 _HEX = re.compile(r"[a-f]{4,}")
 
-# What follows one of these is what it names.
+# The word after one of these is a secret.
 _SECRETIVE = frozenset(
     {"authorization", "basic", "bearer", "credential", "credentials", "key", "passphrase"}
     | {"passwd", "password", "pwd", "secret", "signature", "token"}
 )
 
-# From this many letters on a word is looked for inside other words too: a shorter one, like
-# "in", stands inside almost any.
-_FOUND_INSIDE = 4
+# Words of at least this many letters are searched inside other words too: a shorter one, like
+# "in", is part of almost any text.
+_SEARCHED_INSIDE = 4
 
 _WORD = re.compile(r"[A-Za-z]+")
-# However many backslashes: JSON inside JSON doubles them. Tried where a run of them begins and
-# nowhere else, or a body of nothing else would take hours.
+# Any number of backslashes: JSON inside JSON doubles them. Tried only where a run of them
+# begins: otherwise a body of backslashes would take hours.
 _ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
 
-# How often base64 stands in base64: Celery's messages do it twice.
+# The depth of base64 within base64: Celery's messages have two layers.
 _LAYERS = 2
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE = str.maketrans("-_", "+/")
-_LONGER_WORD = re.compile(rf"[A-Za-z]{{{_FOUND_INSIDE},}}")
+_LONGER_WORD = re.compile(rf"[A-Za-z]{{{_SEARCHED_INSIDE},}}")
 
 
 def redact(text: str, letter: Letter | None) -> str:
-    """The words of `text` that are surely no data, at most LONGEST characters of them.
+    """The words of `text` that cannot be data, at most LONGEST characters.
 
-    What may have come from outside is left out, each run of it as one "…": what is
-    quoted, every URL, host, path, number and token, the word after "password" and its
-    like, and each word that also stands in the letter's body or in the value of an
-    attribute. Never raises; how long `text` is makes no difference.
+    Everything that may be data is removed, and each run of it becomes one "…": quoted
+    text, every URL, host, path, number and token, the word after "password" and similar
+    words, and each word that is also in the letter's body or in the value of an
+    attribute. Never raises. Takes no longer for a longer `text`.
     """
-    seen = text[:_LOOKED_AT]
-    chunks = _QUOTED.sub(f" {_MASK} ", seen).split()
+    beginning = text[:_LOOKED_AT]
+    chunks = _QUOTED.sub(f" {_MASK} ", beginning).split()
     if len(text) > _LOOKED_AT and chunks:
-        # Where the text was cut nobody knows what the last word was.
+        # The last word may be cut.
         chunks[-1] = _MASK
     if not any(map(_PLAIN.fullmatch, chunks)):
         return _MASK if chunks else ""
-    said = _Said(letter)
-    found: list[str] = []
+    words = _LetterWords(letter)
+    redacted: list[str] = []
     length, secretive = 0, False
     for chunk in chunks:
-        word = None if secretive else _kept(chunk, said)
+        word = None if secretive else _harmless_word(chunk, words)
         secretive = not _SECRETIVE.isdisjoint(_WORD.findall(chunk.lower()))
-        if word is None and found[-1:] == [_MASK]:
+        if word is None and redacted[-1:] == [_MASK]:
             continue
         length += len(word or _MASK) + 1
         if length > LONGEST:
             break
-        found.append(word or _MASK)
-    return " ".join(found)
+        redacted.append(word or _MASK)
+    return " ".join(redacted)
 
 
-def _kept(chunk: str, said: _Said) -> str | None:
+def _harmless_word(chunk: str, letter_words: _LetterWords) -> str | None:
+    """The chunk without its brackets, or None if it may be data."""
     plain = _PLAIN.fullmatch(chunk)
     if plain is None:
         return None
     words = _WORD.findall(plain[1])
-    if any(_is_token(word) or said.holds(word.lower()) for word in words):
+    if any(_is_token(word) or letter_words.contain(word.lower()) for word in words):
         return None
     return plain[1] + plain[2]
 
@@ -109,44 +110,44 @@ def _is_token(word: str) -> bool:
     return too_long or mixed or _HEX.fullmatch(word.lower()) is not None
 
 
-class _Said:
-    """What stands in a letter: its body and the values of its attributes, whatever the case."""
+class _LetterWords:
+    """The words in a letter's body and in the values of its attributes, in lower case."""
 
     def __init__(self, letter: Letter | None) -> None:
         self._text = "" if letter is None else searchable_text(letter)
         self._words: frozenset[str] | None = None
 
-    def holds(self, word: str) -> bool:
-        """Whether the word (in lower case) is in there, or one of there is inside of it."""
-        if len(word) >= _FOUND_INSIDE and word in self._text:
+    def contain(self, word: str) -> bool:
+        """True if the word (in lower case) is in the letter, or has a word of the letter in it."""
+        if len(word) >= _SEARCHED_INSIDE and word in self._text:
             return True
         if self._words is None:
             self._words = frozenset(_WORD.findall(self._text))
         return word in self._words or any(
             word[start:end] in self._words
             for start in range(len(word))
-            for end in range(start + _FOUND_INSIDE, len(word) + 1)
+            for end in range(start + _SEARCHED_INSIDE, len(word) + 1)
         )
 
 
 def searchable_text(letter: Letter) -> str:
-    """All that stands in a letter, in lower case: as it is, and without escapes and base64."""
+    """The whole text of a letter in lower case: as it is, unescaped, and decoded from base64."""
     layer = "\n".join(_parts(letter))
-    said = [layer]
+    layers = [layer]
     for depth in range(_LAYERS + 1):
         if "\\" in layer:
             layer = _ESCAPED.sub(_character, layer)
-            said.append(layer)
+            layers.append(layer)
         if depth < _LAYERS:
             layer = "\n".join(filter(None, map(_decoded, _BASE64.findall(layer))))
-            said.append(layer)
-    return "\n".join(said).lower()
+            layers.append(layer)
+    return "\n".join(layers).lower()
 
 
 def _decoded(run: str) -> str:
-    """The text that stands there in base64; of bytes that are none, the words in them."""
-    whole = run[:-1] if len(run) % 4 == 1 else run + "=" * (-len(run) % 4)
-    raw = base64.b64decode(whole.translate(_URL_SAFE))
+    """The text in a run of base64; for bytes that are not text, the words in them."""
+    padded = run[:-1] if len(run) % 4 == 1 else run + "=" * (-len(run) % 4)
+    raw = base64.b64decode(padded.translate(_URL_SAFE))
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -158,11 +159,12 @@ def _decoded(run: str) -> str:
 
 def _parts(letter: Letter) -> Iterator[str]:
     yield letter.body
-    # A tenant may stand in the group, which producers choose as well.
+    # The group may name a tenant: producers choose it as well.
     yield from letter.system.values()
-    for one in letter.attributes.values():
-        # One character a byte: only ASCII letters are looked for.
-        yield one.value if isinstance(one.value, str) else one.value.decode("latin-1")
+    for attribute in letter.attributes.values():
+        value = attribute.value
+        # One character for each byte: only ASCII letters are searched.
+        yield value if isinstance(value, str) else value.decode("latin-1")
 
 
 def _character(escape: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a handler itself says of a message: never, not now, or nothing to do."""
+"""The exceptions by which a handler judges a message: permanent, transient or to be skipped."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from deadletter.failure.failure import PERMANENT, Category
 
 
 class Permanent(Exception):
-    """The message can never succeed as it is: no further receive is spent on it.
+    """The message can never succeed as it is, so it is not received again.
 
     `category` is BUSINESS (the business refuses it) or SCHEMA (its form is wrong);
-    `status` is the HTTP status that says so, if one did. Raises ValueError for another
-    category: a dependency that refuses us is no fault of the message.
+    `status` is the HTTP status behind it, if there is one. Raises ValueError for another
+    category: a refusal by a dependency is not the message's fault.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Permanent(Exception):
 
 
 class Transient(Exception):
-    """The message may succeed later, in `retry_after` seconds if somebody said so."""
+    """The message may succeed later: after `retry_after` seconds, if that is known."""
 
     def __init__(
         self, why: str = "", *, status: int | None = None, retry_after: float | None = None
@@ -38,28 +38,31 @@ class Transient(Exception):
 
 
 class Skip(Exception):
-    """There is nothing to do for this message: it is acknowledged as if it had been processed."""
+    """The message needs no work: it is acknowledged as if it had been processed."""
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
 
 
 def reject_deferred_result(result: object) -> None:
-    """Raise TypeError for what a handler returns that has not begun: nothing has happened yet."""
+    """Raises TypeError for a coroutine or a generator: the handler has not done its work yet."""
     if isawaitable(result) or isgenerator(result) or isasyncgen(result):
-        # A coroutine that is dropped says so on the error output.
+        # A coroutine that is never awaited or closed prints a warning.
         close = getattr(result, "close", None)
         if close is not None:
             close()
-        raise TypeError("a handler that is asynchronous or yields does nothing when it is called")
+        raise TypeError(
+            "a handler must be a plain function: an async one, or one that yields, does no work "
+            "when it is called"
+        )
 
 
 def is_message_failure(error: BaseException) -> bool:
-    """Whether what a handler raised ends its message, and not the whole process.
+    """True if an error of a handler fails its message, and not the whole process.
 
-    SystemExit is how argparse refuses an argument; the error of a cancelled task is no
-    Exception. Whoever interrupts the process means all of it.
+    SystemExit counts, because argparse raises it for a wrong argument, and so does the error
+    of a cancelled task, which is not an Exception. An interrupt ends the process.
     """
-    # Its class is asyncio's, which takes long to import where nobody needs it.
-    cancelled = any(one.__name__ == "CancelledError" for one in type(error).__mro__)
+    # Compared by name: importing asyncio for its class would take long.
+    cancelled = any(kind.__name__ == "CancelledError" for kind in type(error).__mro__)
     return cancelled or isinstance(error, Exception | SystemExit)
