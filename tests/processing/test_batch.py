@@ -16,7 +16,12 @@ from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
-from deadletter.processing.batch import FAREWELL, LEASE_MARGIN, process_unguarded, unhandled
+from deadletter.processing.batch import (
+    CLAIM_MARGIN_SECONDS,
+    FINISHING_SECONDS,
+    process_unguarded,
+    unhandled,
+)
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
@@ -28,7 +33,7 @@ BROKEN = {"messageId": "m2", "body": 7, "receiptHandle": "handle of m2", "attrib
 
 
 def fates(handled: BatchResult) -> list[str]:
-    return [one.fate.name for one in handled.handlings]
+    return [one.fate.name for one in handled.results]
 
 
 def grouped(message_id: str, group: str = "g") -> dict[str, Any]:
@@ -49,7 +54,7 @@ def test_what_was_processed_is_claimed_before_and_done_after() -> None:
     handled = site.process(record(letter()), handle=lambda _: seen.append(site.claims.states()))
     assert seen == [{"origin:m1": "claimed"}]
     assert site.claims.states() == {"origin:m1": "done"}
-    assert site.claims.untils == [DEADLINE + LEASE_MARGIN]
+    assert site.claims.untils == [DEADLINE + CLAIM_MARGIN_SECONDS]
     assert handled.to_response() == {"batchItemFailures": []}
     assert handled.counts == {"Processed": 1}
 
@@ -701,7 +706,7 @@ def test_no_message_is_begun_that_could_not_be_ended() -> None:
     site = Site()
 
     def slow(_: object) -> None:
-        site.clock.now = DEADLINE - FAREWELL
+        site.clock.now = DEADLINE - FINISHING_SECONDS
 
     handled = site.process(*three(), handle=slow)
     assert fates(handled) == ["PROCESSED", "LATE", "LATE"]
@@ -722,13 +727,13 @@ def test_what_came_back_untried_is_written_down_only_while_there_is_time(delay: 
     batch = [record(letter(message_id=f"m{number}")) for number in range(10)]
 
     def slow(_: object) -> None:
-        site.clock.now = DEADLINE - FAREWELL
+        site.clock.now = DEADLINE - FINISHING_SECONDS
 
     handled = site.process(*batch, handle=slow)
     assert fates(handled) == ["PROCESSED", *["LATE"] * 9]
     assert len(site.log.failures) in (1, 2)
     assert len(site.queue.calls[0]) == 9
-    assert site.clock.now - delay < DEADLINE - FAREWELL / 2
+    assert site.clock.now - delay < DEADLINE - FINISHING_SECONDS / 2
 
 
 def test_a_ledger_that_gave_no_answer_is_not_asked_for_each_that_came_back_untried() -> None:

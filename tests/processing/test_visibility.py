@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.processing.visibility import LONGEST, UNSEEN, after_failure, in_reach, until
+from deadletter.processing.visibility import (
+    GATHERING_SECONDS,
+    LONGEST_SECONDS,
+    after_failure,
+    in_reach,
+    until,
+)
 from deadletter.settings.pipeline import RETRY
 
 
@@ -41,11 +47,11 @@ def test_every_delay_is_drawn_between_the_floor_and_the_ceiling(receive: int, se
         (0.0, 0.0, 0),
         (0.2, 0.0, 1),
         (900.0, 100.0, 900),
-        (1e9, 0.0, LONGEST - UNSEEN),
-        (1e9, 100.0, LONGEST - UNSEEN - 100),
+        (1e9, 0.0, LONGEST_SECONDS - GATHERING_SECONDS),
+        (1e9, 100.0, LONGEST_SECONDS - GATHERING_SECONDS - 100),
         (10.0, 1e9, 0),
         # A clock that was set back.
-        (1e9, -100.0, LONGEST - UNSEEN),
+        (1e9, -100.0, LONGEST_SECONDS - GATHERING_SECONDS),
     ],
 )
 def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(

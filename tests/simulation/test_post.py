@@ -180,7 +180,7 @@ class Site:
                 for one in messages
             ]
             handled = consumer.process(records, deadline=stage.clock() + 25)
-            for one, handling in zip(messages, handled.handlings, strict=True):
+            for one, handling in zip(messages, handled.results, strict=True):
                 if handling.acknowledged:
                     sqs.delete_message(QueueUrl=stage.main, ReceiptHandle=one["ReceiptHandle"])
 

@@ -62,7 +62,7 @@ class DeadletterProcessor(BatchProcessor):
         self._handled = handle(self.records, context, self._each)
         return [
             self._entry(record, one)
-            for record, one in zip(self.records, self._handled.handlings, strict=True)
+            for record, one in zip(self.records, self._handled.results, strict=True)
         ]
 
     def _prepare(self) -> None:

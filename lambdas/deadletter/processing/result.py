@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from deadletter.contract import RESPONSE, Metric
-from deadletter.failure.classify import Diagnosis
+from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 
 
 class Trouble(StrEnum):
-    """What went wrong, or was noticed, beside a message's fate; the value is the metric's name."""
+    """A problem beside a message's fate; the value is the metric's name."""
 
     LEDGER = Metric.LEDGER_UNAVAILABLE
     CLAIMS = Metric.IDEMPOTENCY_UNAVAILABLE
@@ -28,15 +29,15 @@ class Trouble(StrEnum):
 
 
 RECOVERED = Metric.REDRIVE_SUCCESS
-"""The metric that counts letters that had been dead and were processed."""
+"""The metric that counts processed messages that had been in the DLQ before."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageResult:
-    """One message of a batch.
+    """What became of one message of a batch.
 
     `wait` is seconds until its next receive, None to leave that to the queue; `error` is
-    what its handler raised, for those who show tracebacks.
+    what its handler raised, for callers that show tracebacks.
     """
 
     message_id: str
@@ -47,20 +48,26 @@ class MessageResult:
 
     @property
     def acknowledged(self) -> bool:
+        """Whether the message leaves its queue."""
         return self.fate in ACKNOWLEDGED
 
     @property
     def evidence(self) -> Evidence:
-        """What it says of the dependency: business, schema and duplicates say nothing, nor
-        does a status by which it refuses one message, or an error whose `untried` is true."""
+        """What the message says of the dependency.
+
+        NEUTRAL for business and schema failures, duplicates, a status that refuses this one
+        message, and an error whose attribute `untried` is true.
+        """
         if self.fate is Fate.PROCESSED:
             return Evidence.SUCCESS
         if self.fate is not Fate.FAILED or self.diagnosis is None:
             return Evidence.NEUTRAL
-        # A registry without the endpoint, say: the dependency was not even asked.
+        # For example the endpoint is not in the registry: no request reached the dependency.
         untried = getattr(self.error, "untried", False) is True
-        found = self.diagnosis
-        return Evidence.NEUTRAL if untried else evidence_of(found.category, found.http_status)
+        diagnosis = self.diagnosis
+        return (
+            Evidence.NEUTRAL if untried else evidence_of(diagnosis.category, diagnosis.http_status)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,90 +79,128 @@ class NoticedTrouble:
     why: str = ""
 
 
+class Troubles:
+    """Collects the troubles of one batch; `started` (epoch seconds) is when it began."""
+
+    def __init__(self, started: float) -> None:
+        self._started = started
+        self._noticed: list[NoticedTrouble] = []
+
+    @property
+    def noticed(self) -> tuple[NoticedTrouble, ...]:
+        """The troubles so far, in their order."""
+        return tuple(self._noticed)
+
+    def has(self, trouble: Trouble) -> bool:
+        """Whether this trouble has been noticed with any message."""
+        return any(noticed.trouble is trouble for noticed in self._noticed)
+
+    def notice(self, message_id: str, trouble: Trouble, why: str = "") -> None:
+        """Note a trouble; `why` must be redacted."""
+        self._noticed.append(NoticedTrouble(message_id, trouble, why))
+
+    def explain(self, message_id: str, trouble: Trouble, error: Exception) -> None:
+        """Note a trouble with the error that caused it."""
+        diagnosis = diagnose(error, None, now=self._started)
+        # Only the library's own errors are known to quote no message.
+        is_known = trouble is not Trouble.BROKEN
+        self.notice(message_id, trouble, diagnosis.message if is_known else diagnosis.error_type)
+
+    @contextmanager
+    def noticing(
+        self, expected: type[Exception], trouble: Trouble, message_id: str = ""
+    ) -> Iterator[None]:
+        """Suppress every error and note it: `expected` as `trouble`, any other as BROKEN."""
+        try:
+            yield
+        except Exception as error:
+            is_expected = isinstance(error, expected)
+            self.explain(message_id, trouble if is_expected else Trouble.BROKEN, error)
+
+
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """One batch, a handling for each record in the records' order.
+    """What became of a batch, with one result for each record, in the records' order.
 
-    `recovered` counts letters that had been dead and whose ledger row now says that they
-    were processed; `canary` says that the batch was a probe's.
+    `recovered` counts messages that had been in the DLQ and whose ledger row now says that
+    they were processed; `canary` says that a probe sent the batch.
     """
 
-    handlings: tuple[MessageResult, ...] = ()
-    noticed: tuple[NoticedTrouble, ...] = ()
+    results: tuple[MessageResult, ...] = ()
+    troubles: tuple[NoticedTrouble, ...] = ()
     recovered: int = 0
     canary: bool = False
 
     @property
     def failed(self) -> tuple[str, ...]:
         """The ids of the messages that stay in their queue."""
-        return tuple(one.message_id for one in self.handlings if not one.acknowledged)
+        return tuple(result.message_id for result in self.results if not result.acknowledged)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What goes to CloudWatch, by the metric's name; nothing that did not happen."""
-        counts = Counter(str(one.fate) for one in self.handlings)
-        counts.update(str(one.trouble) for one in self.noticed)
+        """The counts for CloudWatch, by the metric's name; zeros are left out."""
+        counts = Counter(str(result.fate) for result in self.results)
+        counts.update(str(noticed.trouble) for noticed in self.troubles)
         if self.recovered:
             counts[RECOVERED] = self.recovered
         return dict(counts)
 
     @property
     def verdict(self) -> Evidence:
-        """What the batch says of the dependency, taken together."""
-        said = {one.evidence for one in self.handlings}
-        return next(
-            (one for one in (Evidence.FAILURE, Evidence.SUCCESS) if one in said), Evidence.NEUTRAL
-        )
+        """What the batch as a whole says of the dependency: any failure outweighs successes."""
+        evidence = {result.evidence for result in self.results}
+        for verdict in (Evidence.FAILURE, Evidence.SUCCESS):
+            if verdict in evidence:
+                return verdict
+        return Evidence.NEUTRAL
 
     def to_response(self) -> dict[str, Any]:
-        """What the Lambda handler returns, so that SQS keeps what was not acknowledged.
+        """The Lambda handler's response: SQS keeps the messages that it names.
 
-        A message without an id is named by an empty one: Lambda then gives the whole batch
+        A message without an id is named by an empty id: Lambda then gives the whole batch
         back, which loses nothing.
         """
         response: dict[str, Any] = {
-            "batchItemFailures": [{"itemIdentifier": one} for one in self.failed]
+            "batchItemFailures": [{"itemIdentifier": message_id} for message_id in self.failed]
         }
         if self.canary:
             response[RESPONSE] = {"verdict": str(self.verdict)}
         return response
 
     def log_lines(self) -> Sequence[Mapping[str, Any]]:
-        """One line for each message that was not processed and each trouble: no body in them."""
-        lines: list[Mapping[str, Any]] = [
-            _line(one) for one in self.handlings if one.fate not in _UNEVENTFUL
-        ]
-        lines += [
-            {
-                "what": "trouble",
-                "message_id": one.message_id,
-                "trouble": str(one.trouble),
-                **({"why": one.why} if one.why else {}),
-            }
-            for one in self.noticed
-        ]
-        return lines
+        """One line for each message that was not processed and each trouble, without bodies."""
+        lines = [_result_line(result) for result in self.results if result.fate not in _UNLOGGED]
+        return [*lines, *map(_trouble_line, self.troubles)]
 
 
-_UNEVENTFUL = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
+_UNLOGGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
 
 
-def _line(one: MessageResult) -> Mapping[str, Any]:
-    said: dict[str, Any] = {
-        "what": "parked" if one.fate is Fate.PARKED else "not processed",
-        "message_id": one.message_id,
-        "fate": str(one.fate),
+def _result_line(result: MessageResult) -> Mapping[str, Any]:
+    line: dict[str, Any] = {
+        "what": "parked" if result.fate is Fate.PARKED else "not processed",
+        "message_id": result.message_id,
+        "fate": str(result.fate),
     }
-    found = one.diagnosis
-    if found is not None:
-        said |= {
-            "category": str(found.category),
-            "error_type": found.error_type,
-            "why": found.message,
-            "fingerprint": found.fingerprint,
+    diagnosis = result.diagnosis
+    if diagnosis is not None:
+        line |= {
+            "category": str(diagnosis.category),
+            "error_type": diagnosis.error_type,
+            "why": diagnosis.message,
+            "fingerprint": diagnosis.fingerprint,
         }
-        if found.http_status is not None:
-            said["http_status"] = found.http_status
-    if one.wait is not None:
-        said["wait"] = round(one.wait, 1)
-    return said
+        if diagnosis.http_status is not None:
+            line["http_status"] = diagnosis.http_status
+    if result.wait is not None:
+        line["wait"] = round(result.wait, 1)
+    return line
+
+
+def _trouble_line(noticed: NoticedTrouble) -> Mapping[str, Any]:
+    line = {
+        "what": "trouble",
+        "message_id": noticed.message_id,
+        "trouble": str(noticed.trouble),
+    }
+    return {**line, "why": noticed.why} if noticed.why else line

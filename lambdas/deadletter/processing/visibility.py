@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from random import Random
+from typing import Protocol
 
 from deadletter.settings.backoff import Backoff
 
-LONGEST = 43_200.0
-"""Seconds: SQS hides a message for twelve hours at most, counted from its receive."""
+LONGEST_SECONDS = 43_200.0
+"""SQS hides a message for at most twelve hours, counted from its receive."""
 
-UNSEEN = 600.0
-"""Seconds that may have passed between the receive and the start of its batch: Lambda gathers
-a batch for up to five minutes, and nobody says when it received which message."""
+GATHERING_SECONDS = 600.0
+"""How much time may have passed between a message's receive and the start of its batch: Lambda
+gathers a batch for up to five minutes, and does not say when it received which message."""
+
+
+class Visibility(Protocol):
+    """A queue that can keep its messages hidden. It never raises."""
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        """Hide messages, by receipt handle, for seconds from now. Returns how many failed."""
 
 
 def after_failure(
@@ -20,18 +29,18 @@ def after_failure(
 ) -> float:
     """Seconds until the next receive, after the failure of receive number `receive` (from 1).
 
-    The backoff's delay, with full jitter; somebody who says when to come again
-    (`retry_after`, seconds) is never asked earlier.
+    The backoff's delay, with full jitter, but at least `retry_after` (seconds): a dependency
+    that says when to come back is not called earlier.
     """
     return max(backoff.delay(receive, random), retry_after or 0.0)
 
 
 def until(moment: float, now: float, otherwise: float) -> float:
-    """Seconds until `moment` (epoch seconds); `otherwise` if it has passed or is not known."""
+    """Seconds until `moment` (epoch seconds); `otherwise` if it is past or unknown (0)."""
     return moment - now if moment > now else otherwise
 
 
 def in_reach(seconds: float, elapsed: float) -> int:
-    """Whole seconds that SQS takes, `elapsed` seconds after the batch began."""
-    rest = LONGEST - UNSEEN - max(0.0, elapsed)
-    return max(0, math.ceil(min(seconds, rest)))
+    """The wait in whole seconds that SQS accepts `elapsed` seconds after the batch began."""
+    remaining = LONGEST_SECONDS - GATHERING_SECONDS - max(0.0, elapsed)
+    return max(0, math.ceil(min(seconds, remaining)))
