@@ -226,15 +226,15 @@ def _() -> Iterator[None]:
 @bug("a body in S3 is deleted as soon as it is read")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def taken(self: Any, item: Any, locked_until: float) -> Any:
-            found = original(self, item, locked_until)
+        def received_letter(self: Any, item: Any, locked_until: float) -> Any:
+            received = original(self, item, locked_until)
             if item.get("object"):
-                self._forget(item["object"])
-            return found
+                self._delete_body(item["object"])
+            return received
 
-        return taken
+        return received_letter
 
-    with replaced(DynamoDBWaitingRoom, "_taken", make):
+    with replaced(DynamoDBWaitingRoom, "_received_letter", make):
         yield
 
 

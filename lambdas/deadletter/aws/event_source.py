@@ -1,11 +1,9 @@
-"""The consumer's event source mapping, as Lambda knows it."""
+"""The consumer's event source mapping in Lambda."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.outage.event_source import (
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 _GONE = "ResourceNotFoundException"
-# A mapping that is being changed refuses the next change with either.
+# Either code means that an earlier change of the mapping is still under way.
 _BUSY = frozenset({"ResourceInUseException", "ResourceConflictException"})
 _ON = frozenset({"Enabled", "Enabling", "Creating", "Updating"})
 _SETTLED = frozenset({"Enabled", "Disabled"})
@@ -28,8 +26,8 @@ _SETTLED = frozenset({"Enabled", "Disabled"})
 class LambdaMappings(Mappings):
     """The mapping from one queue to one function.
 
-    It is looked up by both ARNs unless its id is given: a team's own function may be
-    mapped by whoever deployed it.
+    Without `mapping_id` it is found by queue and function: a team may have created the
+    mapping of its function itself.
     """
 
     def __init__(
@@ -47,30 +45,26 @@ class LambdaMappings(Mappings):
             pages = self._client.get_paginator("list_event_source_mappings").paginate(
                 FunctionName=self._function, EventSourceArn=self._queue_arn
             )
-            found = [_read(one) for page in pages for one in page["EventSourceMappings"]]
-        except ClientError as error:
+            mappings = [_read(item) for page in pages for item in page["EventSourceMappings"]]
+        except AWS_ERRORS as error:
             if code(error) == _GONE:
                 return None
             raise MappingUnavailable(code(error)) from error
-        except AWS_ERRORS as error:
-            raise MappingUnavailable(code(error)) from error
-        return next((one for one in found if one is not None), None)
+        return next((mapping for mapping in mappings if mapping is not None), None)
 
     def change(
         self, mapping: ConsumerMapping, *, enabled: bool | None, concurrency: int | None
     ) -> ConsumerMapping:
         changes: dict[str, Any] = {} if enabled is None else {"Enabled": enabled}
         if concurrency != mapping.concurrency:
-            # Without a figure the limit goes.
+            # An empty ScalingConfig removes the limit.
             limit = {} if concurrency is None else {"MaximumConcurrency": concurrency}
             changes["ScalingConfig"] = limit
         try:
             answer = self._client.update_event_source_mapping(UUID=mapping.id, **changes)
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if code(error) in _BUSY:
                 raise MappingBusy(code(error)) from error
-            raise MappingUnavailable(code(error)) from error
-        except AWS_ERRORS as error:
             raise MappingUnavailable(code(error)) from error
         changed = _read(answer)
         if changed is None:
@@ -79,7 +73,7 @@ class LambdaMappings(Mappings):
 
 
 def _read(answer: Mapping[str, Any]) -> ConsumerMapping | None:
-    """The mapping in an answer of Lambda's; None if it is being deleted."""
+    """The mapping in Lambda's answer. None if it is being deleted."""
     state = answer["State"]
     if state == "Deleting":
         return None

@@ -1,11 +1,9 @@
-"""Outages as executions of the state machine."""
+"""Outages in Step Functions: each is an execution of one state machine."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
@@ -23,7 +21,7 @@ class StepFunctionsExecutions(OutageExecutions):
         self._pipeline = pipeline
 
     def start(self, key: str, generation: int, restart: int) -> None:
-        about = {
+        outage = {
             "pipeline": self._pipeline,
             "key": key,
             "generation": generation,
@@ -33,15 +31,13 @@ class StepFunctionsExecutions(OutageExecutions):
             self._client.start_execution(
                 stateMachineArn=self._state_machine_arn,
                 name=execution_name(self._pipeline, key, generation, restart),
-                input=json.dumps(about),
+                input=json.dumps(outage),
             )
-        except ClientError as error:
-            # Somebody saw the same trip. Should that execution have ended already, the
-            # sweep finds nobody running and goes on with the next restart number.
+        except AWS_ERRORS as error:
+            # Another process reported the same trip first. If its execution has ended already,
+            # the next redrive run finds none running and starts the next restart number.
             if code(error) != "ExecutionAlreadyExists":
                 raise ExecutionsUnavailable(code(error)) from error
-        except AWS_ERRORS as error:
-            raise ExecutionsUnavailable(code(error)) from error
 
     def running(self) -> frozenset[str]:
         names: set[str] = set()
@@ -54,7 +50,7 @@ class StepFunctionsExecutions(OutageExecutions):
                     maxResults=1_000,
                     **start,
                 )
-                names.update(one["name"] for one in answer["executions"])
+                names.update(execution["name"] for execution in answer["executions"])
                 if not answer.get("nextToken"):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}

@@ -1,12 +1,10 @@
-"""An SQS queue: letters taken under a lock, sent in batches, deleted against proof."""
+"""An SQS queue: letters received under a lock, sent in batches, deleted once confirmed."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from botocore.exceptions import ClientError
 
 from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
 from deadletter.contract import MAIN_DLQ
@@ -20,6 +18,7 @@ from deadletter.message.queue import (
     ReceivedLetter,
     SendResult,
     TooManyInFlight,
+    check_confirmations,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +31,10 @@ T = TypeVar("T")
 
 
 class SqsQueue:
-    """One queue by its URL; `clock` gives epoch seconds, `home` is its id in what it hands out."""
+    """One queue, by its URL.
+
+    `clock` returns epoch seconds. `home` is the queue's id in the letters that it returns.
+    """
 
     def __init__(
         self, client: SQSClient, url: str, clock: Callable[[], float], home: str = MAIN_DLQ
@@ -45,18 +47,18 @@ class SqsQueue:
 
     @property
     def traits(self) -> QueueTraits:
-        """What the queue demands of messages, looked up once; raises QueueUnavailable."""
+        """The queue's type and limits, read once. Raises QueueUnavailable."""
         if self._traits is None:
-            found = self._attributes("MaximumMessageSize", "MessageRetentionPeriod")
+            attributes = self._attributes("MaximumMessageSize", "MessageRetentionPeriod")
             self._traits = QueueTraits(
                 fifo=self._url.endswith(".fifo"),
-                max_bytes=int(found.get("MaximumMessageSize", MAX_BYTES)),
-                retention=float(found.get("MessageRetentionPeriod", 345_600)),
+                max_bytes=int(attributes.get("MaximumMessageSize", MAX_BYTES)),
+                retention=float(attributes.get("MessageRetentionPeriod", 345_600)),
             )
         return self._traits
 
     def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
-        """Up to ten letters; what is no letter at all stays in the queue until its lock ends."""
+        """Up to ten letters. A malformed message is left out, and stays until its lock ends."""
         locked_until = self._clock() + min(lock_seconds, _LONGEST_LOCK)
         try:
             answer = self._client.receive_message(
@@ -67,25 +69,25 @@ class SqsQueue:
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             )
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if code(error) in _IN_FLIGHT_CODES:
                 raise TooManyInFlight(code(error)) from error
             raise QueueUnavailable(code(error)) from error
-        except AWS_ERRORS as error:
-            raise QueueUnavailable(code(error)) from error
-        taken = []
+        letters = []
         for message in answer.get("Messages", []):
             try:
                 letter = from_api(message)
             except NotALetter:
                 continue
-            taken.append(ReceivedLetter(letter, message["ReceiptHandle"], locked_until, self._home))
-        return taken
+            letters.append(
+                ReceivedLetter(letter, message["ReceiptHandle"], locked_until, self._home)
+            )
+        return letters
 
     def send(self, batch: Sequence[Envelope]) -> SendResult:
-        """Send up to ten. Confirmed is what SQS names with the digest of the very body sent."""
-        entries = [_entry(str(position), one) for position, one in enumerate(batch)]
-        everything = frozenset(one.copy for one in batch)
+        """Send up to ten. SQS confirms an envelope by its id and the MD5 digest of its body."""
+        entries = [_entry(str(position), envelope) for position, envelope in enumerate(batch)]
+        everything = frozenset(envelope.copy for envelope in batch)
         try:
             answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
         except AWS_ERRORS as error:
@@ -101,7 +103,7 @@ class SqsQueue:
                     envelope.copy, self._url, success["MessageId"]
                 )
         for failure in answer.get("Failed", []):
-            # A fault of the service may strike after the message was stored.
+            # After a fault of the service the message may be stored or not.
             if failure.get("SenderFault"):
                 refused[batch[int(failure["Id"])].copy] = failure["Code"]
         return SendResult(confirmed, refused, everything - confirmed.keys() - refused.keys())
@@ -109,36 +111,36 @@ class SqsQueue:
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
-        """Delete what is proved to be elsewhere; returns what may still be in the queue."""
-        for taken, proof in letters:
-            if proof.copy != taken.letter.message_id:
-                raise ValueError("this proof is another letter's")
-        left: list[ReceivedLetter] = []
-        for part in _tens([taken for taken, _ in letters]):
+        """Delete confirmed letters; returns those that may still be in the queue."""
+        check_confirmations(letters)
+        remaining: list[ReceivedLetter] = []
+        for batch in _batches([received for received, _ in letters]):
             entries: list[Any] = [
-                {"Id": str(position), "ReceiptHandle": one.handle}
-                for position, one in enumerate(part)
+                {"Id": str(position), "ReceiptHandle": received.handle}
+                for position, received in enumerate(batch)
             ]
             try:
                 answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
             except AWS_ERRORS:
-                left.extend(part)
+                remaining.extend(batch)
                 continue
-            gone = {int(success["Id"]) for success in answer.get("Successful", [])}
-            left.extend(one for position, one in enumerate(part) if position not in gone)
-        return left
+            deleted = {int(success["Id"]) for success in answer.get("Successful", [])}
+            remaining.extend(
+                received for position, received in enumerate(batch) if position not in deleted
+            )
+        return remaining
 
     def make_visible(self, handles: Sequence[str]) -> None:
-        """Make letters visible at once, as far as SQS does it: their locks end anyway."""
+        """Make letters visible at once. Failures are ignored, because locks end by themselves."""
         self.hide([(handle, 0) for handle in handles])
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
-        """Hide messages, by receipt handle, for seconds from now; how many it failed for."""
-        done = 0
-        for part in _tens(waits):
+        """Hide messages, by receipt handle, for seconds from now; returns the failures' number."""
+        changed = 0
+        for batch in _batches(waits):
             entries: list[Any] = [
                 {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for position, (handle, seconds) in enumerate(part)
+                for position, (handle, seconds) in enumerate(batch)
             ]
             try:
                 answer = self._client.change_message_visibility_batch(
@@ -146,25 +148,25 @@ class SqsQueue:
                 )
             except AWS_ERRORS:
                 continue
-            done += len(answer.get("Successful", []))
-        return len(waits) - done
+            changed += len(answer.get("Successful", []))
+        return len(waits) - changed
 
     def depth(self) -> Depth:
-        found = self._attributes(
+        counts = self._attributes(
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",
             "ApproximateNumberOfMessagesDelayed",
         )
-        return Depth(*(int(value) for value in found.values()))
+        return Depth(*(int(value) for value in counts.values()))
 
     def _attributes(self, *names: str) -> dict[str, str]:
-        wanted: list[Any] = list(names)
+        requested: list[Any] = list(names)
         try:
-            answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=wanted)
+            answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=requested)
         except AWS_ERRORS as error:
             raise QueueUnavailable(code(error)) from error
-        found: dict[Any, str] = dict(answer.get("Attributes", {}))
-        return {name: found[name] for name in names if name in found}
+        values: dict[Any, str] = dict(answer.get("Attributes", {}))
+        return {name: values[name] for name in names if name in values}
 
 
 def _entry(entry_id: str, envelope: Envelope) -> Any:
@@ -173,14 +175,14 @@ def _entry(entry_id: str, envelope: Envelope) -> Any:
         "MessageBody": envelope.body,
         "MessageAttributes": {
             name: {
-                "DataType": one.data_type,
+                "DataType": attribute.data_type,
                 **(
-                    {"BinaryValue": one.value}
-                    if isinstance(one.value, bytes)
-                    else {"StringValue": one.value}
+                    {"BinaryValue": attribute.value}
+                    if isinstance(attribute.value, bytes)
+                    else {"StringValue": attribute.value}
                 ),
             }
-            for name, one in envelope.attributes.items()
+            for name, attribute in envelope.attributes.items()
         },
     }
     if envelope.trace_header:
@@ -200,6 +202,6 @@ def _md5(body: str) -> str:
     return hashlib.md5(utf8(body), usedforsecurity=False).hexdigest()
 
 
-def _tens(letters: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(letters), MAX_BATCH):
-        yield letters[start : start + MAX_BATCH]
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), MAX_BATCH):
+        yield items[start : start + MAX_BATCH]

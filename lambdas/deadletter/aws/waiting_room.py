@@ -1,4 +1,4 @@
-"""The waiting room in DynamoDB, with bodies too large for an item in S3."""
+"""The waiting room in DynamoDB; bodies that are too large for an item are in S3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.queue import ReceivedLetter, check_confirmations
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
@@ -32,16 +32,19 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
-# Who may not list a bucket is refused a key that is not there.
+# Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
-_LONE = "letter"
-"""Sort key of a letter that belongs to no FIFO group."""
+_NO_GROUP = "letter"
+"""Sort key of a letter without a FIFO group."""
+
+_PLACE = "waiting room"
+"""The place that the room's confirmations name."""
 
 
 class DynamoDBLanes:
     """The lanes of one pipeline's waiting room, and how many letters wait in each.
 
-    `lanes` of the index are `<pipeline>|<lane>|<shard>`.
+    In the index a shard of a lane is `<pipeline>|<lane>|<shard>`.
     """
 
     def __init__(self, dynamodb: DynamoDBClient, table: str, pipeline: str) -> None:
@@ -56,7 +59,7 @@ class DynamoDBLanes:
         return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
 
     def count(self, lane: str) -> int:
-        """Letters in a lane, over all its shards; the index may lag by seconds."""
+        """The number of letters in a lane, over all its shards. The index may lag by seconds."""
         try:
             return sum(
                 self._table.count(
@@ -70,16 +73,15 @@ class DynamoDBLanes:
     def _lane(self, lane: str, shard: int) -> str:
         return lane_partition(self._pipeline, lane, shard)
 
-    def _lane_name(self, stored: str) -> str:
-        return stored.removeprefix(lane_partition(self._pipeline, "")).rpartition("|")[0]
+    def _lane_name(self, partition: str) -> str:
+        return partition.removeprefix(lane_partition(self._pipeline, "")).rpartition("|")[0]
 
 
 class DynamoDBWaitingRoom(DynamoDBLanes):
     """The waiting room of one pipeline.
 
-    A letter's item is keyed by its copy's id, on FIFO by its group and then by its
-    place in the queue, so that a group is read in order and consistently. `lanes` of
-    the index are `<pipeline>|<lane>|<shard>`.
+    The key of a letter's item is its copy's id. On FIFO it is the group and then the place
+    in the queue, so that a group can be read in order and consistently.
     """
 
     def __init__(
@@ -113,47 +115,38 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
         try:
-            # A lane that nobody knows of is never looked into: it is named first.
+            # Runs look only into registered lanes: register first, then put letters in.
             for lane in sorted({order.hold.lane for order in orders}):
                 self._register(lane)
         except _ERRORS as error:
             raise RoomUnavailable from error
-        safe: dict[str, Confirmation] = {}
+        confirmations: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
-        # Of a batch DynamoDB may store any part: a FIFO group goes in one by one.
+        # DynamoDB may store any part of a batch: letters of a FIFO group go in one by one.
         for part in parts(orders, 1 if self._fifo else 25):
-            going = [one for one in part if self._group_of(one) not in stopped]
-            items = {one: item for one in going if (item := self._kept(one)) is not None}
-            stopped |= {self._group_of(one) for one in going if one not in items} - {None}
+            going = [order for order in part if self._group_of(order) not in stopped]
+            items = {order: item for order in going if (item := self._item(order)) is not None}
+            stopped |= {self._group_of(order) for order in going if order not in items} - {None}
             try:
                 self._table.write_many(puts=list(items.values()))
             except _ERRORS:
-                stopped |= {self._group_of(one) for one in items} - {None}
+                stopped |= {self._group_of(order) for order in items} - {None}
                 continue
-            for one in items:
-                copy = one.received.letter.message_id
-                safe[copy] = Confirmation(copy, "waiting room")
-        return safe
+            for order in items:
+                copy = order.received.letter.message_id
+                confirmations[copy] = Confirmation(copy, _PLACE)
+        return confirmations
 
-    def _group_of(self, one: Order) -> str | None:
-        return one.received.letter.group if self._fifo else None
-
-    def _kept(self, one: Order) -> dict[str, Any] | None:
-        """The letter's item, its body safe in S3 if it is large; None if it could not be."""
-        try:
-            return self._item(one)
-        except AWS_ERRORS:
-            return None
+    def _group_of(self, order: Order) -> str | None:
+        return order.received.letter.group if self._fifo else None
 
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
-        keys = {one.letter.message_id: self._key(one) for one in letters}
+        keys = {received.letter.message_id: self._key(received) for received in letters}
         try:
-            found = self._table.get_many(list(keys.values()))
+            items = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
             raise RoomUnavailable from error
-        return {
-            copy: Confirmation(copy, "waiting room") for copy, key in keys.items() if key in found
-        }
+        return {copy: Confirmation(copy, _PLACE) for copy, key in keys.items() if key in items}
 
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
         try:
@@ -177,20 +170,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             for item in items
         ]
 
-    def read(self, seats: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         try:
-            items = self._read_groups(seats) if self._fifo else self._read_lone(seats)
+            items = self._group_items(entries) if self._fifo else self._single_items(entries)
             letters = []
             broken: set[str] = set()
             for item in items:
                 partition = item[PARTITION]
                 if self._fifo and partition in broken:
                     continue
-                taken = self._taken(item, locked_until)
-                if taken is None:
+                received = self._received_letter(item, locked_until)
+                if received is None:
                     broken.add(partition)
                 else:
-                    letters.append(taken)
+                    letters.append(received)
             return RoomContents(letters, len(broken))
         except _ERRORS as error:
             raise RoomUnavailable from error
@@ -219,7 +212,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             for group in groups:
                 items = self._table.query(
                     "pk = :group",
-                    {":group": self._group(group, home)},
+                    {":group": self._group_partition(group, home)},
                     ConsistentRead=True,
                     ScanIndexForward=False,
                     Limit=1,
@@ -233,24 +226,22 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
-        left: list[ReceivedLetter] = []
-        for taken, proof in letters:
-            if proof.copy != taken.letter.message_id:
-                raise ValueError("this proof is another letter's")
-        for part in parts([taken for taken, _ in letters], 25):
-            places = [_read_place(one.handle) for one in part]
+        check_confirmations(letters)
+        remaining: list[ReceivedLetter] = []
+        for part in parts([received for received, _ in letters], 25):
+            places = [_read_place(received.handle) for received in part]
             try:
                 self._table.write_many(deletes=[key for key, _ in places])
             except _ERRORS:
-                left.extend(part)
+                remaining.extend(part)
                 continue
             for _, object_key in places:
                 if object_key is not None:
-                    self._forget(object_key)
-        return left
+                    self._delete_body(object_key)
+        return remaining
 
-    def _fetch(self, object_key: str) -> bytes:
-        """The body in S3; raises KeyError if it is gone."""
+    def _read_body(self, object_key: str) -> bytes:
+        """The body in S3. Raises KeyError if it is missing."""
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=object_key)
         except AWS_ERRORS as error:
@@ -259,11 +250,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise
         return answer["Body"].read()
 
-    def _forget(self, object_key: str) -> None:
+    def _delete_body(self, object_key: str) -> None:
         try:
             self._s3.delete_object(Bucket=self._bucket, Key=object_key)
         except AWS_ERRORS:
-            # Nothing names the object any more; the bucket's lifecycle takes it.
+            # No item names the object any more, and the bucket's lifecycle deletes it.
             return
 
     def _register(self, lane: str) -> None:
@@ -274,80 +265,92 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         )
         self._registered.add(lane)
 
-    def _item(self, one: Order) -> dict[str, Any]:
-        letter = one.received.letter
-        partition, sort = self._key(one.received)
+    def _item(self, order: Order) -> dict[str, Any] | None:
+        """The letter's item, with a large body stored in S3. None if S3 did not store it."""
+        letter, hold = order.received.letter, order.hold
+        partition, sort = self._key(order.received)
         item: dict[str, Any] = {
             PARTITION: partition,
             SORT: sort,
             "copy": letter.message_id,
-            "lane": self._lane(one.hold.lane, shard_of(letter, self._fifo)),
-            "due": int(one.hold.due),
-            "home": one.received.home,
-            "stamp": stamps.attribute(one.stamp).value,
-            "because": one.hold.because,
+            "lane": self._lane(hold.lane, shard_of(letter, self._fifo)),
+            "due": int(hold.due),
+            "home": order.received.home,
+            "stamp": stamps.attribute(order.stamp).value,
+            "because": hold.because,
         }
         data = compact_json(to_json(letter))
         if len(data) <= INLINE_BYTES:
             return {**item, "letter": data}
         object_key = body_object(self._pipeline, letter.message_id)
-        self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
+        except AWS_ERRORS:
+            return None
         return {**item, "object": object_key}
 
-    def _taken(self, item: Mapping[str, Any], locked_until: float) -> ReceivedLetter | None:
-        """The letter of an item; None if it is not there whole, which is not what we wrote."""
+    def _received_letter(
+        self, item: Mapping[str, Any], locked_until: float
+    ) -> ReceivedLetter | None:
+        """The letter of an item. None if it is incomplete: we never write such an item."""
         object_key = item.get("object")
         try:
-            data = bytes(item["letter"]) if object_key is None else self._fetch(object_key)
+            data = bytes(item["letter"]) if object_key is None else self._read_body(object_key)
             letter = from_json(json.loads(data))
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
         return ReceivedLetter(letter, _place(key, object_key), locked_until, str(item.get("home")))
 
-    def _read_lone(self, seats: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
-        found = self._table.get_many([_read_place(one.place)[0] for one in seats])
+    def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
+        """The items of these entries that are still in the lane of their entry."""
+        stored = self._table.get_many([_read_place(entry.place)[0] for entry in entries])
         items = []
-        for seat in seats:
-            item = found.get(_read_place(seat.place)[0])
-            if item is not None and item["lane"] == self._lane(seat.lane, seat.shard):
+        for entry in entries:
+            item = stored.get(_read_place(entry.place)[0])
+            if item is not None and item["lane"] == self._lane(entry.lane, entry.shard):
                 items.append(item)
         return items
 
-    def _read_groups(self, seats: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
-        """Of each group its letters in order, up to the first that has no seat: it comes first."""
-        wanted = {one.copy for one in seats}
+    def _group_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
+        """The items of each group in order, up to the first without an entry.
+
+        That item waits, and a later letter of its group must not overtake it.
+        """
+        wanted = {entry.copy for entry in entries}
         items: list[dict[str, Any]] = []
-        for partition, group in groupby(sorted(seats, key=_group_of), key=_group_of):
-            lanes = {self._lane(one.lane, one.shard) for one in group}
+        for partition, group in groupby(sorted(entries, key=_partition_of), key=_partition_of):
+            lanes = {self._lane(entry.lane, entry.shard) for entry in group}
             for item in self._table.query("pk = :g", {":g": partition}, ConsistentRead=True):
                 if item["copy"] not in wanted or item["lane"] not in lanes:
                     break
                 items.append(item)
         return items
 
-    def _key(self, taken: ReceivedLetter) -> Key:
-        letter = taken.letter
+    def _key(self, received: ReceivedLetter) -> Key:
+        letter = received.letter
         if self._fifo and letter.group is not None:
-            # A sequence number orders the messages of one queue only.
-            place = letter.system.get("SequenceNumber", "").zfill(32)
-            return (self._group(letter.group, taken.home), f"{place}#{letter.message_id}")
-        return (Partition.LETTER.of(self._pipeline, letter.message_id), _LONE)
+            # Sequence numbers are comparable within one queue only: `home` is in the partition.
+            sequence = letter.system.get("SequenceNumber", "").zfill(32)
+            partition = self._group_partition(letter.group, received.home)
+            return (partition, f"{sequence}#{letter.message_id}")
+        return (Partition.LETTER.of(self._pipeline, letter.message_id), _NO_GROUP)
 
-    def _group(self, group: str, home: str) -> str:
+    def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
         return Partition.GROUP.of(self._pipeline, home, digest)
 
 
-def _group_of(seat: WaitingRoomEntry) -> str:
-    return seat.group or ""
+def _partition_of(entry: WaitingRoomEntry) -> str:
+    return entry.group or ""
 
 
 def _copy_of(item: Mapping[str, Any]) -> str:
-    return str(item[SORT] if item[SORT] != _LONE else item[PARTITION]).rpartition("#")[2]
+    return str(item[SORT] if item[SORT] != _NO_GROUP else item[PARTITION]).rpartition("#")[2]
 
 
 def _place(key: Key, object_key: str | None = None) -> str:
+    """The item's key and its body's key in S3, as one text."""
     return json.dumps([*key, object_key])
 
 

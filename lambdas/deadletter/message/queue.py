@@ -71,6 +71,16 @@ class LetterStore(Protocol):
         """Delete these copies; returns those that may still exist."""
 
 
+def check_confirmations(letters: Sequence[tuple[ReceivedLetter, Confirmation]]) -> None:
+    """Raises ValueError if a confirmation is for another letter: its deletion would lose one."""
+    for received, confirmation in letters:
+        if confirmation.copy != received.letter.message_id:
+            raise ValueError(
+                f"the confirmation is for {confirmation.copy}, not for this letter,"
+                f" {received.letter.message_id}"
+            )
+
+
 class Queue(LetterStore, Protocol):
     """One SQS queue. Raises QueueUnavailable if a whole call fails."""
 

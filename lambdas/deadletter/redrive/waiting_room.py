@@ -88,8 +88,8 @@ class WaitingRoom(Protocol):
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
         """Letters of a shard whose wait ends at or before `until`, the longest due first."""
 
-    def read(self, seats: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
-        """The letters in these seats that still sit there as looked up, read consistently."""
+    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+        """The letters of these entries that still wait as they were listed, read consistently."""
 
     def postpone(self, order: Order) -> None:
         """Give a letter in the room the lane and the due time of its new hold."""
