@@ -1,4 +1,4 @@
-"""What kind of failure an exception is."""
+"""The diagnosis of exceptions: category, status, wait and fingerprint."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ BUSINESS, INTEGRATION = Category.BUSINESS, Category.INTEGRATION
 
 
 def make(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
-    """An exception of a class that some library might have."""
+    """An exception of a class that a library could have."""
     return type(name, bases or (Exception,), attributes)("no words")
 
 
-def of(error: BaseException, one: Letter | None = None) -> Diagnosis:
-    return diagnose(error, letter() if one is None else one, now=NOW)
+def of(error: BaseException, subject: Letter | None = None) -> Diagnosis:
+    return diagnose(error, letter() if subject is None else subject, now=NOW)
 
 
 def caught(call: Callable[[], Any]) -> BaseException:
@@ -95,21 +95,23 @@ CARRIERS: dict[str, Callable[[int], BaseException]] = {
 
 @pytest.mark.parametrize(("status", "category"), STATUSES)
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_status_tells_whose_trouble_it_is(carrier: str, status: int, category: Category) -> None:
-    found = of(CARRIERS[carrier](status))
-    assert (found.category, found.http_status) == (category, status)
+def test_the_http_status_decides_the_category(
+    carrier: str, status: int, category: Category
+) -> None:
+    diagnosis = of(CARRIERS[carrier](status))
+    assert (diagnosis.category, diagnosis.http_status) == (category, status)
 
 
 @pytest.mark.parametrize("odd", [None, True, "503", 200, 0, 1006, -1, 5.5, 2**80])
-def test_what_is_no_status_of_an_error_says_nothing(odd: Any) -> None:
+def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
     for name in ("status", "status_code", "code"):
-        found = of(make("Odd", **{name: odd}))
-        assert (found.category, found.http_status) == (TRANSIENT, None)
+        diagnosis = of(make("Odd", **{name: odd}))
+        assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, None)
 
 
-def test_aws_is_busy_with_a_400() -> None:
-    found = of(aws(400, "ProvisionedThroughputExceededException"))
-    assert (found.category, found.http_status) == (TRANSIENT, 429)
+def test_a_400_of_a_busy_aws_service_counts_as_429() -> None:
+    diagnosis = of(aws(400, "ProvisionedThroughputExceededException"))
+    assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, 429)
 
 
 @pytest.mark.parametrize(
@@ -130,19 +132,23 @@ def test_aws_is_busy_with_a_400() -> None:
         (raised(RuntimeError("x"), TimeoutError()), "Timeout"),
         (raised(Transient("x"), TimeoutError()), "Timeout"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda error: type(error).__name__,
 )
-def test_a_call_without_an_answer_is_the_dependencys_trouble(
+def test_a_call_without_an_answer_is_explained_by_the_dependency(
     error: BaseException, recorded: str
 ) -> None:
-    found = of(error)
-    assert (found.category, found.error_type, found.http_status) == (TRANSIENT, recorded, None)
-    assert Failure(NOW, 0, found.category, found.error_type).explained_by_dependency
+    diagnosis = of(error)
+    assert (diagnosis.category, diagnosis.error_type, diagnosis.http_status) == (
+        TRANSIENT,
+        recorded,
+        None,
+    )
+    assert Failure(NOW, 0, diagnosis.category, diagnosis.error_type).explained_by_dependency
 
 
-def test_a_dependency_that_answered_is_not_one_that_did_not() -> None:
-    found = of(raised(aws(404), TimeoutError()))
-    assert (found.error_type, found.http_status) == ("ClientError", 404)
+def test_a_status_counts_before_a_timeout_in_the_same_chain() -> None:
+    diagnosis = of(raised(aws(404), TimeoutError()))
+    assert (diagnosis.error_type, diagnosis.http_status) == ("ClientError", 404)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +161,11 @@ def test_a_dependency_that_answered_is_not_one_that_did_not() -> None:
         RecursionError(),
         make("Mine"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda error: type(error).__name__,
 )
-def test_what_nobody_knows_is_transient(error: BaseException) -> None:
-    found = of(raised(error))
-    assert (found.category, found.error_type) == (TRANSIENT, type(error).__name__)
+def test_an_unknown_exception_is_transient(error: BaseException) -> None:
+    diagnosis = of(raised(error))
+    assert (diagnosis.category, diagnosis.error_type) == (TRANSIENT, type(error).__name__)
 
 
 def test_the_handlers_own_verdict_comes_first() -> None:
@@ -168,12 +174,16 @@ def test_the_handlers_own_verdict_comes_first() -> None:
     assert of(Permanent("x", category=SCHEMA, status=422)) == replace(
         of(Permanent("x", category=SCHEMA)), http_status=422
     )
-    found = of(raised(Transient("x", status=404, retry_after=7), Unreadable("x")))
-    assert (found.category, found.http_status, found.retry_after) == (TRANSIENT, 404, 7.0)
+    diagnosis = of(raised(Transient("x", status=404, retry_after=7), Unreadable("x")))
+    assert (diagnosis.category, diagnosis.http_status, diagnosis.retry_after) == (
+        TRANSIENT,
+        404,
+        7.0,
+    )
     assert of(raised(ValueError("x"), Permanent("y"))).category is BUSINESS
 
 
-# Parsers.
+# Parsers and validators.
 
 
 @pytest.mark.parametrize(
@@ -185,7 +195,7 @@ def test_the_handlers_own_verdict_comes_first() -> None:
         make("ValidationError", ValueError),
         make("SchemaValidationError"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda error: type(error).__name__,
 )
 def test_a_parsers_error_blames_the_schema(error: BaseException) -> None:
     assert of(error).category is SCHEMA
@@ -194,14 +204,14 @@ def test_a_parsers_error_blames_the_schema(error: BaseException) -> None:
 
 
 class Order(BaseModel):
-    """What a handler may read with pydantic."""
+    """A pydantic model that a handler may use."""
 
     count: int
     note: str = ""
 
 
 def refused_by(validator: str, data: Any) -> BaseException:
-    """How a validator refuses data, and shows what it refused."""
+    """The error of a validator, with the data that it refused."""
     if validator == "pydantic":
         return caught(lambda: Order.model_validate(data))
     if validator == "pydantic, of text":
@@ -216,7 +226,7 @@ ORDER = {"count": "many", "note": 'Größe " 5', "lines": [{"sku": "a-1", "weigh
 @pytest.mark.parametrize("validator", VALIDATORS)
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_validator_that_refuses_what_the_letter_says_blames_the_schema(
+def test_a_validator_that_refuses_data_of_the_letter_blames_the_schema(
     validator: str, ascii_only: bool, nested: bool
 ) -> None:
     body = json.dumps(ORDER, ensure_ascii=ascii_only)
@@ -230,10 +240,10 @@ def test_a_validator_that_refuses_what_the_letter_says_blames_the_schema(
 
 @pytest.mark.parametrize("validator", VALIDATORS)
 @pytest.mark.parametrize("answer", [{"error": "overloaded"}, {"count": "overloaded"}])
-def test_a_validator_that_refuses_an_answer_of_the_dependency_blames_nobody(
+def test_a_validator_that_refuses_an_answer_of_the_dependency_is_transient(
     validator: str, answer: Any
 ) -> None:
-    """During an outage every letter meets such an answer: none of them is to be parked."""
+    """During an outage every letter meets such an answer, and must not be parked for it."""
     error = refused_by(validator, answer)
     assert diagnose(error, letter('{"count": 1}'), now=NOW).category is TRANSIENT
 
@@ -243,7 +253,7 @@ ENDLESS += [ENDLESS, ENDLESS]
 
 
 @pytest.mark.parametrize("odd", [None, 7, {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
-def test_a_validator_that_shows_nothing_to_recognise_is_believed(odd: Any) -> None:
+def test_a_validator_without_recognisable_data_blames_the_schema(odd: Any) -> None:
     assert diagnose(make("ValidationError", data=odd), letter("{}"), now=NOW).category is SCHEMA
 
 
@@ -259,7 +269,7 @@ def test_a_validator_that_shows_nothing_to_recognise_is_believed(odd: Any) -> No
         ('{"state": "OK}"}', "OK}", TRANSIENT),
     ],
 )
-def test_what_is_not_json_blames_the_letter_only_if_the_letter_holds_it(
+def test_invalid_json_blames_the_letter_only_if_the_letter_contains_it(
     body: str, parsed: str, category: Category
 ) -> None:
     error = caught(lambda: json.loads(parsed))
@@ -267,13 +277,13 @@ def test_what_is_not_json_blames_the_letter_only_if_the_letter_holds_it(
     assert diagnose(error, None, now=NOW).category is TRANSIENT
 
 
-def test_a_document_in_an_attribute_is_the_letters_too() -> None:
-    one = letter(
+def test_a_document_in_an_attribute_belongs_to_the_letter() -> None:
+    subject = letter(
         "{}", attributes={"a": Attribute("String", "{"), "b": Attribute("Binary", b"\xff")}
     )
-    assert of(caught(lambda: json.loads("{")), one).category is SCHEMA
-    assert of(caught(lambda: b"\xff".decode()), one).category is SCHEMA
-    assert of(caught(lambda: b"\xfe".decode()), one).category is TRANSIENT
+    assert of(caught(lambda: json.loads("{")), subject).category is SCHEMA
+    assert of(caught(lambda: b"\xff".decode()), subject).category is SCHEMA
+    assert of(caught(lambda: b"\xfe".decode()), subject).category is TRANSIENT
     assert of(caught(lambda: b"\xff".decode()), letter("/w==")).category is SCHEMA
 
 
@@ -281,11 +291,11 @@ DEEP, LONG = "[" * 100_000, "[" + "1" * 5_000 + "]"
 
 
 @pytest.mark.parametrize("body", [DEEP, LONG], ids=["deep", "long"])
-def test_json_that_python_gives_up_on_is_the_letters_fault(body: str) -> None:
+def test_a_body_that_python_cannot_parse_is_the_letters_fault(body: str) -> None:
     error = caught(lambda: json.loads(body))
     assert type(error) in (RecursionError, ValueError)
     assert of(error, letter(body)).category is SCHEMA
-    # The same error over another letter is a bug, or somebody else's answer.
+    # The same error with another letter is a bug, or the answer of a dependency.
     for other in ("{}", "no JSON at all", LONG if body is DEEP else DEEP):
         assert of(error, letter(other)).category is TRANSIENT
     assert of(raised(ValueError("x")), letter(body)).category is TRANSIENT
@@ -295,7 +305,7 @@ def test_json_that_python_gives_up_on_is_the_letters_fault(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [
         ("120", 120.0),
         (" 0 ", 0.0),
@@ -313,32 +323,32 @@ def test_json_that_python_gives_up_on_is_the_letters_fault(body: str) -> None:
         ("x" * 2**20, None),
     ],
 )
-def test_a_retry_after_is_seconds_or_a_date(said: str, seconds: float | None) -> None:
-    assert retry_after(said, NOW) == seconds
-    assert of(aws(503, **{"retry-after": said})).retry_after == seconds
-    headers = {"Retry-After": said}
+def test_a_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) -> None:
+    assert retry_after(header, NOW) == seconds
+    assert of(aws(503, **{"retry-after": header})).retry_after == seconds
+    headers = {"Retry-After": header}
     response = SimpleNamespace(status_code=429, headers=headers)
     assert of(make("HTTPError", response=response)).retry_after == seconds
     assert of(make("HTTPError", code=429, headers=headers)).retry_after == seconds
 
 
 @given(st.text())
-def test_no_retry_after_breaks_anything(said: str) -> None:
-    found = retry_after(said, NOW)
-    assert found is None or found >= 0
+def test_reading_a_retry_after_never_raises(header: str) -> None:
+    seconds = retry_after(header, NOW)
+    assert seconds is None or seconds >= 0
 
 
-def test_what_waiting_does_not_cure_is_not_waited_for() -> None:
+def test_a_permanent_failure_has_no_retry_after() -> None:
     assert of(aws(404, **{"retry-after": "5"})).retry_after is None
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1, "5", True])
-def test_an_odd_wait_of_the_handlers_is_none(odd: Any) -> None:
+def test_an_invalid_wait_of_the_handler_is_ignored(odd: Any) -> None:
     assert of(Transient("x", retry_after=odd)).retry_after is None
     assert of(Transient("x", retry_after=2**2_000)).retry_after == 14 * 86_400
 
 
-# What is kept of it.
+# Message and fingerprint.
 
 
 def declined(amount: int) -> None:
@@ -350,17 +360,17 @@ def refused(amount: int) -> None:
 
 
 def test_the_fingerprint_is_type_message_and_place() -> None:
-    one = of(caught(lambda: declined(1)))
-    assert one.message == "the card of order … was declined"
-    assert len(one.fingerprint) == 16
-    assert of(caught(lambda: declined(99))).fingerprint == one.fingerprint
+    diagnosis = of(caught(lambda: declined(1)))
+    assert diagnosis.message == "the card of order … was declined"
+    assert len(diagnosis.fingerprint) == 16
+    assert of(caught(lambda: declined(99))).fingerprint == diagnosis.fingerprint
     others = [
         of(caught(lambda: refused(1))),
         of(raised(RuntimeError("the card of order 1 was lost"))),
         of(RuntimeError("the card of order 1 was declined")),
         of(make("Mine", RuntimeError)),
     ]
-    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 5
+    assert len({diagnosis.fingerprint, *(other.fingerprint for other in others)}) == 5
 
 
 def test_a_deployment_does_not_change_a_fingerprint() -> None:
@@ -373,15 +383,17 @@ def test_a_deployment_does_not_change_a_fingerprint() -> None:
     assert len(prints) == 1
 
 
-def test_nothing_of_the_letter_is_kept() -> None:
-    one = letter('{"name": "swordfish"}')
-    found = of(ValueError("no swordfish for '12'"), one)
-    assert found.message == "no … for …"
-    assert found.fingerprint == of(ValueError("no plaice for 5"), letter('"plaice"')).fingerprint
+def test_a_diagnosis_holds_no_content_of_the_letter() -> None:
+    subject = letter('{"name": "swordfish"}')
+    diagnosis = of(ValueError("no swordfish for '12'"), subject)
+    assert diagnosis.message == "no … for …"
+    assert (
+        diagnosis.fingerprint == of(ValueError("no plaice for 5"), letter('"plaice"')).fingerprint
+    )
 
 
 class Hostile(Exception):
-    """Nothing that is asked of it is answered."""
+    """An exception whose every attribute raises."""
 
     def __str__(self) -> str:
         raise RuntimeError("no")
@@ -392,9 +404,13 @@ class Hostile(Exception):
         return super().__getattribute__(name)
 
 
-def test_no_exception_breaks_the_one_who_asks() -> None:
-    found = of(raised(Hostile()))
-    assert (found.category, found.error_type, found.message) == (TRANSIENT, "Hostile", "")
+def test_diagnosing_a_hostile_exception_never_raises() -> None:
+    diagnosis = of(raised(Hostile()))
+    assert (diagnosis.category, diagnosis.error_type, diagnosis.message) == (
+        TRANSIENT,
+        "Hostile",
+        "",
+    )
     odd = type("not a name " * 10_000, (Exception,), {})
     assert of(odd()).error_type == "Exception"
     assert len(of(make("A" * 500)).error_type) == 80
@@ -407,13 +423,13 @@ def test_no_exception_breaks_the_one_who_asks() -> None:
 
 @given(json_values, json_values)
 @example({"Code": []}, None)
-def test_no_response_breaks_the_one_who_asks(response: Any, headers: Any) -> None:
-    for one in (response, {"ResponseMetadata": response}, {"Error": response}):
-        found = of(make("E", response=one, headers=headers, status=response))
-        assert found.retry_after is None or found.retry_after >= 0
+def test_diagnosing_any_response_never_raises(response: Any, headers: Any) -> None:
+    for answer in (response, {"ResponseMetadata": response}, {"Error": response}):
+        diagnosis = of(make("E", response=answer, headers=headers, status=response))
+        assert diagnosis.retry_after is None or diagnosis.retry_after >= 0
 
 
-def test_a_long_chain_and_a_long_message_take_no_time() -> None:
+def test_the_cost_of_a_diagnosis_is_bounded() -> None:
     error: BaseException = TimeoutError("x" * 2**20)
     for _ in range(5_000):
         error = raised(RuntimeError("word " * 10), error)
@@ -421,7 +437,7 @@ def test_a_long_chain_and_a_long_message_take_no_time() -> None:
     assert of(raised(ValueError("word " * 2**18)), letter("x" * 2**20)).message
 
 
-def test_a_text_of_our_own_that_quotes_nothing_is_kept_word_for_word() -> None:
-    """Blurred, it would tell the engineer on call nothing, and differ from letter to letter."""
-    found = diagnose(EndpointUnfit("the endpoint answered 422", status=422), None, now=NOW)
-    assert (found.message, found.http_status) == ("the endpoint answered 422", 422)
+def test_a_text_of_our_own_without_data_is_not_redacted() -> None:
+    """Redacted, it would be useless on call, and differ from letter to letter."""
+    diagnosis = diagnose(EndpointUnfit("the endpoint answered 422", status=422), None, now=NOW)
+    assert (diagnosis.message, diagnosis.http_status) == ("the endpoint answered 422", 422)

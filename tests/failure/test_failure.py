@@ -1,4 +1,4 @@
-"""Why a letter failed, and whether the letter is to blame."""
+"""Failures, and whether the dependency explains them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_busy_or_silent_dependency_explains_a_failure(
     assert failed(**changes).explained_by_dependency is explained
 
 
-def test_time_cures_neither_schema_nor_business() -> None:
+def test_schema_and_business_failures_are_permanent() -> None:
     assert {Category.SCHEMA, Category.BUSINESS} == PERMANENT
 
 
@@ -62,14 +62,14 @@ failures = st.builds(
 
 
 @given(failures)
-def test_a_failure_comes_back_from_the_ledger_as_it_was(one: Failure) -> None:
-    data = one.to_data()
+def test_a_failure_survives_the_ledger(original: Failure) -> None:
+    data = original.to_data()
     stored = {
         key: Decimal(str(value)) if type(value) in (int, float) else value
         for key, value in data.items()
     }
-    assert from_data(data) == one
-    assert from_data(stored) == one
+    assert from_data(data) == original
+    assert from_data(stored) == original
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_failure_comes_back_from_the_ledger_as_it_was(one: Failure) -> None:
         {"receive": "first"},
     ],
 )
-def test_what_is_no_failure_raises(change: dict[str, Any]) -> None:
+def test_malformed_data_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_data({**failed().to_data(), **change})
     with pytest.raises((KeyError, TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""What the ledger knows of a letter, and what it refuses to guess."""
+"""The rows of the ledger, and rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ from tests.samples import NOW, failed
 MARK = Stamp("origin", 2, 1)
 
 
-def test_a_row_is_read_whole() -> None:
-    one, two = failed(http_status=404), failed(at=NOW - 30, attempt=1, receive=2, queue="orders")
+def test_every_field_of_a_row_is_read() -> None:
+    first, second = (
+        failed(http_status=404),
+        failed(at=NOW - 30, attempt=1, receive=2, queue="orders"),
+    )
     item = {
-        "f1_0": two.to_data(),
-        "f0_1": {**one.to_data(), "at": Decimal(str(one.at)), "attempt": Decimal(0)},
+        "f1_0": second.to_data(),
+        "f0_1": {**first.to_data(), "at": Decimal(str(first.at)), "attempt": Decimal(0)},
         "attempt": Decimal(3),
         "released_at": Decimal("1789999999.5"),
         "stamp": stamps.attribute(MARK).value,
@@ -39,38 +42,38 @@ def test_a_row_is_read_whole() -> None:
         "ttl": Decimal(1),
     }
     assert row_from_item(item) == LedgerRow(
-        (one, two), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
+        (first, second), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
     )
 
 
-def test_failures_are_read_in_the_order_of_their_time() -> None:
+def test_failures_are_ordered_by_time() -> None:
     many = [failed(at=NOW + n % 7, attempt=n, fingerprint=str(n)) for n in range(20)]
-    found = row_from_item({f"f{n}_0": one.to_data() for n, one in enumerate(many)})
-    assert [one.at for one in found.failures] == sorted(one.at for one in many)
-    assert found.last is not None
-    assert found.last.at == NOW + 6
+    row = row_from_item({f"f{n}_0": failure.to_data() for n, failure in enumerate(many)})
+    assert [failure.at for failure in row.failures] == sorted(failure.at for failure in many)
+    assert row.last is not None
+    assert row.last.at == NOW + 6
 
 
-def test_a_failure_in_a_later_life_is_an_attempt_too() -> None:
+def test_the_attempt_is_at_least_that_of_the_last_failure() -> None:
     item = {"f4_1": failed(at=10.0, attempt=4).to_data(), "attempt": Decimal(2)}
     assert row_from_item(item).attempt == 4
     assert row_from_item({**item, "attempt": Decimal(7)}).attempt == 7
-    # A release begins the count again.
+    # A release restarts the count.
     assert row_from_item({**item, "attempt": Decimal(0), "released_at": 11}).attempt == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=200))
-def test_a_row_has_so_many_slots_and_no_more(history: list[tuple[int, int]]) -> None:
+def test_a_row_has_a_fixed_number_of_slots(history: list[tuple[int, int]]) -> None:
     written = {slot(failed(attempt=life, receive=receive)) for life, receive in history}
     assert len(written) <= LIVES * RECEIVES
-    # Each life of the last ones has a slot that no other of them takes.
+    # No two of the last lives share a slot.
     newest = range(40, 40 + LIVES)
     assert len({slot(failed(attempt=life, receive=5)) for life in newest}) == LIVES
     wider = {slot(failed(attempt=life), lives=20) for life in range(20)}
     assert len(wider) == 20
 
 
-def test_an_item_that_says_nothing_is_an_empty_row() -> None:
+def test_an_item_without_attributes_is_an_empty_row() -> None:
     assert row_from_item({}) == NO_ROW
 
 
@@ -93,13 +96,14 @@ def test_an_item_that_says_nothing_is_an_empty_row() -> None:
         {"stamp": {"origin": "o"}},
     ],
 )
-def test_a_row_that_cannot_be_understood_is_not_an_empty_row(item: dict[str, Any]) -> None:
+def test_a_malformed_row_is_unreadable_and_not_empty(item: dict[str, Any]) -> None:
     assert row_from_item(item) is UNREADABLE
 
 
 def lives(*fingerprints: str, **common: Any) -> tuple[Failure, ...]:
     return tuple(
-        failed(attempt=number, fingerprint=one, **common) for number, one in enumerate(fingerprints)
+        failed(attempt=number, fingerprint=fingerprint, **common)
+        for number, fingerprint in enumerate(fingerprints)
     )
 
 
@@ -117,13 +121,13 @@ def lives(*fingerprints: str, **common: Any) -> tuple[Failure, ...]:
         ((*lives("a", "a"), failed(attempt=2, fingerprint="a", http_status=429)), {"a": 2}),
     ],
 )
-def test_lives_are_counted_by_what_the_dependency_does_not_explain(
+def test_lives_count_only_failures_that_the_dependency_does_not_explain(
     failures: tuple[Failure, ...], expected: dict[str, int]
 ) -> None:
     assert LedgerRow(failures).lives_by_fingerprint() == expected
 
 
-def test_what_was_before_a_release_is_forgiven() -> None:
+def test_failures_from_before_a_release_do_not_count() -> None:
     before, at, after = (failed(at=moment, attempt=n) for n, moment in enumerate((1.0, 2.0, 3.0)))
     row = LedgerRow((before, at, after), released_at=2.0)
     assert row.since_release == (at, after)

@@ -1,4 +1,4 @@
-"""Text about a message, without a word of the message."""
+"""Redacted texts contain no content of the message."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ ORDER = letter(
             "can't read a not-null field (it isn't there)",
             "can't read a not-null field it isn't there",
         ),
-        # What is quoted, whether its end is there or not.
+        # Quoted text, with and without a closing mark.
         ("invalid literal 'abc' here", "invalid literal … here"),
         ("invalid literal 'it's here' or not", "invalid literal … or not"),
         ('got "a \\" b" and `c` and “d”', "got … and … and …"),
         ("got b'plain words' there", "got b … there"),
         ("got 'the rest is lost", "got …"),
-        # URLs, hosts, paths, addresses and whatever names a value.
+        # URLs, hosts, paths, addresses and values with a name.
         ("GET https://u:p@host.example/x?y=z failed", "GET … failed"),
         ("connect to db.internal:5432 or 10.0.0.1 or me@example.com", "connect to … or … or …"),
         ("no /var/task/app or C:\\temp", "no … or …"),
         ("tenant=blue order:red", "…"),
-        # What looks like a token.
+        # Tokens.
         ("id 5f2 and aBcD and deadbeef and abcdefghijklmnopqrst", "id … and … and … and …"),
         ("a-b-c and a-b-c-d", "a-b-c and …"),
         ("Bearer hunter is no password: swordfish at all", "Bearer … is no password: … at all"),
         # Letters beyond ASCII, control characters and lone surrogates.
         ("naïve \ud800 \x1b[31mred\x00 …", "…"),
-        # What the letter says, in whatever case and however JSON escapes it.
+        # Words of the letter, in any case and any JSON escape.
         ("no refund for Anna MÜLLER of ACME in bonn", "no … for … of … in …"),
         ("neither gladiolus nor wombats nor tulip nor two", "neither … nor … nor … nor …"),
         # One word of the letter inside another one.
         ("xrefundx and refun", "… and …"),
     ],
 )
-def test_only_words_that_are_surely_no_data_are_left(text: str, left: str) -> None:
+def test_only_words_that_cannot_be_data_remain(text: str, left: str) -> None:
     assert redact(text, ORDER) == left
 
 
-def test_without_a_letter_the_shape_of_words_decides() -> None:
+def test_without_a_letter_only_the_form_of_words_decides() -> None:
     assert redact("no refund for 'Anna'", None) == "no refund for …"
 
 
@@ -77,12 +77,12 @@ PARTS = ["a ", "'", "'a", '"\\', "(", "\ud800", "word ", "x", "a-", "<a", "`", "
     [part * (2**20 // len(part)) for part in PARTS],
     ids=lambda text: text[:5].encode("ascii", "backslashreplace").decode(),
 )
-def test_a_mebibyte_is_cut_before_it_is_read(text: str) -> None:
+def test_a_text_of_a_mebibyte_is_cut_first(text: str) -> None:
     assert len(redact(text, letter("{}"))) <= LONGEST
 
 
 @pytest.mark.parametrize("body", ["\\" * 2**20, "\\u" * 2**19, "A" * 2**20, "A=" * 2**19])
-def test_a_letter_of_a_mebibyte_takes_no_time(body: str) -> None:
+def test_a_letter_of_a_mebibyte_is_searched_quickly(body: str) -> None:
     started = process_time()
     assert redact("no such product", letter(body)) == "no such product"
     assert process_time() - started < 2
@@ -90,21 +90,21 @@ def test_a_letter_of_a_mebibyte_takes_no_time(body: str) -> None:
 
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("where", ["body", "field", "twice", "attribute"])
-def test_a_word_that_the_letter_holds_in_base64_is_a_word_of_the_letter(
+def test_a_word_in_base64_is_a_word_of_the_letter(
     encode: Callable[[bytes], bytes], where: str
 ) -> None:
     """Celery's messages are base64 in base64."""
-    said = encode("{'a': '\u00ff\u00fe', 'name': 'Rumpelstiltskin'}".encode()).decode()
-    one = {
-        "body": letter(said),
-        "field": letter(json.dumps({"content": said.rstrip("=")})),
-        "twice": letter(encode(json.dumps({"body": said}).encode()).decode()),
-        "attribute": letter("{}", attributes={"a": Attribute("String", said)}),
+    text = encode("{'a': '\u00ff\u00fe', 'name': 'Rumpelstiltskin'}".encode()).decode()
+    holder = {
+        "body": letter(text),
+        "field": letter(json.dumps({"content": text.rstrip("=")})),
+        "twice": letter(encode(json.dumps({"body": text}).encode()).decode()),
+        "attribute": letter("{}", attributes={"a": Attribute("String", text)}),
     }[where]
-    assert redact("there was rumpelstiltskin here", one) == "there was … here"
+    assert redact("there was rumpelstiltskin here", holder) == "there was … here"
 
 
-def test_a_word_that_was_cut_is_not_left_in_part() -> None:
+def test_a_word_that_was_cut_is_removed() -> None:
     text = "1 " * 992 + "so that was swordfish"
     assert text[:2_000].endswith("swor")
     assert redact(text, None) == "… so that was …"
@@ -118,16 +118,16 @@ SHAPES = [
 
 
 @given(words, st.sampled_from(SHAPES), st.sampled_from(["body", "escaped", "text", "binary"]))
-def test_no_canary_of_a_letter_survives(canary: str, shape: str, where: str) -> None:
-    escaped = "".join(f"\\u{ord(one):04x}" for one in canary)
+def test_no_secret_of_a_letter_survives(secret: str, shape: str, where: str) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in secret)
     attributes = {
-        "text": {"a": Attribute("String", f"<{canary}>")},
-        "binary": {"a": Attribute("Binary", b"\x00" + canary.upper().encode())},
+        "text": {"a": Attribute("String", f"<{secret}>")},
+        "binary": {"a": Attribute("Binary", b"\x00" + secret.upper().encode())},
     }.get(where, {})
-    body = {"body": json.dumps({"a": [canary]}), "escaped": f'["{escaped}"]'}.get(where, "{}")
-    one = Letter("m", body, attributes)
-    for said in (shape.format(canary), shape.format(canary.upper()), shape.format(escaped)):
-        assert canary not in redact(said, one).lower()
+    body = {"body": json.dumps({"a": [secret]}), "escaped": f'["{escaped}"]'}.get(where, "{}")
+    subject = Letter("m", body, attributes)
+    for text in (shape.format(secret), shape.format(secret.upper()), shape.format(escaped)):
+        assert secret not in redact(text, subject).lower()
 
 
 SECRETS = st.one_of(
@@ -145,7 +145,7 @@ SECRETS = st.one_of(
 
 
 @given(SECRETS, st.sampled_from(["{}", "it was {} then", "({})", "in {}, too", "<{}>"]))
-def test_no_canary_in_the_text_itself_survives(secret: str, shape: str) -> None:
+def test_no_secret_in_the_text_itself_survives(secret: str, shape: str) -> None:
     core = secret.removeprefix("token: ").strip("'\"").removeprefix("b'two ")
     core = core.removeprefix("https://").partition(".")[0].partition("@")[0]
     assume(core not in shape)
@@ -154,9 +154,9 @@ def test_no_canary_in_the_text_itself_survives(secret: str, shape: str) -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.binary(max_size=20))
-def test_redaction_never_fails_and_never_says_much(text: str, body: str, value: bytes) -> None:
-    one = Letter("m", body, {"a": Attribute("Binary", value)})
-    left = redact(text, one)
+def test_redaction_never_raises_and_is_short(text: str, body: str, value: bytes) -> None:
+    subject = Letter("m", body, {"a": Attribute("Binary", value)})
+    left = redact(text, subject)
     assert len(left) <= LONGEST
     assert left.replace("…", "").isascii()
     assert not any(character.isdigit() for character in left)

@@ -1,4 +1,4 @@
-"""The later, the longer, and never two letters at once."""
+"""Delays grow with the attempt, and are spread by jitter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deadletter.settings.backoff import Backoff
 
 
 class Dice:
-    """A Random that always throws the same."""
+    """A Random that always returns the same number."""
 
     def __init__(self, thrown: float) -> None:
         self._thrown = thrown
@@ -41,9 +41,7 @@ def test_the_ceiling_doubles_up_to_the_cap(attempt: int, ceiling: float) -> None
     ("attempt", "thrown", "delay"),
     [(1, 0.5, 30), (2, 0.5, 60), (1, 0.0, 5), (1, 0.05, 5), (9, 0.5, 300), (9, 0.25, 150)],
 )
-def test_the_jitter_is_full_and_comes_after_the_cap(
-    attempt: int, thrown: float, delay: float
-) -> None:
+def test_full_jitter_is_applied_after_the_cap(attempt: int, thrown: float, delay: float) -> None:
     assert BACKOFF.delay(attempt, always(thrown)) == delay
 
 
