@@ -13,17 +13,18 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from deadletter.contract import ANY, LANES, Partition, Variable, circuit_lane, lane_partition
+from deadletter.contract import Variable
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
-from .encryption import customer_key, use_of_key
+from .encryption import customer_key, grant_key
 from .findings import acknowledge
-from .function import RETENTION, PythonFunction
+from .function import RETENTION, PythonFunction, function_arn, grant_invoke
 from .names import Names
+from .permissions import Permissions, grant_put_events, grant_traces
 from .queues import Queues
 from .settings import AppSettings, PipelineSettings
-from .storage import Storage, only
+from .storage import Storage
 
 DEFINITION = Path(__file__).parents[1] / "statemachines" / "circuit_breaker.asl.json"
 
@@ -42,6 +43,13 @@ MEMORY = 256
 # CloudWatch Logs keeps the policies of log groups that begin so out of a limit of 5,120
 # characters, which state machines of one region share.
 LOG_FOLDER = "/aws/vendedlogs/states"
+
+# What Step Functions needs to send an execution's log to a log group.
+DELIVER_LOGS = (
+    *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
+    *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
+    *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
+)
 
 
 class CircuitBreaker(Construct):
@@ -80,8 +88,15 @@ class CircuitBreaker(Construct):
 
     def _circuit_function(self) -> lambda_.Function:
         consumer, storage = self._consumer, self._storage
-        mapping = consumer.mapping_statements() if consumer else []
-        one = PythonFunction(
+        pauses = consumer is not None and bool(consumer.mapping_id)
+        permissions = Permissions()
+        # It writes down what it pauses, and nothing else.
+        storage.grant_circuits(permissions, self._settings.name, writes=pauses)
+        if consumer:
+            consumer.grant_mapping(permissions)
+        grant_put_events(permissions)
+        grant_key(permissions, self._app, services=("dynamodb",), writes=pauses)
+        function = PythonFunction(
             self,
             "Circuit",
             name=self._names.function("circuit"),
@@ -91,42 +106,33 @@ class CircuitBreaker(Construct):
             memory=MEMORY,
             settings=self._settings,
             app=self._app,
-            statements=[
-                iam.PolicyStatement(
-                    sid="Circuits",
-                    # It writes down what it pauses, and nothing else.
-                    actions=[
-                        "dynamodb:BatchGetItem",
-                        *(["dynamodb:UpdateItem"] if mapping else []),
-                    ],
-                    resources=[storage.circuits.table_arn],
-                    conditions=only(self._settings.name),
-                ),
-                *mapping,
-                _events(),
-                *use_of_key(self._app, services=("dynamodb",), writes=bool(mapping)),
-            ],
+            permissions=permissions,
         )
         if consumer:
-            consumer.acknowledge(one)
-        one.tell(
+            consumer.acknowledge(function)
+        function.tell(
             {
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
-                **(
-                    {Variable.CONSUMER_MAPPING: consumer.mapping_id} if consumer and mapping else {}
-                ),
+                **({Variable.CONSUMER_MAPPING: consumer.mapping_id} if consumer and pauses else {}),
             }
         )
-        return one.function
+        return function.function
 
     def _probe_function(self) -> lambda_.Function:
         settings, app, consumer = self._settings, self._app, self._consumer
         storage = self._storage
         health = settings.circuit.health_url
         takes = consumer is not None or self._posts
-        # A canary by post is asked after later.
+        # The result of a canary that goes through the main queue is looked up later.
         waits = consumer.timeout if consumer else 0
-        one = PythonFunction(
+        permissions = Permissions()
+        storage.grant_circuits(permissions, settings.name, writes=True)
+        if takes:
+            self._grant_canaries(permissions)
+        grant_put_events(permissions)
+        services = ("sqs", "dynamodb", "s3") if takes else ("dynamodb",)
+        grant_key(permissions, app, services=services, writes=True)
+        function = PythonFunction(
             self,
             "Probe",
             name=self._names.function("probe"),
@@ -136,24 +142,9 @@ class CircuitBreaker(Construct):
             memory=MEMORY,
             settings=settings,
             app=app,
-            statements=[
-                iam.PolicyStatement(
-                    sid="Circuits",
-                    actions=["dynamodb:BatchGetItem", "dynamodb:UpdateItem"],
-                    resources=[storage.circuits.table_arn],
-                    conditions=only(settings.name),
-                ),
-                *(self._queue_statements() if takes else []),
-                *(self._letter_statements(consumer) if takes else []),
-                _events(),
-                *use_of_key(
-                    app,
-                    services=("sqs", "dynamodb", "s3") if takes else ("dynamodb",),
-                    writes=True,
-                ),
-            ],
+            permissions=permissions,
         )
-        one.tell(
+        function.tell(
             {
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.HEALTH_URL: health} if health else {}),
@@ -161,15 +152,10 @@ class CircuitBreaker(Construct):
             }
         )
         if self._posts:
-            self.sender = one.sender
+            self.sender = function.sender
         if takes:
-            folder = f"arn:<AWS::Partition>:s3:::{app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-            acknowledge(
-                one,
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/waiting/{settings.name}/*]",
-                because="one object a letter: only the folder of the pipeline can be named",
-            )
-        return one.function
+            storage.acknowledge_bodies(function, settings.name)
+        return function.function
 
     def _sources(self, consumer: ConsumerFunction | None) -> dict[str, str]:
         """Where canaries come from, and who is given them."""
@@ -186,74 +172,20 @@ class CircuitBreaker(Construct):
             Variable.CONSUMER_TIMEOUT: str(self._settings.consumer.timeout),
         }
 
-    def _queue_statements(self) -> list[iam.PolicyStatement]:
-        """Leave to take one letter and delete it; where canaries go by post, to send it too."""
-        take = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
-        dlq, main = self._queues.dlq.arn, self._queues.main.arn
-        if not self._posts:
-            return [iam.PolicyStatement(sid="Queues", actions=take, resources=[dlq, main])]
-        return [
-            iam.PolicyStatement(sid="Dlq", actions=take, resources=[dlq]),
-            iam.PolicyStatement(
-                sid="Main", actions=["sqs:SendMessage", "sqs:GetQueueAttributes"], resources=[main]
-            ),
-            iam.PolicyStatement(
-                sid="Ledger",
-                # It hears there what became of its canary.
-                actions=["dynamodb:BatchGetItem"],
-                resources=[self._storage.letters.table_arn],
-                conditions=only(Partition.LEDGER.of(self._settings.name, ANY)),
-            ),
-        ]
-
-    def _letter_statements(self, consumer: ConsumerFunction | None) -> list[iam.PolicyStatement]:
-        """Leave to take one letter out of the waiting room, and to have the router, and the
-        consumer where it is a function, look at it.
+    def _grant_canaries(self, permissions: Permissions) -> None:
+        """Take one letter out of queue or waiting room, and have the router judge it, and the
+        consumer try it where that is a function. Else it is sent to the main queue, and the
+        ledger says what became of it.
         """
-        storage, pipeline = self._storage, self._settings.name
-        functions = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
-        return [
-            iam.PolicyStatement(
-                sid="Letters",
-                actions=[
-                    "dynamodb:BatchGetItem",
-                    "dynamodb:Query",
-                    "dynamodb:PutItem",
-                    # What was sent is marked in the journal.
-                    *(["dynamodb:UpdateItem"] if self._posts else []),
-                    "dynamodb:DeleteItem",
-                    "dynamodb:BatchWriteItem",
-                ],
-                resources=[storage.letters.table_arn],
-                # Nothing of the ledger: the consumer writes that of a canary itself.
-                conditions=only(
-                    Partition.JOURNAL.of(pipeline),
-                    Partition.LANES.of(pipeline),
-                    Partition.LETTER.of(pipeline, ANY),
-                    Partition.GROUP.of(pipeline, ANY),
-                ),
-            ),
-            iam.PolicyStatement(
-                sid="Lanes",
-                actions=["dynamodb:Query"],
-                resources=[f"{storage.letters.table_arn}/index/{LANES.name}"],
-                conditions=only(lane_partition(pipeline, circuit_lane(ANY))),
-            ),
-            iam.PolicyStatement(
-                sid="Bodies",
-                actions=["s3:GetObject", "s3:DeleteObject"],
-                # One object a letter: only the folder can be named.
-                resources=[storage.bodies(pipeline)],
-            ),
-            iam.PolicyStatement(
-                sid="Functions",
-                actions=["lambda:InvokeFunction"],
-                resources=[
-                    f"{functions}:{self._names.function('route')}",
-                    *([consumer.arn] if consumer else []),
-                ],
-            ),
-        ]
+        storage, pipeline, consumer = self._storage, self._settings.name, self._consumer
+        self._queues.grant_take_canary(permissions, sends=self._posts)
+        if self._posts:
+            storage.grant_read_ledger(permissions, pipeline)
+        storage.grant_take_canary(permissions, pipeline, sends=self._posts)
+        storage.grant_bodies(permissions, pipeline)
+        router = function_arn(self._app, pipeline, "route")
+        functions = [router, consumer.arn] if consumer else [router]
+        grant_invoke(permissions, "Functions", *functions)
 
     def _state_machine(self) -> sfn.StateMachine:
         app, name = self._app, self._names.circuit_breaker
@@ -265,6 +197,12 @@ class CircuitBreaker(Construct):
             encryption_key=customer_key(self, app),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
+        permissions = Permissions()
+        functions = (self.circuit.function_arn, self.probe.function_arn)
+        grant_invoke(permissions, "Steps", *functions)
+        # None of these actions can be limited to a resource.
+        permissions.allow("Logs", DELIVER_LOGS, ["*"])
+        grant_traces(permissions, sampling=True)
         role = iam.Role(
             self,
             "Role",
@@ -274,18 +212,7 @@ class CircuitBreaker(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
             description=f"What {name} may do",
-            inline_policies={
-                "Permissions": iam.PolicyDocument(
-                    statements=[
-                        iam.PolicyStatement(
-                            sid="Steps",
-                            actions=["lambda:InvokeFunction"],
-                            resources=[self.circuit.function_arn, self.probe.function_arn],
-                        ),
-                        *_reporting(),
-                    ]
-                )
-            },
+            inline_policies={"Permissions": permissions.document()},
         )
         acknowledge(
             role,
@@ -323,42 +250,3 @@ def definition() -> str:
     """The state machine's definition, compact, for whatever partition it is deployed to."""
     text = json.dumps(json.loads(DEFINITION.read_text()), separators=(",", ":"))
     return text.replace('"arn:aws:states:::', '"arn:${Partition}:states:::')
-
-
-def _events() -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="Events",
-        actions=["events:PutEvents"],
-        resources=[f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"],
-    )
-
-
-def _reporting() -> list[iam.PolicyStatement]:
-    return [
-        iam.PolicyStatement(
-            sid="Logs",
-            actions=[
-                "logs:CreateLogDelivery",
-                "logs:GetLogDelivery",
-                "logs:UpdateLogDelivery",
-                "logs:DeleteLogDelivery",
-                "logs:ListLogDeliveries",
-                "logs:PutResourcePolicy",
-                "logs:DescribeResourcePolicies",
-                "logs:DescribeLogGroups",
-            ],
-            # None of them knows resources.
-            resources=["*"],
-        ),
-        iam.PolicyStatement(
-            sid="Traces",
-            actions=[
-                "xray:PutTraceSegments",
-                "xray:PutTelemetryRecords",
-                "xray:GetSamplingRules",
-                "xray:GetSamplingTargets",
-            ],
-            # Neither do these.
-            resources=["*"],
-        ),
-    ]

@@ -12,13 +12,14 @@ from constructs import Construct
 
 from deadletter.contract import Variable
 
-from .consumer_policy import library_statements
-from .encryption import use_of_key
-from .endpoint_secrets import acknowledge_secrets, secret_prefix, secrets_of_endpoints
+from .consumer_policy import grant_library
+from .encryption import grant_key
+from .endpoint_secrets import acknowledge_secrets, grant_read_secrets, secret_prefix
 from .findings import acknowledge
 from .function import PythonFunction
 from .names import Names
 from .outage import state_machine_arn
+from .permissions import Permissions
 from .queues import Queues
 from .settings import AppSettings, PipelineSettings, WebhookConsumer
 from .storage import Storage
@@ -51,7 +52,14 @@ class DispatcherFunction(Construct):
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
-        one = PythonFunction(
+        permissions = Permissions()
+        queues.grant_consume(permissions)
+        grant_library(permissions, app, settings.name, storage=storage, queues=queues)
+        storage.grant_deliver(permissions)
+        grant_read_secrets(permissions, app)
+        services = ("sqs", "dynamodb", "secretsmanager")
+        grant_key(permissions, app, services=services, writes=True)
+        function = PythonFunction(
             self,
             "Dispatch",
             name=Names(app.app, settings.name).function("consumer"),
@@ -61,38 +69,14 @@ class DispatcherFunction(Construct):
             memory=MEMORY,
             settings=settings,
             app=app,
-            statements=[
-                iam.PolicyStatement(
-                    sid="Main",
-                    actions=[
-                        "sqs:ReceiveMessage",
-                        "sqs:DeleteMessage",
-                        "sqs:GetQueueAttributes",
-                        "sqs:ChangeMessageVisibility",
-                    ],
-                    resources=[queues.main.arn],
-                ),
-                *library_statements(app, settings.name, storage=storage, queues=queues),
-                iam.PolicyStatement(
-                    sid="Endpoints",
-                    # A 410 disables an endpoint, a 429 slows it down.
-                    actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
-                    resources=[storage.endpoints.table_arn],
-                ),
-                iam.PolicyStatement(
-                    sid="Secrets",
-                    actions=["secretsmanager:GetSecretValue"],
-                    resources=[secrets_of_endpoints(app)],
-                ),
-                *use_of_key(app, services=("sqs", "dynamodb", "secretsmanager"), writes=True),
-            ],
+            permissions=permissions,
         )
-        acknowledge_secrets(one, app)
-        one.tell(
+        acknowledge_secrets(function, app)
+        function.tell(
             {
                 Variable.MAIN_URL: queues.main.url,
                 Variable.PARKING: cdk.Stack.of(self).to_json_string(
-                    {one: queue.url for one, queue in queues.parking.items()}
+                    {name: queue.url for name, queue in queues.parking.items()}
                 ),
                 Variable.ENDPOINTS_TABLE: storage.endpoints.table_name,
                 Variable.LETTERS_TABLE: storage.letters.table_name,
@@ -111,7 +95,7 @@ class DispatcherFunction(Construct):
         self.mapping = lambda_.EventSourceMapping(
             self,
             "Mapping",
-            target=one.function,
+            target=function.function,
             event_source_arn=queues.main.arn,
             batch_size=webhook.batch_size,
             max_concurrency=webhook.max_concurrency,
@@ -125,5 +109,5 @@ class DispatcherFunction(Construct):
         )
         # Lambda looks at the queue when the mapping is made.
         self.mapping.node.add_dependency(queues)
-        self.function, self.role, self.sender = one.function, one.role, one.sender
-        self.believe = one.believe
+        self.function, self.role, self.sender = function.function, function.role, function.sender
+        self.believe = function.believe

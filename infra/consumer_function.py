@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aws_cdk import Aws
-from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 from .consumer import DispatcherFunction
 from .findings import acknowledge
-from .names import Names
+from .function import function_arn
+from .permissions import Permissions
 from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 
 LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"]
@@ -32,8 +32,7 @@ class ConsumerFunction:
         """The dispatcher, the function that the settings name, or None: no function consumes."""
         if dispatcher is not None:
             # By its name: its role is believed by those who may change its mapping.
-            name = Names(app.app, settings.name).function("consumer")
-            arn = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{name}"
+            arn = function_arn(app, settings.name, "consumer")
             mapping = dispatcher.mapping.event_source_mapping_id
             return cls(arn, settings.consumer.timeout, mapping, ours=True)
         if isinstance(settings.consumer, FunctionConsumerSettings):
@@ -41,30 +40,22 @@ class ConsumerFunction:
             return cls(theirs.function_arn, theirs.timeout, theirs.mapping_id or "", ours=False)
         return None
 
-    def mapping_statements(self) -> list[iam.PolicyStatement]:
-        """Leave to see and change its mapping, whether or not the pipeline pauses it now.
+    def grant_mapping(self, permissions: Permissions) -> None:
+        """See and change its mapping, whether or not the pipeline pauses it now.
 
-        What was paused before a deployment that wants no pauses has to be put back.
+        A mapping that was paused before a deployment without pauses has to be put back.
         """
         if not self.mapping_id:
-            return []
+            return
         home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-source-mapping"
         if not self.ours:
-            # It may have others, of queues that are none of our business.
-            resource = f"{home}:{self.mapping_id}"
-            return [
-                iam.PolicyStatement(sid="Mapping", actions=LOOK_AND_CHANGE, resources=[resource])
-            ]
-        return [
-            iam.PolicyStatement(
-                sid="Mapping",
-                actions=LOOK_AND_CHANGE,
-                # Of ours there is this one. Its id would make a circle: the mapping waits for
-                # the dispatcher, which is told the unique id of the redriver's role.
-                resources=[f"{home}:*"],
-                conditions={"ArnEquals": {"lambda:FunctionArn": self.arn}},
-            )
-        ]
+            # Your function may have other mappings, from other queues.
+            permissions.allow("Mapping", LOOK_AND_CHANGE, [f"{home}:{self.mapping_id}"])
+            return
+        # Ours has one mapping. Its id would make a circle: the mapping waits for the
+        # dispatcher, which is given the unique id of the redriver's role.
+        named = {"ArnEquals": {"lambda:FunctionArn": self.arn}}
+        permissions.allow("Mapping", LOOK_AND_CHANGE, [f"{home}:*"], named)
 
     def acknowledge(self, construct: IConstruct) -> None:
         """Say why a role of `construct` does not name the mapping."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from aws_cdk import Aws
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from .permissions import Permissions
 from .settings import AppSettings
 
 READ = ("kms:Decrypt", "kms:DescribeKey")
@@ -33,23 +33,16 @@ def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
     return kms.Key.from_key_arn(scope, "Key", app.kms_key_arn)
 
 
-def use_of_key(
-    app: AppSettings, *, services: tuple[str, ...], writes: bool
-) -> list[iam.PolicyStatement]:
-    """Leave to use the customer's key, but only through `services`; nothing without one."""
+def grant_key(
+    permissions: Permissions, app: AppSettings, *, services: tuple[str, ...], writes: bool
+) -> None:
+    """Use the customer's key through `services` only; without such a key, nothing."""
     if app.kms_key_arn is None:
-        return []
-    return [
-        iam.PolicyStatement(
-            sid="Key",
-            actions=[*READ, *(WRITE if writes else ())],
-            resources=[app.kms_key_arn],
-            conditions={
-                "StringEquals": {
-                    "kms:ViaService": [
-                        f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}" for service in services
-                    ]
-                }
-            },
-        )
-    ]
+        return
+    via = [f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}" for service in services]
+    permissions.allow(
+        "Key",
+        [*READ, *(WRITE if writes else ())],
+        [app.kms_key_arn],
+        {"StringEquals": {"kms:ViaService": via}},
+    )

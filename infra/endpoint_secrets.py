@@ -6,6 +6,7 @@ from aws_cdk import Aws
 from constructs import IConstruct
 
 from .findings import acknowledge
+from .permissions import Permissions
 from .settings import AppSettings
 
 
@@ -18,6 +19,11 @@ def secrets_of_endpoints(app: AppSettings) -> str:
     """The ARN of all of them."""
     home = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}"
     return f"{home}:secret:{secret_prefix(app)}*"
+
+
+def grant_read_secrets(permissions: Permissions, app: AppSettings) -> None:
+    """Read the secrets of all endpoints."""
+    permissions.allow("Secrets", ["secretsmanager:GetSecretValue"], [secrets_of_endpoints(app)])
 
 
 def acknowledge_secrets(construct: IConstruct, app: AppSettings) -> None:

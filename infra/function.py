@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -15,6 +16,8 @@ from deadletter.contract import Variable
 from . import asset, environment
 from .encryption import customer_key
 from .findings import acknowledge
+from .names import Names
+from .permissions import Permissions, grant_traces
 from .settings import AppSettings, PipelineSettings
 
 RETENTION = {
@@ -34,9 +37,9 @@ RETENTION = {
 class PythonFunction(Construct):
     """One entry point of the asset, its role and its log group.
 
-    The role is closed: no grant of the CDK's adds to what `statements` say. `sender`
-    is the role's unique id, which SQS shows in the SenderId of what the function sends.
-    Without `settings` the function belongs to the whole app.
+    The role is closed: it has `permissions`, its log group and traces, and no grant of the
+    CDK's adds to them. `sender` is the role's unique id, which SQS shows in the SenderId of
+    what the function sends. Without `settings` the function belongs to the whole app.
     """
 
     function: lambda_.Function
@@ -56,7 +59,7 @@ class PythonFunction(Construct):
         memory: int,
         settings: PipelineSettings | None,
         app: AppSettings,
-        statements: Sequence[iam.PolicyStatement],
+        permissions: Permissions,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
@@ -70,14 +73,16 @@ class PythonFunction(Construct):
             encryption_key=customer_key(self, app),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
+        # Ends in ":*": Lambda names the streams.
+        streams = [self.log_group.log_group_arn]
+        permissions.allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], streams)
+        grant_traces(permissions)
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"What {name} may do",
-            inline_policies={
-                "Permissions": iam.PolicyDocument(statements=[*statements, *self._reporting()])
-            },
+            inline_policies={"Permissions": permissions.document()},
         )
         acknowledge(
             role,
@@ -131,18 +136,16 @@ class PythonFunction(Construct):
         """Name the roles whose `Redrive` attribute the function believes, by their unique ids."""
         self.tell({Variable.TRUSTED_SENDERS: cdk.Stack.of(self).to_json_string(list(senders))})
 
-    def _reporting(self) -> list[iam.PolicyStatement]:
-        return [
-            iam.PolicyStatement(
-                sid="Logs",
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                # Ends in ":*": Lambda names the streams.
-                resources=[self.log_group.log_group_arn],
-            ),
-            iam.PolicyStatement(
-                sid="Traces",
-                actions=["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
-                # Neither action knows resources.
-                resources=["*"],
-            ),
-        ]
+
+def function_arn(app: AppSettings, pipeline: str, role: str) -> str:
+    """The ARN of the pipeline's function that plays `role`, by its name.
+
+    By name, because roles of two functions that know each other would make a circle.
+    """
+    home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
+    return f"{home}:{Names(app.app, pipeline).function(role)}"
+
+
+def grant_invoke(permissions: Permissions, sid: str, *functions: str) -> None:
+    """Invoke functions, given by their ARNs."""
+    permissions.allow(sid, ["lambda:InvokeFunction"], functions)

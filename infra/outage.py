@@ -1,11 +1,11 @@
-"""Who runs a pipeline's outages, known by its name: whoever trips a circuit starts one."""
+"""The state machine that runs a pipeline's outages, known by its name: its starters exist first."""
 
 from __future__ import annotations
 
 from aws_cdk import Aws
-from aws_cdk import aws_iam as iam
 
 from .names import Names
+from .permissions import Permissions
 from .settings import AppSettings
 
 
@@ -15,12 +15,12 @@ def state_machine_arn(app: AppSettings, pipeline: str) -> str:
     return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{name}"
 
 
-def outage_statement(
-    app: AppSettings, pipeline: str, *, lists: bool = False
-) -> iam.PolicyStatement:
-    """Leave to start outages of the pipeline, and if it `lists`, to see which are being run."""
-    return iam.PolicyStatement(
-        sid="Outages",
-        actions=["states:StartExecution", *(["states:ListExecutions"] if lists else [])],
-        resources=[state_machine_arn(app, pipeline)],
+def grant_start_outages(
+    permissions: Permissions, app: AppSettings, pipeline: str, *, lists: bool = False
+) -> None:
+    """Start outages of the pipeline, and if it `lists`, see which executions are running."""
+    permissions.allow(
+        "Outages",
+        ["states:StartExecution", *(["states:ListExecutions"] if lists else [])],
+        [state_machine_arn(app, pipeline)],
     )

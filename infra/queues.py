@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -16,6 +16,7 @@ from .arn import Arn
 from .encryption import customer_key
 from .findings import acknowledge
 from .names import Names, pascal_case
+from .permissions import Permissions
 from .settings import (
     LONGEST_RETENTION,
     AppSettings,
@@ -24,6 +25,9 @@ from .settings import (
 
 # A long poll: fewer calls, and an empty answer means empty.
 RECEIVE_WAIT = cdk.Duration.seconds(20)
+
+TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+SEND = ("sqs:SendMessage", "sqs:GetQueueAttributes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,48 @@ class Queues(Construct):
         for one, queue in self.parking.items():
             self._make_end(f"Parking{pascal_case(one)}", queue)
 
+    def grant_consume(self, permissions: Permissions) -> None:
+        """Receive from the main queue, as an event source mapping does, and hide messages."""
+        permissions.allow(
+            "Main",
+            [
+                "sqs:ReceiveMessage",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueAttributes",
+                "sqs:ChangeMessageVisibility",
+            ],
+            [self.main.arn],
+        )
+
+    def grant_hide(self, permissions: Permissions) -> None:
+        """Change how long the main queue hides a message."""
+        permissions.allow("Main", ["sqs:ChangeMessageVisibility"], [self.main.arn])
+
+    def grant_send(self, permissions: Permissions) -> None:
+        """Send to the main queue."""
+        permissions.allow("Main", SEND, [self.main.arn])
+
+    def grant_drain(self, permissions: Permissions) -> None:
+        """Move letters out of the DLQ, and out of and into dedicated DLQs."""
+        drain = [*TAKE, "sqs:GetQueueAttributes"]
+        permissions.allow("Dlq", drain, [self.dlq.arn])
+        dedicated = [queue.arn for queue in self.dedicated.values()]
+        permissions.allow("Dedicated", [*drain, "sqs:SendMessage"], dedicated)
+
+    def grant_park(self, permissions: Permissions) -> None:
+        """Send to the parking lot."""
+        permissions.allow("Parking", SEND, [queue.arn for queue in self.parking.values()])
+
+    def grant_take_canary(self, permissions: Permissions, *, sends: bool) -> None:
+        """Take one letter out of the DLQ: to send it to the main queue if it `sends`, else the
+        main queue may be the source too.
+        """
+        if sends:
+            permissions.allow("Dlq", TAKE, [self.dlq.arn])
+            self.grant_send(permissions)
+        else:
+            permissions.allow("Queues", TAKE, [self.dlq.arn, self.main.arn])
+
     def _make_main(self, dlq: sqs.IQueue) -> None:
         wanted = self._settings.main_queue
         self._make(
@@ -191,3 +237,25 @@ class Queues(Construct):
         return sqs.Queue.from_queue_attributes(
             self, construct_id, queue_arn=queue.arn, fifo=self._settings.fifo or None
         )
+
+
+def grant_look(permissions: Permissions, pipelines: Iterable[Addresses]) -> None:
+    """See how many messages each queue holds, and look at letters without taking them."""
+    pipelines = tuple(pipelines)
+    permissions.allow(
+        "Depths", ["sqs:GetQueueAttributes"], _once(queues.main for queues in pipelines)
+    )
+    permissions.allow(
+        "Looks",
+        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"],
+        _once(
+            queue
+            for queues in pipelines
+            for queue in (queues.dlq, *queues.dedicated.values(), *queues.parking.values())
+        ),
+    )
+
+
+def _once(queues: Iterable[QueueReference]) -> list[str]:
+    """Each queue's ARN once; pipelines may share a DLQ."""
+    return list(dict.fromkeys(queue.arn for queue in queues))

@@ -5,39 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import (
-    ANY,
-    LANES,
     MAIN_DLQ,
-    TROUBLED,
     Variable,
-    every_partition,
-    lane_partition,
 )
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
-from .encryption import use_of_key
+from .encryption import grant_key
 from .findings import acknowledge
-from .function import PythonFunction
+from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
-from .outage import outage_statement, state_machine_arn
+from .outage import grant_start_outages, state_machine_arn
+from .permissions import Permissions
 from .queues import Queues
 from .schedule import Schedules
 from .settings import AppSettings, PipelineSettings
-from .storage import Storage, only
+from .storage import Storage
 
 
 class RedriverFunction(Construct):
     """The function that moves letters, and its schedules.
 
-    It also sees to outages that nobody runs any more; a mapping of `consumer`, where one is
-    known, it puts back. `sender` is the unique id of its role, which SQS shows in what it sends.
+    It also repairs outages whose execution is lost, and enables the consumer's mapping again
+    if `consumer` has one. `sender` is the unique id of its role, which SQS shows in what it sends.
     """
 
     function: lambda_.Function
@@ -59,10 +54,20 @@ class RedriverFunction(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
-        # By its name: the router believes our role, and would otherwise have to
-        # exist both before and after it.
-        router = names.function("route")
-        one = PythonFunction(
+        permissions = Permissions()
+        queues.grant_send(permissions)
+        queues.grant_drain(permissions)
+        queues.grant_park(permissions)
+        storage.grant_move_letters(permissions, settings.name)
+        storage.grant_circuits(permissions, settings.name, writes=True)
+        storage.grant_troubled_circuits(permissions, settings.name)
+        storage.grant_bodies(permissions, settings.name, writes=True)
+        grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
+        grant_start_outages(permissions, app, settings.name, lists=True)
+        if consumer:
+            consumer.grant_mapping(permissions)
+        grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
+        function = PythonFunction(
             self,
             "Redrive",
             name=names.function("redrive"),
@@ -72,39 +77,26 @@ class RedriverFunction(Construct):
             memory=settings.redrive.memory,
             settings=settings,
             app=app,
-            statements=[
-                *_queue_statements(queues),
-                *_storage_statements(storage, settings.name),
-                iam.PolicyStatement(
-                    sid="Router",
-                    actions=["lambda:InvokeFunction"],
-                    resources=[
-                        f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{router}"
-                    ],
-                ),
-                outage_statement(app, settings.name, lists=True),
-                *(consumer.mapping_statements() if consumer else []),
-                *use_of_key(app, services=("sqs", "dynamodb", "s3"), writes=True),
-            ],
+            permissions=permissions,
         )
         if consumer:
-            consumer.acknowledge(one)
+            consumer.acknowledge(function)
         to_json = cdk.Stack.of(self).to_json_string
-        one.tell(
+        function.tell(
             {
                 Variable.MAIN_URL: queues.main.url,
                 Variable.MAIN_ARN: queues.main.arn,
                 Variable.DLQ_URL: queues.dlq.url,
                 Variable.PARKING: to_json(
-                    {one: queue.url for one, queue in queues.parking.items()}
+                    {name: queue.url for name, queue in queues.parking.items()}
                 ),
                 Variable.DEDICATED: to_json(
-                    {one: queue.url for one, queue in queues.dedicated.items()}
+                    {name: queue.url for name, queue in queues.dedicated.items()}
                 ),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.LETTERS_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
-                Variable.ROUTER_FUNCTION: router,
+                Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
                 **(
                     {Variable.CONSUMER_MAPPING: consumer.mapping_id}
@@ -113,24 +105,19 @@ class RedriverFunction(Construct):
                 ),
             }
         )
-        # The next minute is the retry: a run that comes late would meet the next one.
-        one.function.configure_async_invoke(
+        # The next minute is the retry: a run that comes late would meet the next function.
+        function.function.configure_async_invoke(
             retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
         )
         acknowledge(
-            one,
+            function,
             "Serverless::Serverless-LambdaAsyncFailureDestination",
             because="a run that failed lost nothing, and the next one starts within a minute",
         )
-        folder = f"arn:<AWS::Partition>:s3:::{app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-        acknowledge(
-            one,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/waiting/{settings.name}/*]",
-            because="one object a letter: only the folder of the pipeline can be named",
-        )
-        self.function, self.role, self.sender = one.function, one.role, one.sender
-        self.believe = one.believe
-        self.schedules = Schedules(self, "Schedules", function=one.function)
+        storage.acknowledge_bodies(function, settings.name)
+        self.function, self.role, self.sender = function.function, function.role, function.sender
+        self.believe = function.believe
+        self.schedules = Schedules(self, "Schedules", function=function.function)
         self.schedules.add(
             "Dlq",
             name=names.schedule(),
@@ -146,74 +133,3 @@ class RedriverFunction(Construct):
                 every=dedicated.every,
                 enabled=dedicated.enabled,
             )
-
-
-def _queue_statements(queues: Queues) -> list[iam.PolicyStatement]:
-    take = [
-        "sqs:ReceiveMessage",
-        "sqs:DeleteMessage",
-        "sqs:ChangeMessageVisibility",
-        "sqs:GetQueueAttributes",
-    ]
-    give = ["sqs:SendMessage", "sqs:GetQueueAttributes"]
-    dedicated = [queue.arn for queue in queues.dedicated.values()]
-    return [
-        iam.PolicyStatement(sid="Main", actions=give, resources=[queues.main.arn]),
-        iam.PolicyStatement(sid="Dlq", actions=take, resources=[queues.dlq.arn]),
-        *(
-            [
-                iam.PolicyStatement(
-                    sid="Dedicated", actions=[*take, "sqs:SendMessage"], resources=dedicated
-                )
-            ]
-            if dedicated
-            else []
-        ),
-        iam.PolicyStatement(
-            sid="Parking",
-            actions=give,
-            resources=[queue.arn for queue in queues.parking.values()],
-        ),
-    ]
-
-
-def _storage_statements(storage: Storage, pipeline: str) -> list[iam.PolicyStatement]:
-    return [
-        iam.PolicyStatement(
-            sid="Letters",
-            actions=[
-                "dynamodb:BatchGetItem",
-                "dynamodb:Query",
-                "dynamodb:PutItem",
-                "dynamodb:UpdateItem",
-                "dynamodb:DeleteItem",
-                "dynamodb:BatchWriteItem",
-            ],
-            resources=[storage.letters.table_arn],
-            conditions=only(every_partition(pipeline)),
-        ),
-        iam.PolicyStatement(
-            sid="Lanes",
-            actions=["dynamodb:Query"],
-            resources=[f"{storage.letters.table_arn}/index/{LANES.name}"],
-            conditions=only(lane_partition(pipeline, ANY)),
-        ),
-        iam.PolicyStatement(
-            sid="Circuits",
-            actions=["dynamodb:BatchGetItem", "dynamodb:UpdateItem"],
-            resources=[storage.circuits.table_arn],
-            conditions=only(pipeline),
-        ),
-        iam.PolicyStatement(
-            sid="Troubled",
-            actions=["dynamodb:Query"],
-            resources=[f"{storage.circuits.table_arn}/index/{TROUBLED.name}"],
-            conditions=only(pipeline),
-        ),
-        iam.PolicyStatement(
-            sid="Bodies",
-            actions=["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
-            # One object a letter: only the folder can be named.
-            resources=[storage.bodies(pipeline)],
-        ),
-    ]

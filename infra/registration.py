@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+from aws_cdk import Aws
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from deadletter.contract import app_parameter, pipeline_parameter
 
 from .environment import check_parameter, told
+from .findings import acknowledge
 from .names import Names
 from .outage import state_machine_arn
 from .pager import Pager
+from .permissions import Permissions
 from .queues import Queues
 from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 from .storage import Storage
@@ -104,3 +107,25 @@ class PipelineRegistration(Construct):
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             string_value=text,
         )
+
+
+def grant_find_pipeline(permissions: Permissions, app: AppSettings, pipeline: str) -> None:
+    """Read the parameters of the app and of one pipeline, as the consumer library does."""
+    names = (app_parameter(app.app), pipeline_parameter(app.app, pipeline))
+    permissions.allow("Registration", ["ssm:GetParameters"], [_arn(name) for name in names])
+
+
+def grant_list_parameters(permissions: Permissions, folder: str) -> None:
+    """Read all parameters below `folder`."""
+    arn = _arn(folder)
+    permissions.allow("Registrations", ["ssm:GetParametersByPath"], [arn, f"{arn}/*"])
+
+
+def acknowledge_folder(construct: IConstruct, folder: str, *, because: str) -> None:
+    """Say why a role of `construct` names a folder of parameters and no single one."""
+    arn = f"arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>:parameter{folder}"
+    acknowledge(construct, f"AwsSolutions::AwsSolutions-IAM5[Resource::{arn}/*]", because=because)
+
+
+def _arn(parameter: str) -> str:
+    return f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{parameter}"

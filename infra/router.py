@@ -8,13 +8,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from deadletter.contract import ANY, EVERY_PIPELINE, Partition, Variable
+from deadletter.contract import Variable
 
-from .encryption import use_of_key
+from .encryption import grant_key
 from .function import PythonFunction
 from .names import Names
+from .permissions import Permissions
 from .settings import AppSettings, PipelineSettings
-from .storage import Storage, only
+from .storage import Storage
 
 # The redriver waits for it and has a run to finish.
 TIMEOUT = 20
@@ -40,7 +41,12 @@ class RouterFunction(Construct):
         storage: Storage,
     ) -> None:
         super().__init__(scope, construct_id)
-        one = PythonFunction(
+        permissions = Permissions()
+        storage.grant_judge_letters(permissions, settings.name)
+        storage.grant_rules(permissions, settings.name)
+        storage.grant_circuits(permissions, settings.name)
+        grant_key(permissions, app, services=("dynamodb",), writes=False)
+        function = PythonFunction(
             self,
             "Route",
             name=Names(app.app, settings.name).function("route"),
@@ -50,38 +56,14 @@ class RouterFunction(Construct):
             memory=MEMORY,
             settings=settings,
             app=app,
-            statements=[
-                iam.PolicyStatement(
-                    sid="Letters",
-                    actions=["dynamodb:BatchGetItem"],
-                    resources=[storage.letters.table_arn],
-                    conditions=only(
-                        Partition.LEDGER.of(settings.name, ANY), Partition.MATCHES.of(settings.name)
-                    ),
-                ),
-                iam.PolicyStatement(
-                    sid="Rules",
-                    actions=["dynamodb:Query"],
-                    resources=[storage.rules.table_arn],
-                    # The rules of all pipelines have the partition "*", which in a
-                    # pattern would stand for any: here it is a word.
-                    conditions=only(settings.name, EVERY_PIPELINE, exactly=True),
-                ),
-                iam.PolicyStatement(
-                    sid="Circuits",
-                    actions=["dynamodb:BatchGetItem"],
-                    resources=[storage.circuits.table_arn],
-                    conditions=only(settings.name),
-                ),
-                *use_of_key(app, services=("dynamodb",), writes=False),
-            ],
+            permissions=permissions,
         )
-        one.tell(
+        function.tell(
             {
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
             }
         )
-        self.function, self.role = one.function, one.role
-        self.believe = one.believe
+        self.function, self.role = function.function, function.role
+        self.believe = function.believe

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -17,10 +16,12 @@ from constructs import Construct
 from deadletter.contract import EVERY_PIPELINE, Alarm, Metric, Variable, pipelines_folder
 
 from .alarms import AT_LEAST, RULE_INVALID, Page, counted
-from .encryption import customer_key, use_of_key
+from .encryption import customer_key, grant_key
 from .findings import acknowledge
 from .function import PythonFunction
 from .pager import Pager
+from .permissions import Permissions, grant_put_events
+from .registration import acknowledge_folder, grant_list_parameters
 from .settings import LONGEST_RETENTION, AppSettings
 from .storage import Storage
 
@@ -61,7 +62,14 @@ class RuleCheck(Construct):
         name = f"{app.app}-check-rules"
         self.failures = self._queue(f"{name}-failures")
         stream = storage.rules.table_stream_arn
-        one = PythonFunction(
+        permissions = Permissions()
+        storage.grant_check_rules(permissions)
+        registrations = pipelines_folder(app.app)
+        grant_list_parameters(permissions, registrations)
+        grant_put_events(permissions)
+        permissions.allow("Failures", ["sqs:SendMessage"], [self.failures.queue_arn])
+        grant_key(permissions, app, services=("dynamodb", "sqs"), writes=True)
+        function = PythonFunction(
             self,
             "Check",
             name=name,
@@ -71,67 +79,25 @@ class RuleCheck(Construct):
             memory=MEMORY,
             settings=None,
             app=app,
-            statements=[
-                iam.PolicyStatement(
-                    sid="Edits",
-                    actions=[
-                        "dynamodb:DescribeStream",
-                        "dynamodb:GetRecords",
-                        "dynamodb:GetShardIterator",
-                    ],
-                    resources=[str(stream)],
-                ),
-                # Knows no resources.
-                iam.PolicyStatement(
-                    sid="Streams", actions=["dynamodb:ListStreams"], resources=["*"]
-                ),
-                iam.PolicyStatement(
-                    sid="Rules",
-                    actions=["dynamodb:UpdateItem"],
-                    resources=[storage.rules.table_arn],
-                ),
-                iam.PolicyStatement(
-                    sid="Audit",
-                    actions=["dynamodb:PutItem"],
-                    resources=[storage.audit.table_arn],
-                ),
-                iam.PolicyStatement(
-                    sid="Registrations",
-                    actions=["ssm:GetParametersByPath"],
-                    resources=[_parameter(app), f"{_parameter(app)}/*"],
-                ),
-                iam.PolicyStatement(
-                    sid="Events",
-                    actions=["events:PutEvents"],
-                    resources=[
-                        f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
-                    ],
-                ),
-                iam.PolicyStatement(
-                    sid="Failures",
-                    actions=["sqs:SendMessage"],
-                    resources=[self.failures.queue_arn],
-                ),
-                *use_of_key(app, services=("dynamodb", "sqs"), writes=True),
-            ],
+            permissions=permissions,
         )
-        one.tell(
+        function.tell(
             {
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.AUDIT_TABLE: storage.audit.table_name,
                 Variable.AUDIT_DAYS: str(app.audit_days),
-                Variable.REGISTRATIONS: pipelines_folder(app.app),
+                Variable.REGISTRATIONS: registrations,
             }
         )
-        acknowledge(
-            one,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_parameter(app, shown=True)}/*]",
+        acknowledge_folder(
+            function,
+            registrations,
             because="one parameter a pipeline, and pipelines come later than the checker",
         )
         self.mapping = lambda_.CfnEventSourceMapping(
             self,
             "Mapping",
-            function_name=one.function.function_name,
+            function_name=function.function.function_name,
             event_source_arn=stream,
             # What is typed between the table and the mapping is judged too.
             starting_position="TRIM_HORIZON",
@@ -146,8 +112,8 @@ class RuleCheck(Construct):
             ),
         )
         # Lambda looks at the stream with the role's eyes when the mapping is made.
-        self.mapping.node.add_dependency(one.role)
-        self.function, self.role = one.function, one.role
+        self.mapping.node.add_dependency(function.role)
+        self.function, self.role = function.function, function.role
         self.alarms = self._alarms(pager)
 
     def _queue(self, name: str) -> sqs.Queue:
@@ -205,13 +171,3 @@ class RuleCheck(Construct):
             alarm.add_ok_action(action)
             made[page.name] = alarm
         return made
-
-
-def _parameter(app: AppSettings, *, shown: bool = False) -> str:
-    """The ARN of the folder of registrations; `shown` as the scanner writes it."""
-    home = (
-        "arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
-        if shown
-        else f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}"
-    )
-    return f"{home}:parameter{pipelines_folder(app.app)}"

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from deadletter.contract import (
     ANY,
@@ -14,16 +14,23 @@ from deadletter.contract import (
     BODIES,
     CIRCUITS,
     ENDPOINTS,
+    EVERY_PIPELINE,
     LANES,
     LETTERS,
     RULES,
     TROUBLED,
+    Index,
+    Partition,
     Table,
     body_object,
+    circuit_lane,
+    every_partition,
+    lane_partition,
 )
 
 from .encryption import customer_key
 from .findings import acknowledge
+from .permissions import Permissions, partitions
 from .settings import AppSettings
 
 
@@ -73,6 +80,186 @@ class Storage(Construct):
     def bodies(self, pipeline: str) -> str:
         """The ARN of all objects of one pipeline, one a letter."""
         return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
+
+    def acknowledge_bodies(self, construct: IConstruct, pipeline: str) -> None:
+        """Say why a role of `construct` names a folder of bodies and no single object."""
+        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        acknowledge(
+            construct,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{body_object(pipeline, ANY)}]",
+            because="one object a letter: only the folder of the pipeline can be named",
+        )
+
+    def grant_record_failures(self, permissions: Permissions, pipeline: str) -> None:
+        """Write the ledger and the claims of one pipeline, as the consumer library does.
+
+        Nothing else in the table: no journal, no waiting room, no lease.
+        """
+        permissions.allow(
+            "Failures",
+            ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
+            [self.letters.table_arn],
+            partitions(Partition.LEDGER.of(pipeline, ANY), Partition.CLAIM.of(pipeline, ANY)),
+        )
+
+    def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
+        """Read the ledger and the matches of one pipeline, as the router does."""
+        permissions.allow(
+            "Letters",
+            ["dynamodb:BatchGetItem"],
+            [self.letters.table_arn],
+            partitions(Partition.LEDGER.of(pipeline, ANY), Partition.MATCHES.of(pipeline)),
+        )
+
+    def grant_read_ledger(self, permissions: Permissions, pipeline: str) -> None:
+        """Read the ledger of one pipeline."""
+        permissions.allow(
+            "Ledger",
+            ["dynamodb:BatchGetItem"],
+            [self.letters.table_arn],
+            partitions(Partition.LEDGER.of(pipeline, ANY)),
+        )
+
+    def grant_move_letters(self, permissions: Permissions, pipeline: str) -> None:
+        """Read and write everything in the letters table about one pipeline, and find its lanes."""
+        permissions.allow(
+            "Letters",
+            [
+                "dynamodb:BatchGetItem",
+                "dynamodb:Query",
+                "dynamodb:PutItem",
+                "dynamodb:UpdateItem",
+                "dynamodb:DeleteItem",
+                "dynamodb:BatchWriteItem",
+            ],
+            [self.letters.table_arn],
+            partitions(every_partition(pipeline)),
+        )
+        self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
+
+    def grant_take_canary(self, permissions: Permissions, pipeline: str, *, sends: bool) -> None:
+        """Take one letter out of a circuit's lane; if it `sends`, mark in the journal that it did.
+
+        Nothing of the ledger: the consumer writes that of a canary itself.
+        """
+        permissions.allow(
+            "Letters",
+            [
+                "dynamodb:BatchGetItem",
+                "dynamodb:Query",
+                "dynamodb:PutItem",
+                *(["dynamodb:UpdateItem"] if sends else []),
+                "dynamodb:DeleteItem",
+                "dynamodb:BatchWriteItem",
+            ],
+            [self.letters.table_arn],
+            partitions(
+                Partition.JOURNAL.of(pipeline),
+                Partition.LANES.of(pipeline),
+                Partition.LETTER.of(pipeline, ANY),
+                Partition.GROUP.of(pipeline, ANY),
+            ),
+        )
+        self._grant_query_lanes(permissions, lane_partition(pipeline, circuit_lane(ANY)))
+
+    def _grant_query_lanes(self, permissions: Permissions, lanes: str) -> None:
+        permissions.allow(
+            "Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)], partitions(lanes)
+        )
+
+    def grant_read_letters(self, permissions: Permissions) -> None:
+        """Read the letters of all pipelines, as people on call do."""
+        actions = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
+        permissions.allow("Letters", actions, [self.letters.table_arn])
+        permissions.allow("Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)])
+
+    def grant_bodies(
+        self, permissions: Permissions, pipeline: str, *, writes: bool = False
+    ) -> None:
+        """Read and delete the bodies of one pipeline, and if it `writes`, store them.
+
+        One object a letter: only the folder can be named.
+        """
+        write = ["s3:PutObject"] if writes else []
+        permissions.allow(
+            "Bodies", ["s3:GetObject", *write, "s3:DeleteObject"], [self.bodies(pipeline)]
+        )
+
+    def grant_circuits(
+        self, permissions: Permissions, pipeline: str, *, writes: bool = False
+    ) -> None:
+        """Read the circuits of one pipeline, and if it `writes`, change them."""
+        write = ["dynamodb:UpdateItem"] if writes else []
+        permissions.allow(
+            "Circuits",
+            ["dynamodb:BatchGetItem", *write],
+            [self.circuits.table_arn],
+            partitions(pipeline),
+        )
+
+    def grant_troubled_circuits(self, permissions: Permissions, pipeline: str) -> None:
+        """Find the circuits of one pipeline that need care."""
+        permissions.allow(
+            "Troubled", ["dynamodb:Query"], [_index(self.circuits, TROUBLED)], partitions(pipeline)
+        )
+
+    def grant_read_circuits(self, permissions: Permissions) -> None:
+        """Read the circuits of all pipelines, as people on call do."""
+        actions = ["dynamodb:GetItem", "dynamodb:BatchGetItem"]
+        permissions.allow("Circuits", actions, [self.circuits.table_arn])
+        permissions.allow("Troubled", ["dynamodb:Query"], [_index(self.circuits, TROUBLED)])
+
+    def grant_hold_circuits(self, permissions: Permissions) -> None:
+        """Change the circuits of all pipelines; an unreadable record is put anew."""
+        actions = ["dynamodb:UpdateItem", "dynamodb:PutItem"]
+        permissions.allow("Circuits", actions, [self.circuits.table_arn])
+
+    def grant_rules(self, permissions: Permissions, pipeline: str) -> None:
+        """Read the rules that apply to one pipeline."""
+        permissions.allow(
+            "Rules",
+            ["dynamodb:Query"],
+            [self.rules.table_arn],
+            # The rules of all pipelines have the partition "*", which in a
+            # pattern would stand for any: here it is a word.
+            partitions(pipeline, EVERY_PIPELINE, exactly=True),
+        )
+
+    def grant_read_rules(self, permissions: Permissions) -> None:
+        """Read all rules."""
+        permissions.allow("Rules", ["dynamodb:Scan"], [self.rules.table_arn])
+
+    def grant_edit_rules(self, permissions: Permissions) -> None:
+        """Write all rules."""
+        actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+        permissions.allow("Rules", actions, [self.rules.table_arn])
+
+    def grant_check_rules(self, permissions: Permissions) -> None:
+        """Read the stream of edits, write verdicts onto rules, and keep their history."""
+        permissions.allow(
+            "Edits",
+            ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
+            [str(self.rules.table_stream_arn)],
+        )
+        # This action cannot be limited to a resource.
+        permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
+        permissions.allow("Rules", ["dynamodb:UpdateItem"], [self.rules.table_arn])
+        permissions.allow("Audit", ["dynamodb:PutItem"], [self.audit.table_arn])
+
+    def grant_deliver(self, permissions: Permissions) -> None:
+        """Read endpoints, and change them: a 410 disables an endpoint, a 429 slows it down."""
+        actions = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+        permissions.allow("Endpoints", actions, [self.endpoints.table_arn])
+
+    def grant_read_endpoints(self, permissions: Permissions) -> None:
+        """Read all endpoints."""
+        actions = ["dynamodb:GetItem", "dynamodb:Scan"]
+        permissions.allow("Endpoints", actions, [self.endpoints.table_arn])
+
+    def grant_edit_endpoints(self, permissions: Permissions) -> None:
+        """Write all endpoints."""
+        actions = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
+        permissions.allow("Endpoints", actions, [self.endpoints.table_arn])
 
     def _table(
         self,
@@ -127,13 +314,8 @@ class Storage(Construct):
         )
 
 
-def only(*partitions: str, exactly: bool = False) -> dict[str, dict[str, list[str]]]:
-    """The condition that just these partitions of a table are touched.
-
-    In a partition's name `*` stands for any text, unless `exactly` that name is meant.
-    """
-    operator = "ForAllValues:StringEquals" if exactly else "ForAllValues:StringLike"
-    return {operator: {"dynamodb:LeadingKeys": list(partitions)}}
+def _index(table: dynamodb.Table, index: Index) -> str:
+    return f"{table.table_arn}/index/{index.name}"
 
 
 def _text(name: str) -> dynamodb.Attribute:

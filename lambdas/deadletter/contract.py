@@ -117,14 +117,19 @@ CONSUMER_VARIABLE = "DEADLETTER"
 # Parameters of Systems Manager
 
 
+def app_folder(app: str) -> str:
+    """The folder of all parameters of the app."""
+    return f"/{app}"
+
+
 def app_parameter(app: str) -> str:
     """The parameter with what the app's pipelines share."""
-    return f"/{app}/app"
+    return f"{app_folder(app)}/app"
 
 
 def pipelines_folder(app: str) -> str:
     """The folder of the pipelines' parameters."""
-    return f"/{app}/pipelines"
+    return f"{app_folder(app)}/pipelines"
 
 
 def pipeline_parameter(app: str, pipeline: str) -> str:

@@ -1,0 +1,83 @@
+"""What one role may do. The nouns grant it: each permission stands with what it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Actions on resources: one statement of a policy, called `sid` there."""
+
+    sid: str
+    actions: Sequence[str]
+    resources: Sequence[str]
+    conditions: Mapping[str, object] = field(default_factory=dict)
+
+    def statement(self) -> iam.PolicyStatement:
+        """The grant as a statement that allows it."""
+        return iam.PolicyStatement(
+            sid=self.sid,
+            actions=list(self.actions),
+            resources=list(self.resources),
+            conditions=dict(self.conditions),
+        )
+
+
+class Permissions:
+    """The grants to one role, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._grants: list[Grant] = []
+
+    def allow(
+        self,
+        sid: str,
+        actions: Sequence[str],
+        resources: Sequence[str],
+        conditions: Mapping[str, object] | None = None,
+    ) -> None:
+        """Add a grant; without resources there is nothing to grant."""
+        if resources:
+            self._grants.append(Grant(sid, actions, resources, conditions or {}))
+
+    @property
+    def grants(self) -> Sequence[Grant]:
+        """What was granted so far."""
+        return tuple(self._grants)
+
+    def statements(self) -> list[iam.PolicyStatement]:
+        """The grants as statements of a policy."""
+        return [grant.statement() for grant in self._grants]
+
+    def document(self) -> iam.PolicyDocument:
+        """The grants as a policy."""
+        return iam.PolicyDocument(statements=self.statements())
+
+
+def partitions(*names: str, exactly: bool = False) -> dict[str, dict[str, list[str]]]:
+    """The condition that only these partitions of a table are touched.
+
+    In a name `*` stands for any text, unless `exactly` that name is meant.
+    """
+    operator = "ForAllValues:StringEquals" if exactly else "ForAllValues:StringLike"
+    return {operator: {"dynamodb:LeadingKeys": list(names)}}
+
+
+def grant_put_events(permissions: Permissions) -> None:
+    """Put events on the account's default bus."""
+    bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
+    permissions.allow("Events", ["events:PutEvents"], [bus])
+
+
+def grant_traces(permissions: Permissions, *, sampling: bool = False) -> None:
+    """Write traces; with `sampling`, also read which requests to trace."""
+    rules = ["xray:GetSamplingRules", "xray:GetSamplingTargets"] if sampling else []
+    # None of these actions can be limited to a resource.
+    permissions.allow(
+        "Traces", ["xray:PutTraceSegments", "xray:PutTelemetryRecords", *rules], ["*"]
+    )
