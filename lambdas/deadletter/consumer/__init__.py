@@ -1,4 +1,7 @@
-"""What a team wraps around its own handler of SQS messages: see docs/consumer.md."""
+"""The consumer library: a team wraps it around its own handler of SQS messages.
+
+See docs/consumer.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = ["Category", "Permanent", "Skip", "Transient", "consume", "consumer", 
 
 Record = Mapping[str, Any]
 Each = Callable[[dict[str, Any]], object]
-"""A team's own handler of one SQS record, as Lambda spells it. Returning means processed."""
+"""A team's own handler of one SQS record, in Lambda's form. Returning means processed."""
 
 
 def consumer(each: Each) -> Callable[[Any, Any], dict[str, Any]]:
@@ -34,17 +37,17 @@ def consumer(each: Each) -> Callable[[Any, Any], dict[str, Any]]:
 def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
     """Process a Lambda event of SQS records one by one with `each`; returns the response.
 
-    Raises ValueError for an event of another kind, BadSettings or NotRegistered if the
-    environment variable DEADLETTER names no pipeline: then the batch comes back whole.
+    Raises ValueError for any other event, and BadSettings or NotRegistered if the
+    environment variable DEADLETTER names no pipeline: then the whole batch comes back.
 
-    WARNING: the event source mapping must say ReportBatchItemFailures, or Lambda deletes
-    what the response names.
+    WARNING: the event source mapping must have ReportBatchItemFailures, or Lambda deletes
+    the failed messages that the response names.
     """
     return handle(records_of(event), context, each).to_response()
 
 
 def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> BatchResult:
-    """As `consume`, for records; says what became of each."""
+    """As `consume`, for records; returns the result of each."""
     current = runtime.current_runtime()
     if current.consumer is None:
         result = process_unguarded(records, each, current.clock())

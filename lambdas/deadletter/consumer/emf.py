@@ -1,4 +1,4 @@
-"""Figures in CloudWatch's embedded metric format: one JSON line on the output is enough."""
+"""Metrics in CloudWatch's embedded metric format: one JSON line on the output."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 
 from deadletter.contract import DIMENSION, NAMESPACE
 
-MOST = 100
-"""Metrics that CloudWatch takes in one line; of more it would take none."""
+MOST_METRICS = 100
+"""The most metrics that CloudWatch accepts in one line; it drops a line with more."""
 
 
 def line(counts: Mapping[str, int], *, pipeline: str, at: float) -> str:
-    """The line for counts by the metric's name, at `at` (epoch seconds).
+    """The line for counts by metric name, at `at` (epoch seconds).
 
-    Raises ValueError for more metrics than a line holds.
+    Raises ValueError for more than MOST_METRICS metrics.
     """
-    if len(counts) > MOST:
-        raise ValueError(f"{len(counts)} metrics; a line holds {MOST}")
+    if len(counts) > MOST_METRICS:
+        raise ValueError(f"{len(counts)} metrics; a line holds {MOST_METRICS}")
     metrics = [{"Name": name, "Unit": "Count"} for name in counts]
-    about = {
+    metadata = {
         "Timestamp": int(at * 1000),
         "CloudWatchMetrics": [
             {"Namespace": NAMESPACE, "Dimensions": [[DIMENSION]], "Metrics": metrics}
         ],
     }
-    return json.dumps({"_aws": about, DIMENSION: pipeline, **counts}, separators=(",", ":"))
+    return json.dumps({"_aws": metadata, DIMENSION: pipeline, **counts}, separators=(",", ":"))

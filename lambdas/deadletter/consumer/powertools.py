@@ -1,4 +1,4 @@
-"""The consumer library for users of Powertools: another processor, and nothing else changes."""
+"""The consumer library for users of Powertools: they replace the processor and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["DeadletterProcessor", "NotProcessed"]
 
 
 class NotProcessed(Exception):
-    """The message was given back without being handed to the record handler."""
+    """The message went back to its queue without being passed to the record handler."""
 
 
 class DeadletterProcessor(BatchProcessor):
@@ -34,8 +34,8 @@ class DeadletterProcessor(BatchProcessor):
     them; a duplicate is a success without a result, and a parked message a failure that
     the response does not name.
 
-    WARNING: pass the Lambda `context` along: without it a message whose function was
-    killed stays claimed for a quarter of an hour.
+    WARNING: pass the Lambda `context` on. Without it a message stays claimed for 15 minutes
+    if its function is killed.
     """
 
     def __init__(
@@ -45,55 +45,55 @@ class DeadletterProcessor(BatchProcessor):
         raise_on_entire_batch_failure: bool = False,
         logger: logging.Logger | None = None,
     ) -> None:
-        """As BatchProcessor; a batch that fails entirely raises only if asked to.
+        """As BatchProcessor; by default a batch that fails entirely raises nothing.
 
         Raises ValueError for another event type than SQS.
         """
         if event_type is not EventType.SQS:
-            raise ValueError(f"{event_type} has no dead letters of SQS; allowed: EventType.SQS")
+            raise ValueError(f"event type {event_type} is not supported; allowed: EventType.SQS")
         super().__init__(event_type, model, raise_on_entire_batch_failure, logger)
-        self._handled = BatchResult()
+        self._result = BatchResult()
         self._entries: dict[int, tuple[Any, ...]] = {}
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Hand each record to the record handler; one entry a record, in their order."""
+        """Process each record with the record handler. Returns one entry per record, in order."""
         self._entries = {}
         context = getattr(self, "lambda_context", None)
-        self._handled = handle(self.records, context, self._each)
+        self._result = handle(self.records, context, self._each)
         return [
-            self._entry(record, one)
-            for record, one in zip(self.records, self._handled.results, strict=True)
+            self._entry(record, result)
+            for record, result in zip(self.records, self._result.results, strict=True)
         ]
 
     def _prepare(self) -> None:
         super()._prepare()  # type: ignore[no-untyped-call]
-        self._handled = BatchResult()
+        self._result = BatchResult()
 
     def _each(self, record: Mapping[str, Any]) -> None:
         data: Any = self._to_batch_type(dict(record), self.event_type, self.model)
-        more = (
+        context = (
             {"lambda_context": self.lambda_context} if self._handler_accepts_lambda_context else {}
         )
-        result = self.handler(record=data, **more)
+        result = self.handler(record=data, **context)
         reject_deferred_result(result)
         self._entries[id(record)] = self.success_handler(record=record, result=result)
 
-    def _entry(self, record: Any, one: MessageResult) -> tuple[Any, ...]:
-        if one.fate in ACKNOWLEDGED - {Fate.PARKED}:
+    def _entry(self, record: Any, result: MessageResult) -> tuple[Any, ...]:
+        if result.fate in ACKNOWLEDGED - {Fate.PARKED}:
             entry = self._entries.get(id(record))
             return entry or self.success_handler(record=record, result=None)
-        error = one.error or NotProcessed(str(one.fate))
+        error = result.error or NotProcessed(str(result.fate))
         data: Any = self._to_batch_type(record, self.event_type)
         return self.failure_handler(data, (type(error), error, error.__traceback__))
 
     def _entire_batch_failed(self) -> bool:
-        # What is parked must not come back, and a probe reads the response.
-        return len(self._handled.failed) == len(self.records) and not self._handled.canary
+        # A parked message must not come back, and a probe reads the response.
+        return len(self._result.failed) == len(self.records) and not self._result.canary
 
     def _clean(self) -> None:
         super()._clean()  # type: ignore[no-untyped-call]
         self.batch_response = self._response()
 
     def _response(self) -> PartialItemFailureResponse:
-        response: Any = self._handled.to_response()
+        response: Any = self._result.to_response()
         return response  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Where the real clock, ids, randomness and environment come into a function of yours.
+"""Reads the real clock, ids, randomness and environment for a team's own function.
 
-This library lives in other people's functions: nobody there hands these in, so they come in
-here, and nowhere else. Nothing is read before the first event.
+A team's handler passes none of these in, so this module alone reads them. Nothing is read
+before the first event.
 """
 
 from __future__ import annotations

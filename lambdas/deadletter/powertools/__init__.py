@@ -1,4 +1,4 @@
-"""The old name of `deadletter.consumer.powertools`, importable for one more release."""
+"""The old name of `deadletter.consumer.powertools`, kept importable for one more release."""
 
 from deadletter.consumer.powertools import DeadletterProcessor, NotProcessed
 

@@ -1,4 +1,4 @@
-"""One message as its consumer is given it, and what the record of it says."""
+"""One message as its consumer receives it, and the fields of its Lambda record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
 
 _STAMP_BYTES = 1_024
-"""A letter that has less room than this may have been sent without its stamp."""
+"""A letter with less room than this may have been sent without its stamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One receive of a letter: `record` is the Lambda event's own, untouched.
+    """One receive of a letter; `record` is the unchanged record of the Lambda event.
 
-    `forged` says that it carries an attribute of ours that somebody else wrote.
+    `forged` says that it carries a `Redrive` attribute that none of our roles wrote.
     """
 
     record: Mapping[str, Any]
@@ -33,13 +33,13 @@ class Delivery:
 
     @property
     def was_dead(self) -> bool:
-        """Whether it has been in the DLQ: re-driven, released, or taken from there just now."""
+        """Whether it has been in the DLQ: re-driven, released, or just received from there."""
         another_copy = self.stamp.origin != self.letter.message_id
         return self.stamp.attempt >= 1 or another_copy or self.letter.source_arn is not None
 
     @property
     def may_have_lost_its_stamp(self) -> bool:
-        """Whether it carries none that we believe, and had perhaps no room for one."""
+        """Whether it carries no trusted stamp, and may have had no room for one."""
         carries = stamps.NAME in self.letter.attributes and not self.forged
         full = len(self.letter.attributes) >= MAX_ATTRIBUTES
         large = self.letter.size > MAX_BYTES - _STAMP_BYTES
@@ -49,8 +49,7 @@ class Delivery:
 class Reader:
     """Reads the records of one pipeline; `clock` gives epoch seconds.
 
-    Raises BadSettings for an expression of the pipeline that is none, before any message
-    is touched.
+    Raises BadSettings for an invalid expression of the pipeline, before any message is read.
     """
 
     def __init__(
@@ -74,28 +73,29 @@ class Reader:
 
 
 def id_of(record: Any) -> str:
-    """The record's message id; empty if it has none, and then the whole batch must come back."""
+    """The record's message id; empty if it has none: then the whole batch must come back."""
     return _text(record, "messageId")
 
 
 def handle_of(record: Any) -> str:
+    """The record's receipt handle; empty if it has none."""
     return _text(record, "receiptHandle")
 
 
 def queue_of(record: Any) -> str:
-    """The name of the queue that the record came from."""
+    """The name of the queue that the record came from; empty if it names none."""
     return _text(record, "eventSourceARN").rpartition(":")[2]
 
 
 def group_of(record: Any) -> str:
-    """The FIFO group, or the tenant of a fair queue; empty if there is none."""
+    """The FIFO group, or the tenant of a fair queue; empty if it has neither."""
     return _text(_within(record, "attributes"), "MessageGroupId")
 
 
 def receive_of(record: Any) -> int:
-    """Which receive of its life this is; 1 is the first."""
-    counted = whole_number(_within(_within(record, "attributes"), "ApproximateReceiveCount"))
-    return max(1, counted or 1)
+    """The number of this receive within the message's life, from 1."""
+    count = whole_number(_within(_within(record, "attributes"), "ApproximateReceiveCount"))
+    return max(1, count or 1)
 
 
 def _within(data: Any, name: str) -> Any:
@@ -103,5 +103,5 @@ def _within(data: Any, name: str) -> Any:
 
 
 def _text(data: Any, name: str) -> str:
-    found = _within(data, name)
-    return found if isinstance(found, str) else ""
+    value = _within(data, name)
+    return value if isinstance(value, str) else ""

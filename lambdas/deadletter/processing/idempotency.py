@@ -1,4 +1,4 @@
-"""Who may process a message now, and whether it has been processed already."""
+"""Whether a message may be processed now, and whether it has been processed already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deadletter.message.letter import Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.settings.json_fields import BadSettings
 
-# Attributes that tracing libraries add anew at each send (W3C, B3, Jaeger, X-Ray, Datadog,
+# Attributes that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray, Datadog,
 # New Relic, Sentry): a producer's second send of one message differs in nothing else.
 _TRACING = frozenset(
     {
@@ -29,8 +29,8 @@ _TRACING = frozenset(
 
 
 class Standing(StrEnum):
-    """What a claim found: the message is MINE to process, a DUPLICATE of one that was
-    processed, or BUSY in somebody else's hands."""
+    """The result of a claim: the message is MINE to process, a DUPLICATE of one that was
+    processed, or BUSY because another process has claimed it."""
 
     MINE = "mine"
     DUPLICATE = "duplicate"
@@ -38,16 +38,16 @@ class Standing(StrEnum):
 
 
 class ClaimsUnavailable(Exception):
-    """The claims gave no answer. An effect that cannot be guarded is not risked."""
+    """The claims table gave no answer. An effect that cannot be guarded is not risked."""
 
 
 @dataclass(frozen=True, slots=True)
 class BusinessKey:
-    """What makes a message the same message, however often it is sent or received.
+    """Identifies a message across all its sends and receives.
 
-    `text` is what the producer calls it, or its origin id; it may be personal data and
-    leaves this object as a hash only. `payload` is a hash of body and attributes: the same
-    text with another payload is another message.
+    `text` is the producer's key or the origin id; it may be personal data and leaves this
+    object as a hash only. `payload` is a hash of body and attributes: the same text with
+    another payload is another message.
     """
 
     text: str = field(repr=False)
@@ -60,16 +60,16 @@ class BusinessKey:
 
     @property
     def digest_with_payload(self) -> str:
-        """The key of a message whose text another message has already."""
+        """The key of a message whose text is already used by another message."""
         return _digest(utf8(self.text), utf8(self.payload))
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One try at taking a message: how it stands until `until` (epoch seconds).
+    """One attempt to claim a message; its standing holds until `until` (epoch seconds).
 
-    `key` is the hash under which it was taken, `owner` the token that it was taken with.
-    `collision` says that another message had the same business key before it.
+    `key` is the hash that was claimed, `owner` the token of the claim. `collision` says that
+    another message had the same business key before.
     """
 
     key: str
@@ -80,77 +80,80 @@ class Claim:
 
 
 class Claims(Protocol):
-    """Where claims are kept; raises ClaimsUnavailable when it cannot answer.
+    """Stores the claims; raises ClaimsUnavailable if it gives no answer.
 
-    A claim that is neither done nor released ends at its `until`: then the message may be
+    A claim that is neither done nor withdrawn ends at its `until`: then the message may be
     processed again.
     """
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
-        """Take the message; `owner` must be a token that no other claim was ever made with."""
+        """Claim the message; `owner` must be a token that was never used before."""
 
     def done(self, claim: Claim) -> bool:
-        """Remember that the message was processed; False if a newer owner has it."""
+        """Mark the message as processed. Returns False if a newer owner has claimed it."""
 
     def withdraw(self, claim: Claim) -> bool:
-        """Let the next receive process the message; False if a newer owner has it, or it
-        is done."""
+        """Let the next receive process the message.
+
+        Returns False if a newer owner has claimed it, or if it is done.
+        """
 
 
 def key_of(
     letter: Letter, stamp: Stamp, path: str | None, document: Mapping[str, Any]
 ) -> BusinessKey:
-    """The key of a letter: what `path`, a JMESPath expression, finds in the rules' document.
+    """The key of a letter: the value of `path`, a JMESPath expression, in the rules' document.
 
-    Without a path, or if it finds nothing, or anything but text or a number, the origin id
-    is the key: such a letter may be processed twice if its producer sends it twice, and is
-    never taken for another. Raises BadSettings for a path that is none.
+    Without a path, or if its value is neither a non-empty text nor a number, the origin id is
+    the key: such a letter may be processed twice if its producer sends it twice, but is never
+    confused with another. Raises BadSettings for an invalid path.
     """
-    found = None if path is None else _found(compiled(path), document)
-    # What a producer writes can't become the origin id of another letter.
-    text = f"origin:{stamp.origin}" if found is None else f"key:{found}"
+    value = None if path is None else _value_at(compiled(path), document)
+    # The prefix keeps a producer's key from being the origin id of another letter.
+    text = f"origin:{stamp.origin}" if value is None else f"key:{value}"
     return BusinessKey(text, payload_of(letter))
 
 
 def payload_of(letter: Letter) -> str:
     """A hash of all that the producer sent: body and attributes with their types.
 
-    Neither our own stamp, nor what tracing libraries add, is part of it.
+    It leaves out our own stamp and the attributes that tracing libraries add.
     """
     pieces = [utf8(letter.body)]
-    for name, one in sorted(letter.attributes.items()):
+    for name, attribute in sorted(letter.attributes.items()):
         if name == stamps.NAME or name.lower() in _TRACING:
             continue
-        value = one.value if isinstance(one.value, bytes) else utf8(one.value)
-        pieces += [utf8(name), utf8(one.data_type), value]
+        content = attribute.value
+        value = content if isinstance(content, bytes) else utf8(content)
+        pieces += [utf8(name), utf8(attribute.data_type), value]
     return _digest(*pieces)
 
 
 def compiled(path: str) -> ParsedResult:
-    """The expression of a pipeline's setting; raises BadSettings for a bad one."""
+    """The compiled expression of a pipeline's setting; raises BadSettings if it is invalid."""
     try:
         return jmespath.compile(path)
     except JMESPathError as error:
         raise BadSettings(f"idempotency_key: {path!r} is not a JMESPath expression") from error
 
 
-def _found(path: ParsedResult, document: Mapping[str, Any]) -> str | None:
-    # The expression meets whatever the message holds; see document.py.
+def _value_at(path: ParsedResult, document: Mapping[str, Any]) -> str | None:
+    # The message may hold any JSON, which JMESPath's functions may refuse; see document.py.
     try:
-        found = path.search(document)
+        value = path.search(document)
     except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError):
         return None
-    # True and False name no message; they are what a wrong path finds.
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
+    # A boolean identifies no message: the path is wrong.
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    text = str(found)
+    text = str(value)
     return text if text.strip() else None
 
 
 def _digest(*pieces: bytes) -> str:
-    """A hash in which the end of each piece counts: "ab", "c" is not "a", "bc"."""
-    whole = sha256()
+    """A hash of the pieces and of their lengths: "ab", "c" differs from "a", "bc"."""
+    digest = sha256()
     for piece in pieces:
-        whole.update(len(piece).to_bytes(8, "big"))
-        whole.update(piece)
-    return whole.hexdigest()
+        digest.update(len(piece).to_bytes(8, "big"))
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""What Lambda says of one invocation: its event's records, its end, and a probe's permit."""
+"""What Lambda passes to one invocation: the records, the time left, a probe's permit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PERMIT = "deadletter_permit"
-"""The key in the client context under which a probe's permit travels."""
+"""The key of a probe's permit in the client context."""
 
-LONGEST = 900.0
-"""Seconds that Lambda lets a function run at most: what is taken where nobody says."""
+LONGEST_INVOCATION_SECONDS = 900.0
+"""The longest that Lambda lets a function run; assumed if the context does not say."""
 
 
 def records_of(event: Any) -> Sequence[Mapping[str, Any]]:
@@ -21,13 +21,13 @@ def records_of(event: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def seconds_left(context: Any) -> float:
-    """Seconds until Lambda ends the invocation; the longest there is if `context` can't say."""
-    ask = getattr(context, "get_remaining_time_in_millis", None)
-    return LONGEST if ask is None else float(ask()) / 1000
+    """Seconds until Lambda ends the invocation; LONGEST_INVOCATION_SECONDS without `context`."""
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    return LONGEST_INVOCATION_SECONDS if remaining is None else float(remaining()) / 1000
 
 
 def permit_of(context: Any) -> str | None:
-    """The permit of the probe that made this invocation; None if it is an ordinary one."""
+    """The permit of the probe that made this invocation; None for any other invocation."""
     custom = getattr(getattr(context, "client_context", None), "custom", None)
     permit = custom.get(PERMIT) if isinstance(custom, Mapping) else None
     return permit if isinstance(permit, str) and permit else None
