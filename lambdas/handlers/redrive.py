@@ -19,9 +19,9 @@ metrics = Metrics(namespace=NAMESPACE)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Drain `source` (default: the DLQ), or with `dry_run` only say what would be done."""
     pipeline, resources = settings()
-    source = event.get("source", MAIN_DLQ)
+    home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    redriver = redriver_for(pipeline, resources, clients(), world(), source_id=source)
+    redriver = redriver_for(pipeline, resources, clients(), world(), home=home)
     report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
     metrics.add_dimension(DIMENSION, pipeline.name)
     for name, number in report.metrics().items():

@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.contract import Metric, Reason
 from deadletter.failure.failure import FailureKind
-from deadletter.redrive.report import Report, Tally, name_of
+from deadletter.redrive.report import Report, Tally, decision_name
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
 
@@ -24,7 +24,7 @@ from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
     ],
 )
 def test_a_decision_has_one_name_everywhere(decision: Decision, name: str) -> None:
-    assert name_of(decision) == name
+    assert decision_name(decision) == name
 
 
 def test_a_run_without_letters_says_so_in_zeros() -> None:
@@ -50,9 +50,9 @@ def test_a_report_counts_what_was_told() -> None:
     tally.count(Metric.DIVERTED, 3)
     tally.count(Metric.REDRIVE_FAILURE, 1)
     tally.count(Metric.LEFT_IN_PLACE, 0)
-    tally.decided(Redrive(0, "x"))
-    tally.decided(Park(Reason.POISON, "x"))
-    tally.decided(Park(Reason.POISON, "y"))
+    tally.count_decision(Redrive(0, "x"))
+    tally.count_decision(Park(Reason.POISON, "x"))
+    tally.count_decision(Park(Reason.POISON, "y"))
     report = tally.report("orders", "slow", "the source is empty")
     assert report.moved == 11
     assert Metric.LEFT_IN_PLACE not in report.counts
@@ -85,8 +85,8 @@ def test_a_report_counts_what_was_told() -> None:
 def test_a_rule_refused_in_every_chunk_counts_once() -> None:
     tally = Tally()
     for _ in range(3):
-        tally.noticed({"typo": "why"}, {"dry": 2})
-    tally.noticed({"other": "why"}, {})
+        tally.add_rule_notes({"typo": "why"}, {"dry": 2})
+    tally.add_rule_notes({"other": "why"}, {})
     report = tally.report("orders", "dlq", "done")
     assert report.metrics()["RuleInvalid"] == 2
     assert report.refused_rules == {"typo": "why", "other": "why"}
@@ -96,8 +96,8 @@ def test_a_rule_refused_in_every_chunk_counts_once() -> None:
 def test_a_rule_whose_limit_every_chunk_reports_counts_once() -> None:
     tally = Tally()
     for _ in range(3):
-        tally.noticed({}, {}, ["spent"])
-    tally.noticed({}, {}, ["another"])
+        tally.add_rule_notes({}, {}, ["spent"])
+    tally.add_rule_notes({}, {}, ["another"])
     report = tally.report("orders", "dlq", "done")
     assert report.metrics()["RuleLimitReached"] == 2
     assert report.limited_rules == ("another", "spent")
@@ -127,7 +127,7 @@ def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
 ) -> None:
     tally = Tally()
     for kinds, letters in chunks:
-        tally.failed(kinds, of=letters)
+        tally.count_failures(kinds, of=letters)
     report = tally.report("orders", "dlq", "done")
     assert report.dominant == dominant
     assert report.metrics()["DominantFailure"] == (dominant.letters if dominant else 0)
@@ -139,7 +139,7 @@ def test_a_report_does_not_change_after_it_was_made() -> None:
     tally = Tally()
     report = tally.report("orders", "dlq", "done")
     tally.count(Metric.REDRIVEN)
-    tally.decided(Redrive(0, "x"))
+    tally.count_decision(Redrive(0, "x"))
     assert report == Report("orders", "dlq", "done")
 
 
@@ -149,7 +149,7 @@ def test_workers_side_by_side_lose_no_count() -> None:
     def work() -> None:
         for _ in range(500):
             tally.count(Metric.REDRIVEN)
-            tally.decided(Redrive(0, "x"))
+            tally.count_decision(Redrive(0, "x"))
 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):

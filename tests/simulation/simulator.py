@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -261,15 +261,15 @@ class Simulation:
 
         return act
 
-    def _one_run(self, process: Process, source_id: str) -> None:
+    def _one_run(self, process: Process, home: str) -> None:
         try:
-            redriver = self._build(process, source_id)
+            redriver = self._build(process, home)
             deadline = self.scheduler.now + process.skew + 55
             self.reports.append(redriver.run(deadline))
         except Crash:
             return
 
-    def _build(self, process: Process, source_id: str) -> Redriver:
+    def _build(self, process: Process, home: str) -> Redriver:
         scheduler, stage = self.scheduler, self.stage
 
         def clock() -> float:
@@ -291,19 +291,17 @@ class Simulation:
             random=Random(self._random.random()),
         )
         pipeline = stage.pipeline
-        abreast: Any = in_turn
         redriver = redriver_for(
             pipeline,
             stage.resources,
             clients,
             world,
-            source_id=source_id,
+            home=home,
             router=router_for(pipeline, stage.resources, clients, world),
-            together=in_turn,
-            abreast=abreast,
+            in_parallel=in_turn,
         )
         if self._shape.always_leased:
-            redriver._lease = FreeLease(pipeline)
+            redriver._setup = replace(redriver._setup, lease=FreeLease(pipeline))
         return redriver
 
     def _consumer(self, name: str) -> Callable[[], None]:

@@ -220,7 +220,7 @@ class Stage:
         self,
         *,
         seconds: float = 55,
-        source_id: str = "dlq",
+        home: str = "dlq",
         dry_run: bool = False,
         router: Router | None = None,
     ) -> Report:
@@ -230,10 +230,9 @@ class Stage:
             self.resources,
             self.clients,
             self.world,
-            source_id=source_id,
+            home=home,
             router=router or self.router,
-            together=in_turn,
-            abreast=in_turn,  # type: ignore[arg-type]
+            in_parallel=in_turn,
         )
         return redriver.run(self.clock() + seconds, dry_run=dry_run)
 

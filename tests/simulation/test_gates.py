@@ -46,8 +46,7 @@ def run(stage: Stage, executions: Executions, *, dry_run: bool = False) -> Repor
         stage.clients,
         stage.world,
         router=stage.router,
-        together=in_turn,
-        abreast=in_turn,  # type: ignore[arg-type]
+        in_parallel=in_turn,
         outages=executions,
     )
     return redriver.run(stage.clock() + 20, dry_run=dry_run)

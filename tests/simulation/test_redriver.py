@@ -155,7 +155,7 @@ def test_a_diverted_letter_goes_to_its_dedicated_queue_and_back_from_there(stage
     stage.fail()
     assert stage.run().decisions == {"DIVERT": 1}
     assert len(stage.bodies(stage.dedicated)) == 1
-    assert stage.run(source_id="slow").decisions == {"REDRIVE": 1}
+    assert stage.run(home="slow").decisions == {"REDRIVE": 1}
     assert len(stage.bodies(stage.main)) == 1
 
 

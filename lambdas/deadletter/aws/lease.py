@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
 from deadletter.aws.table import Key, Table, conflicting_item, plain, stored_number
 from deadletter.contract import Partition
-from deadletter.redrive.redriver import LeaseUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def read_last_run(
-    client: DynamoDBClient, table: str, pipeline: str, source_id: str
+    client: DynamoDBClient, table: str, pipeline: str, home: str
 ) -> Mapping[str, Any] | None:
     """The report of a source's last run that had work, with its end `at` in epoch seconds.
 
     None if no run is recorded. Numbers are Decimal. Raises LeaseUnavailable.
     """
     try:
-        item = Table(client, table).get(_key(pipeline, source_id)) or {}
+        item = Table(client, table).get(_key(pipeline, home)) or {}
     except AWS_ERRORS as error:
         raise LeaseUnavailable from error
     report = item.get("last_run")
@@ -42,12 +42,12 @@ class DynamoDBLease:
         client: DynamoDBClient,
         table: str,
         pipeline: str,
-        source_id: str,
+        home: str,
         rate: float,
         burst: float,
     ) -> None:
         self._table = Table(client, table)
-        self._key = _key(pipeline, source_id)
+        self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst
 
@@ -91,5 +91,5 @@ class DynamoDBLease:
         return TokenBucket(self._rate, self._burst, tokens, float(item.get("at", now)))
 
 
-def _key(pipeline: str, source_id: str) -> Key:
-    return (Partition.LEASE.of(pipeline), source_id)
+def _key(pipeline: str, home: str) -> Key:
+    return (Partition.LEASE.of(pipeline), home)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import Verdict
@@ -14,33 +15,46 @@ from deadletter.routing.router import Verdict
 def as_groups(
     letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict], waits: Mapping[str, Wait]
 ) -> dict[str, Verdict]:
-    """The verdicts with the order of each group kept; `letters` stand in the queue's order.
+    """The verdicts, changed so that each group keeps its order; `letters` in the queue's order.
 
     The first letter of a group that has to wait takes all that follow into the same
     wait, and letters that already wait (`waits`, by group) do so too. A letter
     without a verdict stays in the queue, and so does the rest of its group. A letter
-    that leaves for good, parked or diverted, holds nobody up.
+    that leaves for good, parked or diverted, stops no other.
     """
-    holding = dict(waits)
+    group_waits = dict(waits)
     stuck: set[str] = set()
     kept: dict[str, Verdict] = {}
-    for taken in letters:
-        verdict = verdicts.get(taken.letter.message_id)
-        group = taken.letter.group
+    for received in letters:
+        verdict = verdicts.get(received.letter.message_id)
+        group = received.letter.group
         if group is None:
             if verdict is not None:
-                kept[taken.letter.message_id] = verdict
+                kept[received.letter.message_id] = verdict
             continue
         if verdict is None:
             stuck.add(group)
         if group in stuck or verdict is None:
             continue
-        wait = holding.get(group)
+        wait = group_waits.get(group)
         if wait is not None:
             verdict = _waits_too(verdict, wait)
         elif isinstance(verdict.decision, Hold):
-            holding[group] = Wait(verdict.decision.lane, verdict.decision.due)
-        kept[taken.letter.message_id] = verdict
+            group_waits[group] = Wait(verdict.decision.lane, verdict.decision.due)
+        kept[received.letter.message_id] = verdict
+    return kept
+
+
+def unbroken(orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order]:
+    """The chosen orders, without those behind an order of their group that is not chosen."""
+    wanted = {order.copy for order in chosen}
+    stopped: set[str | None] = set()
+    kept: list[Order] = []
+    for order in orders:
+        if order.copy not in wanted:
+            stopped.add(order.group)
+        elif order.group is None or order.group not in stopped:
+            kept.append(order)
     return kept
 
 
@@ -48,11 +62,11 @@ def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
     because = "its group waits"
     # The attempt that a re-drive would have counted has not happened.
     undone = 1 if isinstance(verdict.decision, Redrive) else 0
-    mark = replace(
+    stamp = replace(
         verdict.stamp,
         attempt=verdict.stamp.attempt - undone,
         decision="HOLD",
         reason=None,
         because=because,
     )
-    return replace(verdict, decision=Hold(wait.lane, wait.due, because), stamp=mark)
+    return replace(verdict, decision=Hold(wait.lane, wait.due, because), stamp=stamp)

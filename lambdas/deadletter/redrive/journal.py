@@ -11,14 +11,14 @@ from typing import Protocol
 from deadletter.message.confirmation import Confirmation
 
 MAX_PLANS = 100
-"""Letters that share one journal item: at 18 bytes each it stays within 2 KB, two write units."""
+"""Letters of one journal item: at 18 bytes each it stays within 2 KB, two write units."""
 
 ROOM = "room"
-"""The target of a letter that goes into the waiting room, and the first word of the slots
-in which letters come out of it again."""
+"""The target of a letter that goes into the waiting room, and the first word of the names of
+the slots in which letters come out of it again."""
 
 OUT_OF_ROOM = ""
-"""The target of a letter that comes out of the waiting room: not known yet when it is claimed."""
+"""The target of a letter that comes out of the waiting room: unknown when it is claimed."""
 
 
 class JournalUnavailable(Exception):
@@ -26,11 +26,11 @@ class JournalUnavailable(Exception):
 
 
 class ClaimLost(Exception):
-    """Somebody else wrote this slot since we looked: what it covers is theirs."""
+    """Another run has written this slot since it was read: its letters are that run's."""
 
 
 def key_of(copy: str) -> bytes:
-    """The sixteen bytes that stand for a copy's id: the UUID itself, else a digest of the text."""
+    """Sixteen bytes for a copy's id: the UUID itself, or a digest if the id is no UUID."""
     try:
         return uuid.UUID(copy).bytes
     except ValueError:
@@ -39,7 +39,7 @@ def key_of(copy: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One letter of an intent: where it shall go, and as which attempt."""
+    """One letter of an intent: where it goes, and as which attempt."""
 
     key: bytes
     target: str
@@ -48,11 +48,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What one worker is about to send, and what of it has been confirmed.
+    """The letters that one worker is about to send, and which of them are confirmed.
 
-    `owner` is a token nobody else has; `sequence` grows with each intent of a slot;
+    `owner` is a token that no other run has; `sequence` grows with each intent of a slot;
     `expires` (epoch seconds) is when the letters' locks end: nothing is sent under
-    the intent after it. Bit *i* of `sent` stands for `plans[i]`.
+    the intent after it. Bit *i* of `sent` is set when `plans[i]`
+    is confirmed as sent.
     """
 
     slot: str
@@ -85,56 +86,56 @@ class Intent:
 
 
 class Journal(Protocol):
-    """Where the intents of one pipeline are kept.
+    """The intents of one pipeline.
 
     Every call raises JournalUnavailable if it cannot tell whether it took effect.
     """
 
     def read(self) -> Sequence[Intent]:
-        """All intents that stand, read consistently."""
+        """All intents on record, read consistently."""
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
-        """Put `intent` in its slot, which must hold `replacing` still (None: nothing).
+        """Put `intent` in its slot, which must still hold `replacing` (None: nothing).
 
-        Raises ClaimLost if it does not. Finding the very intent that is being
-        written there counts as success: the answer to an earlier try was lost.
+        Raises ClaimLost if it does not. A slot that holds `intent` already counts as
+        success: the answer to an earlier try was lost.
         """
 
     def mark(self, intent: Intent) -> None:
-        """Record what of `intent` is sent; raises ClaimLost if the slot is another's."""
+        """Record which letters of `intent` are sent. Raises ClaimLost if the slot is lost."""
 
     def erase(self, intent: Intent) -> None:
-        """Take a finished intent out of its slot; one that is no longer there is erased."""
+        """Remove a finished intent from its slot; succeeds if it is gone already."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIntents:
-    """What the journal says of letters that somebody else started to move."""
+    """The intents of all runs, by letter."""
 
     _sent: frozenset[bytes]
     _busy: frozenset[bytes]
     _unknown: dict[bytes, str]
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
-        """The mark that this copy was sent: it only has to be deleted."""
+        """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
         return Confirmation(copy, "journal") if key_of(copy) in self._sent else None
 
     def is_busy(self, copy: str) -> bool:
-        """Whether a worker whose locks have not ended may be sending it this moment."""
+        """Whether a worker whose locks have not ended may be sending this copy now."""
         return key_of(copy) in self._busy
 
     def unknown_target(self, copy: str) -> str | None:
-        """Where an intent that ended without a word meant to send it; it may have arrived."""
+        """The target of an expired intent without a mark, or None: the copy may have arrived."""
         return self._unknown.get(key_of(copy))
 
 
 GRACE = 15.0
-"""Seconds past an intent's end in which its last send may still be marked, clocks that
-differ by up to five seconds included."""
+"""Seconds after an intent's end in which its last send may still be marked; includes clocks
+that differ by up to five seconds."""
 
 
 def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
-    """What `intents` say of single letters at `now` (epoch seconds)."""
+    """The intents by letter, as they are at `now` (epoch seconds)."""
     sent: set[bytes] = set()
     busy: set[bytes] = set()
     unknown: dict[bytes, str] = {}
@@ -145,8 +146,8 @@ def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
             elif now < intent.expires + GRACE:
                 busy.add(plan.key)
             else:
-                # Of several attempts that ended without a word, one that had to do with
-                # the room counts: there it can be found out what became of the letter.
+                # Of several expired attempts without a mark, one into or out of the room
+                # counts: a look into the room tells whether it took effect.
                 if unknown.get(plan.key) not in (ROOM, OUT_OF_ROOM):
                     unknown[plan.key] = plan.target
     return OpenIntents(frozenset(sent), frozenset(busy), unknown)
@@ -156,58 +157,58 @@ class Slot:
     """One worker's place in the journal: its next intent overwrites its finished one."""
 
     def __init__(
-        self, journal: Journal, name: str, owner: str, found: Intent | None = None
+        self, journal: Journal, name: str, owner: str, current: Intent | None = None
     ) -> None:
         self._journal = journal
         self._name = name
         self._owner = owner
-        self._current = found
-        self._stands = False
-        self._kept = 0
+        self._current = current
+        self._is_kept = False
+        self._kept_intents = 0
 
     def intend(self, plans: Sequence[Plan], expires: float) -> None:
-        """Write down what is about to be sent. Raises ClaimLost or JournalUnavailable."""
-        if self._stands:
+        """Write the intent to send these letters. Raises ClaimLost or JournalUnavailable."""
+        if self._is_kept:
             self._move_on()
         sequence = self._current.sequence + 1 if self._current else 1
         intent = Intent(self._slot, self._owner, sequence, expires, tuple(plans))
         try:
             self._journal.write(intent, self._current)
         except JournalUnavailable:
-            # The write may have happened: what stands in this slot is unknown now.
+            # The write may have happened: the content of this slot is unknown now.
             self._move_on()
             raise
         self._current = intent
 
     def mark(self, copies: Collection[str]) -> None:
-        """Write down what has been confirmed. Raises ClaimLost or JournalUnavailable."""
+        """Mark these copies as sent. Raises ClaimLost or JournalUnavailable."""
         assert self._current is not None, "an intent comes before its mark"
         marked = self._current.marked(copies)
         self._journal.mark(marked)
         self._current = marked
 
     def keep(self) -> None:
-        """Leave the present intent standing, for whoever sees its letters again.
+        """Keep the present intent on record, for the run that sees its letters again.
 
-        It can still be marked; the next one goes into a slot of its own.
+        It can still be marked; the next intent goes into a slot of its own.
         """
-        self._stands = True
+        self._is_kept = True
 
     @property
     def is_kept(self) -> bool:
-        """Whether the present intent was kept: what it says may have happened."""
-        return self._stands
+        """Whether the present intent was kept: its letters may have been sent."""
+        return self._is_kept
 
     def close(self) -> None:
-        """Take the last intent out, unless it was kept: all its letters are accounted for."""
-        if self._current is not None and not self._stands:
+        """Remove the last intent, unless it was kept: all its letters are accounted for."""
+        if self._current is not None and not self._is_kept:
             self._journal.erase(self._current)
         self._move_on()
 
     def _move_on(self) -> None:
-        self._current, self._stands = None, False
-        self._kept += 1
+        self._current, self._is_kept = None, False
+        self._kept_intents += 1
 
     @property
     def _slot(self) -> str:
-        return f"{self._name}.{self._kept}" if self._kept else self._name
+        return f"{self._name}.{self._kept_intents}" if self._kept_intents else self._name

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from deadletter.contract import DEFAULT_PARKING, Metric
 from deadletter.failure.ledger import Records, RecordsUnavailable
@@ -21,6 +21,7 @@ from deadletter.message.queue import (
     batches,
     waves,
 )
+from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -29,39 +30,44 @@ from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
 MARGIN = 5.0
-"""Seconds before a lock ends after which an answer to a delete is not believed: a call under
-way takes time, and the queue's clock is not ours."""
+"""Seconds before a lock ends after which an answer to a delete is not believed: the call itself
+takes time, and the queue's clock is not ours."""
 
 LAST_SEND = LOCK_PAST_DEADLINE + 3.0
 """Seconds before a lock ends in which nothing is sent any more. A lock outlasts the run's
 deadline, at which the function dies: what it sends just before, it can neither mark nor
 delete."""
 
-T = TypeVar("T")
-Together = Callable[[Sequence[Callable[[], T]]], list[T]]
-"""Runs calls at the same time and returns their results in order."""
-
 MAIN = "main"
-_KIND: Mapping[type, Metric] = {
+_METRICS: Mapping[type, Metric] = {
     Redrive: Metric.REDRIVEN,
     Park: Metric.MOVED_TO_PARKING,
     Divert: Metric.DIVERTED,
     Hold: Metric.HELD,
 }
 
+T = TypeVar("T")
+
+
+class InParallel(Protocol):
+    """Runs calls at the same time and returns their results in order."""
+
+    def __call__(self, calls: Sequence[Callable[[], T]], /) -> list[T]:
+        """An error of one call is raised when all have ended."""
+
 
 @dataclass(slots=True)
 class _Progress:
-    """What is confirmed of a chunk so far, and what may have happened unseen."""
+    """What is confirmed of a chunk so far, and which copies may have arrived unconfirmed."""
 
-    proofs: dict[str, Confirmation] = field(default_factory=dict)
+    confirmed: dict[str, Confirmation] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     envelopes: dict[str, Envelope] = field(default_factory=dict)
     stopped_groups: set[str | None] = field(default_factory=set)
 
 
 class Mover:
-    """Carries out verdicts: intent, send, mark, delete, in this order and for many letters at once.
+    """Carries out orders: intent, send, mark, delete, in this order and for many letters at once.
 
     `targets` maps "main", "parking:<id>" and "dedicated:<id>" to their queues. A
     letter that cannot be moved stays where it is, and is counted.
@@ -76,7 +82,7 @@ class Mover:
         room: WaitingRoom,
         records: Records,
         clock: Callable[[], float],
-        together: Together[SendResult],
+        in_parallel: InParallel,
         tally: Tally,
     ) -> None:
         self._fifo = fifo
@@ -85,54 +91,54 @@ class Mover:
         self._room = room
         self._records = records
         self._clock = clock
-        self._together = together
+        self._in_parallel = in_parallel
         self._tally = tally
-        # SQS may hand a copy out again that was deleted, when its mark is gone already.
+        # SQS may return a copy that was deleted, when its mark is gone already.
         self._moved: dict[str, Confirmation] = {}
 
     def move_from_queue(
-        self, source: LetterStore, orders: Sequence[Order], slot: Slot
+        self, queue: LetterStore, orders: Sequence[Order], slot: Slot
     ) -> list[ReceivedLetter]:
-        """Move letters out of a queue; returns those that are not proved to be elsewhere."""
+        """Move letters out of a queue; returns those without a confirmation of another place."""
         movable = self._movable(orders)
         if not movable:
-            return [one.received for one in orders]
+            return [order.received for order in orders]
         try:
-            slot.intend([self._plan(one) for one in movable], _end_of_locks(movable))
+            slot.intend([self._plan(order) for order in movable], _end_of_locks(movable))
         except (JournalUnavailable, ClaimLost):
             self._tally.count(Metric.JOURNAL_UNAVAILABLE)
-            return [one.received for one in orders]
+            return [order.received for order in orders]
         progress = _Progress()
         try:
-            # A letter that could not be sent holds its group up: what follows may not
-            # be in the waiting room before it.
-            self._send([one for one in movable if not isinstance(one.decision, Hold)], progress)
-            self._admit([one for one in movable if isinstance(one.decision, Hold)], progress)
+            # Sends first: a letter that could not be sent stops its group, and no later
+            # letter of the group may be in the waiting room before it.
+            self._send([order for order in movable if not _is_hold(order)], progress)
+            self._admit([order for order in movable if _is_hold(order)], progress)
         finally:
-            self._settle(source, movable, slot, progress)
-            self._moved.update(progress.proofs)
-        return [one.received for one in orders if one.copy not in progress.proofs]
+            self._settle(queue, movable, slot, progress)
+            self._moved.update(progress.confirmed)
+        return [order.received for order in orders if order.copy not in progress.confirmed]
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
-        """The proof that this run has moved a copy out of a queue."""
+        """The confirmation that this run has moved a copy out of a queue."""
         return self._moved.get(copy)
 
     def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[ReceivedLetter]:
         """Move letters out of the waiting room, whose shard's intent the slot already holds.
 
-        Returns those that are not proved to be elsewhere.
+        Returns those without a confirmation of another place.
         """
         movable = self._movable(orders)
-        for one in movable:
-            if isinstance(one.decision, Hold):
-                self._postpone(one)
+        for order in movable:
+            if _is_hold(order):
+                self._postpone(order)
         progress = _Progress()
-        sends = [one for one in movable if not isinstance(one.decision, Hold)]
+        sends = [order for order in movable if not _is_hold(order)]
         try:
             self._send(sends, progress)
         finally:
             self._settle(self._room, sends, slot, progress)
-        return [one.received for one in orders if one.copy not in progress.proofs]
+        return [order.received for order in orders if order.copy not in progress.confirmed]
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""
@@ -147,19 +153,19 @@ class Mover:
                 return f"parking:{self._parking_for.get(reason, DEFAULT_PARKING)}"
 
     def _movable(self, orders: Sequence[Order]) -> list[Order]:
-        """Those whose target exists and whose lock still holds; on FIFO in unbroken order."""
-        targets = {self.target_of(one.decision) for one in orders} - {ROOM}
-        there = {target for target in targets if self._is_there(target)} | {ROOM}
-        known = [one for one in orders if self.target_of(one.decision) in there]
-        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(known))
+        """Orders whose target exists and whose lock still holds; on FIFO in unbroken order."""
+        targets = {self.target_of(order.decision) for order in orders} - {ROOM}
+        reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
+        movable = [order for order in orders if self.target_of(order.decision) in reachable]
+        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(movable))
         if self._fifo:
-            known = unbroken(orders, known)
-        if known and self._too_late(known):
-            self._tally.count(Metric.TOO_LATE_TO_SEND, len(known))
+            movable = unbroken(orders, movable)
+        if movable and self._too_late(movable):
+            self._tally.count(Metric.TOO_LATE_TO_SEND, len(movable))
             return []
-        return known
+        return movable
 
-    def _is_there(self, target: str) -> bool:
+    def _is_reachable(self, target: str) -> bool:
         """Whether the target queue is one of ours and answers, asked before anything is sent."""
         queue = self._targets.get(target)
         if queue is None:
@@ -173,28 +179,27 @@ class Mover:
     def _too_late(self, orders: Sequence[Order]) -> bool:
         return self._clock() >= _end_of_locks(orders) - LAST_SEND
 
-    def _plan(self, one: Order) -> Plan:
-        return Plan(key_of(one.copy), self.target_of(one.decision), one.stamp.attempt)
+    def _plan(self, order: Order) -> Plan:
+        return Plan(key_of(order.copy), self.target_of(order.decision), order.stamp.attempt)
 
     def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
         if self._fifo:
-            stopped = progress.stopped_groups
-            orders = [one for one in orders if one.group not in stopped]
+            orders = [order for order in orders if order.group not in progress.stopped_groups]
         if not orders:
             return
         if self._too_late(orders):
             self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
             return
         try:
-            found = self._room.admit(orders)
+            admitted = self._room.admit(orders)
         except RoomUnavailable:
             # Nothing was written yet that names a letter: none of them can be in there.
             self._tally.count(Metric.ROOM_UNAVAILABLE)
             return
-        progress.proofs.update(found)
-        # A write whose answer was lost may have happened: the intent has to stand,
-        # so that whoever sees the letter again looks into the room first.
-        progress.unknown.update(one.copy for one in orders if one.copy not in found)
+        progress.confirmed.update(admitted)
+        # A write whose answer was lost may have happened: the intent is kept, so that the
+        # run that sees the letter again looks into the room first.
+        progress.unknown.update(order.copy for order in orders if order.copy not in admitted)
 
     def _postpone(self, order: Order) -> None:
         try:
@@ -205,96 +210,97 @@ class Mover:
             self._tally.count(Metric.HELD)
 
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
-        for one in orders:
-            queue = self._queue_of(one)
-            letter, mark = one.received.letter, one.stamp
-            if isinstance(one.decision, Redrive):
-                envelope = seal(letter, mark, queue.traits, one.decision.delay)
+        for order in orders:
+            traits = self._targets[self.target_of(order.decision)].traits
+            letter, stamp = order.received.letter, order.stamp
+            if isinstance(order.decision, Redrive):
+                envelope = seal(letter, stamp, traits, order.decision.delay)
             else:
-                envelope = seal(letter, mark, queue.traits, consumed=False)
-            if envelope.size <= queue.traits.max_bytes:
-                progress.envelopes[one.copy] = envelope
+                envelope = seal(letter, stamp, traits, consumed=False)
+            if envelope.size <= traits.max_bytes:
+                progress.envelopes[order.copy] = envelope
             else:
                 self._tally.count(Metric.UNSENDABLE)
-        going = [one for one in orders if one.copy in progress.envelopes]
+        sendable = [order for order in orders if order.copy in progress.envelopes]
         if self._fifo:
-            going = unbroken(orders, going)
-            progress.stopped_groups |= {one.group for one in orders if one not in going}
-        for wave in waves(going, self._fifo):
+            sendable = unbroken(orders, sendable)
+            progress.stopped_groups |= {order.group for order in orders if order not in sendable}
+        for wave in waves(sendable, self._fifo):
             self._send_wave(wave, progress)
 
     def _send_wave(self, wave: Sequence[Order], progress: _Progress) -> None:
-        """Send to all targets at once what may go together."""
+        """Send one wave to all its targets at once."""
         if self._fifo:
-            stopped = progress.stopped_groups
-            wave = [one for one in wave if one.group not in stopped]
+            wave = [order for order in wave if order.group not in progress.stopped_groups]
         by_target: defaultdict[str, list[Order]] = defaultdict(list)
-        for one in wave:
-            by_target[self.target_of(one.decision)].append(one)
+        for order in wave:
+            by_target[self.target_of(order.decision)].append(order)
         calls = [
-            partial(self._send_batch, self._targets[target], batch, _end_of_locks(bound))
-            for target, bound in by_target.items()
-            for batch in batches([progress.envelopes[one.copy] for one in bound])
+            partial(self._send_batch, self._targets[target], batch, _end_of_locks(orders))
+            for target, orders in by_target.items()
+            for batch in batches([progress.envelopes[order.copy] for order in orders])
         ]
-        for outcome in self._together(calls):
-            progress.proofs.update(outcome.confirmed)
-            progress.unknown |= outcome.unknown
-        progress.stopped_groups |= {one.group for one in wave if one.copy not in progress.proofs}
+        for result in self._in_parallel(calls):
+            progress.confirmed.update(result.confirmed)
+            progress.unknown |= result.unknown
+        progress.stopped_groups |= {
+            order.group for order in wave if order.copy not in progress.confirmed
+        }
 
     def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> SendResult:
-        # The last moment to look at the clock: what is sent after the lock has ended,
-        # another run may have sent already.
+        # The last moment to check the clock: after the lock has ended, another run may
+        # have sent the letter already.
         if self._clock() >= locks_end - LAST_SEND:
             self._tally.count(Metric.TOO_LATE_TO_SEND, len(batch))
             return SendResult()
         return queue.send(batch)
 
-    def _queue_of(self, one: Order) -> Queue:
-        return self._targets[self.target_of(one.decision)]
-
     def _settle(
-        self, source: LetterStore, orders: Sequence[Order], slot: Slot, progress: _Progress
+        self, store: LetterStore, orders: Sequence[Order], slot: Slot, progress: _Progress
     ) -> None:
-        """Record, mark, delete: only what is proved to be elsewhere."""
+        """Record, mark, delete: only letters that are confirmed to be elsewhere."""
         self._record_unmarked(progress)
-        proved = [one for one in orders if one.copy in progress.proofs]
+        moved = [order for order in orders if order.copy in progress.confirmed]
         try:
-            if proved:
-                slot.mark([one.copy for one in proved])
+            if moved:
+                slot.mark([order.copy for order in moved])
         except (JournalUnavailable, ClaimLost):
-            # The letters are safe elsewhere whether or not the mark stands.
+            # The letters are safe elsewhere whether or not the mark is written.
             self._tally.count(Metric.JOURNAL_UNAVAILABLE)
-        undeleted = source.delete([(one.received, progress.proofs[one.copy]) for one in proved])
+        undeleted = store.delete(
+            [(order.received, progress.confirmed[order.copy]) for order in moved]
+        )
         self._tally.count(Metric.UNDELETED, len(undeleted))
-        # Past the lock's end somebody else may have taken a copy: SQS accepts our old
+        # After the lock's end another receiver may hold the copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
-        in_time = not proved or self._clock() < _end_of_locks(proved) - MARGIN
+        in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
         if undeleted or progress.unknown or not in_time:
             slot.keep()
-        self._count(orders, proved)
+        self._count(orders, moved)
 
     def _record_unmarked(self, progress: _Progress) -> None:
-        facts = {
-            proof.new_id: progress.envelopes[copy].stamp
-            for copy, proof in progress.proofs.items()
-            if proof.new_id is not None
+        """Write to the ledger the stamps of letters that were sent without theirs."""
+        stamps = {
+            confirmation.new_id: progress.envelopes[copy].stamp
+            for copy, confirmation in progress.confirmed.items()
+            if confirmation.new_id is not None
             and copy in progress.envelopes
             and not progress.envelopes[copy].marked
         }
-        if not facts:
+        if not stamps:
             return
-        self._tally.count(Metric.REDRIVE_UNMARKED, len(facts))
+        self._tally.count(Metric.REDRIVE_UNMARKED, len(stamps))
         try:
-            self._records.keep_stamps(facts)
+            self._records.keep_stamps(stamps)
         except RecordsUnavailable:
-            # The letter is on its way; sending it again would not bring its facts back.
-            self._tally.count(Metric.REDRIVE_UNRECORDED, len(facts))
+            # The letter is on its way; sending it again would not bring its stamp back.
+            self._tally.count(Metric.REDRIVE_UNRECORDED, len(stamps))
 
-    def _count(self, orders: Sequence[Order], proved: Sequence[Order]) -> None:
-        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(proved))
-        for one in proved:
-            self._tally.count(_KIND[type(one.decision)])
-        matches = Counter(one.decision.rule for one in proved if one.decision.rule is not None)
+    def _count(self, orders: Sequence[Order], moved: Sequence[Order]) -> None:
+        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(moved))
+        for order in moved:
+            self._tally.count(_METRICS[type(order.decision)])
+        matches = Counter(order.decision.rule for order in moved if order.decision.rule is not None)
         if matches:
             try:
                 self._records.count_matches(matches)
@@ -302,19 +308,9 @@ class Mover:
                 self._tally.count(Metric.REDRIVE_UNRECORDED)
 
 
-def unbroken(all_orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order]:
-    """The chosen orders without those that come after one of their group that is not chosen."""
-    wanted = {one.copy for one in chosen}
-    stopped: set[str | None] = set()
-    kept: list[Order] = []
-    for one in all_orders:
-        group = one.group
-        if one.copy not in wanted:
-            stopped.add(group)
-        elif group is None or group not in stopped:
-            kept.append(one)
-    return kept
+def _is_hold(order: Order) -> bool:
+    return isinstance(order.decision, Hold)
 
 
 def _end_of_locks(orders: Sequence[Order]) -> float:
-    return min(one.received.locked_until for one in orders)
+    return min(order.received.locked_until for order in orders)

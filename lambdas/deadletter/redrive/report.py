@@ -1,4 +1,4 @@
-"""What a run did, in numbers: never a body, never an attribute's value."""
+"""The report of a run, in numbers: never a body, never an attribute's value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ALWAYS_COUNTED = (
     Metric.DIVERTED,
     Metric.DOMINANT_FAILURE,
 )
-"""Figures whose zero says something too: that the run took place."""
+"""Metrics that are published when they are zero too: they show that the run took place."""
 
 DOMINANT_FROM = 11
-"""Letters: of fewer, half is too soon said."""
+"""Letters that must have failed alike: with fewer, a majority means little."""
 
 
 class Tally:
@@ -55,17 +55,17 @@ class Tally:
         with self._lock:
             return self._counts[metric]
 
-    def decided(self, decision: Decision) -> None:
+    def count_decision(self, decision: Decision) -> None:
         with self._lock:
-            self._decisions[name_of(decision)] += 1
+            self._decisions[decision_name(decision)] += 1
 
-    def noticed(
+    def add_rule_notes(
         self,
         refused_rules: Mapping[str, str],
         shadows: Mapping[str, int],
         limited_rules: Iterable[str] = (),
     ) -> None:
-        """What the router said beside its verdicts; a rule that every chunk names counts once."""
+        """Add what the router says of rules; a rule that several chunks name counts once."""
         with self._lock:
             self._refused_rules.update(refused_rules)
             self._counts[Metric.RULE_INVALID] = len(self._refused_rules)
@@ -73,23 +73,23 @@ class Tally:
             self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules)
             self._shadows.update(shadows)
 
-    def failed(self, kinds: Iterable[FailureKind], *, of: int) -> None:
-        """In which ways letters last failed, of so many that the router was asked about."""
+    def count_failures(self, kinds: Iterable[FailureKind], *, of: int) -> None:
+        """Add how letters last failed, `of` so many that the router was asked about."""
         with self._lock:
             self._judged += of
-            for one in kinds:
-                self._failures[one.fingerprint] += one.letters
-                self._error_types[one.fingerprint] = one.error_type
+            for kind in kinds:
+                self._failures[kind.fingerprint] += kind.letters
+                self._error_types[kind.fingerprint] = kind.error_type
 
-    def report(self, pipeline: str, source: str, stopped: str) -> Report:
+    def report(self, pipeline: str, home: str, stopped: str) -> Report:
         with self._lock:
             dominant = self._dominant()
-            counts = {count: number for count, number in self._counts.items() if number}
+            counts = {metric: number for metric, number in self._counts.items() if number}
             if dominant is not None:
                 counts[Metric.DOMINANT_FAILURE] = dominant.letters
             return Report(
                 pipeline,
-                source,
+                home,
                 stopped,
                 counts,
                 dict(self._decisions),
@@ -101,7 +101,7 @@ class Tally:
             )
 
     def _dominant(self) -> FailureKind | None:
-        """The way in which more than half of the run's letters failed, if there is one."""
+        """The failure of more than half of the run's letters, if there is one."""
         for fingerprint, letters in self._failures.most_common(1):
             enough = letters >= DOMINANT_FROM
             over_half = 2 * letters > self._judged
@@ -112,14 +112,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run: `stopped` says why it ended, the rest is counts.
+    """One run on the DLQ `home`: `stopped` says why it ended, the rest is numbers.
 
-    `dominant` is the way in which more than half of its letters last failed; `gauges` say
-    how things stood.
+    `dominant` is the failure of more than half of its letters; `gauges` are metrics that
+    are not added up.
     """
 
     pipeline: str
-    source: str
+    home: str
     stopped: str
     counts: Mapping[str, int] = field(default_factory=dict)
     decisions: Mapping[str, int] = field(default_factory=dict)
@@ -131,20 +131,20 @@ class Report:
 
     @property
     def moved(self) -> int:
-        """Letters that are somewhere else now, for whatever reason."""
+        """Letters that left the place where they were, for any target."""
         ways = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
         return sum(self.counts.get(way, 0) for way in ways)
 
     def metrics(self) -> dict[str, int]:
-        """What goes to CloudWatch: the main figures always, of the rest what happened."""
+        """The metrics for CloudWatch: the main ones always, others if they are not zero."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
         return {**always, **_named(self.counts), **_named(self.gauges)}
 
     def to_json(self) -> dict[str, Any]:
-        """The report as the function returns it and as the log shows it."""
+        """The report as the function returns and logs it."""
         return {
             "pipeline": self.pipeline,
-            "source": self.source,
+            "source": self.home,
             "stopped": self.stopped,
             "received": self.counts.get(Metric.RECEIVED, 0),
             "moved": self.moved,
@@ -162,10 +162,10 @@ class Report:
 
 
 def _named(counts: Mapping[str, int]) -> dict[str, int]:
-    return {str(count): number for count, number in counts.items()}
+    return {str(metric): number for metric, number in counts.items()}
 
 
-def name_of(decision: Decision) -> str:
+def decision_name(decision: Decision) -> str:
     """The decision's name in reports and on the command line: REDRIVE, PARK:POISON, …"""
     name = type(decision).__name__.upper()
     return f"{name}:{decision.reason}" if isinstance(decision, Park) else name

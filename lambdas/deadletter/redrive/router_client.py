@@ -1,8 +1,8 @@
-"""Asking the router: one retry, one verdict a letter, and never a guess in its place."""
+"""Asks the router: one retry, one verdict per letter, and no decision in the router's place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deadletter.contract import Metric
 from deadletter.message.letter import compact_json
@@ -25,47 +25,45 @@ MAX_REQUEST = 4_500_000
 """Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
 
 
-def request_bytes(taken: ReceivedLetter) -> int:
-    """What a letter adds to a router request, its comma included."""
-    return (
-        len(compact_json(question_to_json(Question(taken.letter, served=True, home=taken.home))))
-        + 1
-    )
+def request_bytes(received: ReceivedLetter) -> int:
+    """Bytes that a letter adds to a router request, its comma included."""
+    question = Question(received.letter, served=True, home=received.home)
+    return len(compact_json(question_to_json(question))) + 1
 
 
 class RouterClient:
-    """Gets verdicts on letters from the router, and counts what is odd about them."""
+    """Gets verdicts on letters from the router, and counts what is unusual about them."""
 
     def __init__(self, *, router: Router, tally: Tally) -> None:
         self._router = router
         self._tally = tally
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
-        """One verdict for each letter that the router clearly spoke about.
+        """One verdict for each letter that the router gave exactly one, by message id.
 
-        Raises Stop if the router does not answer twice: it will be asked again by
-        the next run, and nobody decides in its place.
+        Raises RunStopped if the router does not answer twice: the next run asks again.
         """
         if not letters:
             return {}
-        questions = [Question(one.letter, served, one.home) for one in letters]
+        questions = [Question(received.letter, served, received.home) for received in letters]
         answer = self._ask(questions)
-        verdicts = usable_verdicts(answer, [one.letter.message_id for one in questions])
-        self._tally.count(Metric.UNDECIDED, len(letters) - len(verdicts))
-        self._tally.count(Metric.FORGED_STAMP, sum(one.forged for one in verdicts.values()))
-        self._tally.noticed(
-            {one.rule_id: one.why for one in answer.refused_rules},
+        verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
+        self._count(answer, list(verdicts.values()), asked=len(letters))
+        if not served:
+            self._tally.count(Metric.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))
+        return verdicts
+
+    def _count(self, answer: RouterAnswer, verdicts: Sequence[Verdict], *, asked: int) -> None:
+        self._tally.count(Metric.UNDECIDED, asked - len(verdicts))
+        self._tally.count(Metric.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
+        self._tally.add_rule_notes(
+            {rule.rule_id: rule.why for rule in answer.refused_rules},
             answer.shadow_matches,
             answer.limited_rules,
         )
-        self._tally.failed(answer.failures, of=len(letters))
-        for verdict in verdicts.values():
-            self._tally.decided(verdict.decision)
-        if not served:
-            self._tally.count(
-                Metric.REDRIVE_BOUNCED, sum(_came_back(one) for one in verdicts.values())
-            )
-        return verdicts
+        self._tally.count_failures(answer.failures, of=asked)
+        for verdict in verdicts:
+            self._tally.count_decision(verdict.decision)
 
     def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
         for _ in range(2):
@@ -77,13 +75,13 @@ class RouterClient:
 
 
 def _came_back(verdict: Verdict) -> bool:
-    """Whether the letter had been re-driven before; the stamp counts what is decided now."""
-    now = 1 if isinstance(verdict.decision, Redrive) else 0
-    return verdict.stamp.attempt - now >= 1
+    """Whether the letter was re-driven before; its new stamp counts a re-drive decided now too."""
+    decided_now = 1 if isinstance(verdict.decision, Redrive) else 0
+    return verdict.stamp.attempt - decided_now >= 1
 
 
-def orders(letters: Sequence[ReceivedLetter], verdicts: dict[str, Verdict]) -> list[Order]:
-    """The letters that have a verdict, with it, in their order."""
+def orders(letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict]) -> list[Order]:
+    """An order for each letter that has a verdict, in the order of the letters."""
     return [
         Order(received, verdict.decision, verdict.stamp)
         for received in letters
@@ -91,13 +89,13 @@ def orders(letters: Sequence[ReceivedLetter], verdicts: dict[str, Verdict]) -> l
     ]
 
 
-def one_request(
+def next_request(
     letters: Sequence[ReceivedLetter], most: int
 ) -> tuple[list[ReceivedLetter], list[ReceivedLetter]]:
     """The letters that go into the next router request, at most `most`, and the rest."""
     size = 0
-    for count, one in enumerate(letters):
-        size += request_bytes(one)
+    for count, received in enumerate(letters):
+        size += request_bytes(received)
         if count == most or (count and size > MAX_REQUEST):
             return list(letters[:count]), list(letters[count:])
     return list(letters), []

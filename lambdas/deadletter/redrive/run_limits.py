@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 
 from deadletter.message.queue import Queue
-from deadletter.redrive.token_bucket import RateLimiter
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
-"""Seconds a letter stays locked after the run that took it must have ended."""
+"""Seconds a letter stays locked after the run that received it must have ended."""
 
 WIND_DOWN = 5.0
 """Seconds before the deadline in which no new chunk is begun."""
 
-BACKLOG_LOOK_EVERY = 5.0
-"""Seconds between two looks at the main queue's backlog."""
+BACKLOG_CHECK_SECONDS = 5.0
+"""Seconds between two reads of the main queue's backlog."""
 
 
 class RunStopped(Exception):
@@ -23,11 +23,12 @@ class RunStopped(Exception):
 
 
 class RunLimits:
-    """One run, shared by its workers.
+    """The limits of one run, shared by its workers.
 
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner`
-    is a text nobody else has. `left` collects the handles of letters that were taken and
-    not moved: of a whole DLQ, their bodies would not fit into memory.
+    is a text that no other run has. `left` collects the handles of letters that were
+    received and not moved: handles alone, because the bodies of a whole DLQ would not
+    fit into memory.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class RunLimits:
         wait: Callable[[float], None],
         main: Queue,
         backlog_limit: int,
-        pace: RateLimiter,
+        rate_limiter: RateLimiter,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
@@ -49,8 +50,8 @@ class RunLimits:
         self._wait = wait
         self._main = main
         self._backlog_limit = backlog_limit
-        self._pace = pace
-        self._backlog_seen_at = -math.inf
+        self._rate_limiter = rate_limiter
+        self._backlog_read_at = -math.inf
 
     @property
     def lock_seconds(self) -> int:
@@ -58,21 +59,26 @@ class RunLimits:
 
     @property
     def locked_until(self) -> float:
-        """When a lock taken now for `lock_seconds` ends."""
+        """When a lock of `lock_seconds` that begins now ends."""
         return self.deadline + LOCK_PAST_DEADLINE
 
-    def permission(self, most: int) -> int:
-        """How many letters may be sent now, at least one; waits for the pace where it must.
+    @property
+    def bucket(self) -> TokenBucket:
+        """What this run leaves of its rate to the next one."""
+        return self._rate_limiter.bucket
 
-        Raises Stop at the deadline, while another worker has ended the run, and while
-        the main queue has more waiting than its consumer can be asked to bear.
+    def permission(self, most: int) -> int:
+        """How many letters may be sent now, at least one; waits for the rate limit if it must.
+
+        Raises RunStopped at the deadline, when another worker has ended the run, and
+        when more messages wait in the main queue than the pipeline's limit.
         """
         while True:
-            self._go_on()
-            granted = self._pace.take(most)
+            self._check_limits()
+            granted = self._rate_limiter.take(most)
             if granted:
                 return granted
-            pause = max(self._pace.seconds_until(1), 0.05)
+            pause = max(self._rate_limiter.seconds_until(1), 0.05)
             if self.clock() + pause >= self.deadline - WIND_DOWN:
                 raise RunStopped("the pace allows no more before the deadline")
             self._wait(pause)
@@ -80,20 +86,20 @@ class RunLimits:
     def give_back(self, unused: int) -> None:
         """Return what was permitted and not sent."""
         if unused > 0:
-            self._pace.give_back(unused)
+            self._rate_limiter.give_back(unused)
 
-    def stop(self, why: str) -> None:
+    def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""
-        self.stopped = self.stopped or why
+        self.stopped = self.stopped or reason
 
-    def _go_on(self) -> None:
+    def _check_limits(self) -> None:
         now = self.clock()
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         if now >= self.deadline - WIND_DOWN:
             raise RunStopped("the deadline is near")
-        if now - self._backlog_seen_at >= BACKLOG_LOOK_EVERY:
-            self._backlog_seen_at = now
+        if now - self._backlog_read_at >= BACKLOG_CHECK_SECONDS:
+            self._backlog_read_at = now
             waiting = self._main.depth().visible
             if waiting > self._backlog_limit:
                 raise RunStopped(f"{waiting} messages wait in the main queue already")

@@ -1,4 +1,4 @@
-"""How fast letters may go back: a token bucket shared by the workers of a run."""
+"""The rate at which letters go back: a token bucket shared by the workers of a run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """`tokens` letters may go at the moment `at` (epoch seconds); `rate` more each second.
+    """`tokens` letters may go at the moment `at` (epoch seconds), `rate` more each second.
 
-    A run leaves the bucket to the next one, so that a restart is no new burst.
+    There are never more than `burst` tokens. A run leaves the bucket to the next one, so
+    that a restart is no new burst.
     """
 
     rate: float
@@ -20,22 +21,22 @@ class TokenBucket:
     at: float
 
     def at_moment(self, now: float) -> TokenBucket:
-        """The same bucket later on. A clock that went backwards adds nothing."""
+        """The bucket at `now` (epoch seconds). A clock that went backwards adds nothing."""
         gained = max(0.0, now - self.at) * self.rate
         tokens = min(self.burst, self.tokens + gained)
         return replace(self, tokens=tokens, at=max(now, self.at))
 
     def slowed(self, share: float) -> TokenBucket:
-        """The same bucket at a share (0 to 1) of its rate and burst; one letter always fits."""
+        """The bucket at a share (0 to 1) of its rate and burst; one letter always fits."""
         burst = max(1.0, self.burst * share)
         return replace(self, rate=self.rate * share, burst=burst, tokens=min(self.tokens, burst))
 
-    def less(self, taken: float) -> TokenBucket:
-        return replace(self, tokens=self.tokens - taken)
+    def less(self, tokens: float) -> TokenBucket:
+        return replace(self, tokens=self.tokens - tokens)
 
 
 class RateLimiter:
-    """The bucket in the hands of several workers."""
+    """A token bucket that several workers take from."""
 
     def __init__(self, bucket: TokenBucket, clock: Callable[[], float]) -> None:
         self._bucket = bucket
@@ -43,7 +44,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def take(self, most: int) -> int:
-        """How many letters may go now, at most `most`; they are spent with the answer."""
+        """Spend up to `most` tokens; returns how many letters may go now."""
         now = self._clock()
         with self._lock:
             bucket = self._bucket.at_moment(now)
@@ -62,7 +63,7 @@ class RateLimiter:
             return self._bucket
 
     def seconds_until(self, letters: int) -> float:
-        """How long until so many may go."""
+        """Seconds until so many letters may go, or as many as the burst allows."""
         bucket = self.bucket.at_moment(self._clock())
         missing = min(letters, bucket.burst) - bucket.tokens
         return max(0.0, missing / bucket.rate)

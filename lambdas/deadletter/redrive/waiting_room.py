@@ -1,4 +1,4 @@
-"""Where letters wait outside SQS, each in one lane."""
+"""The waiting room: letters wait outside SQS, each in one lane."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SHARDS = 8
 """Shards of a lane: one DynamoDB partition takes about 1,000 writes a second."""
 
 INLINE_BYTES = 4096
-"""Letters up to this size stand in the item itself; larger ones in S3, named by it."""
+"""Letters up to this size are kept in the item itself, larger ones in S3 under a name in it."""
 
 
 class RoomUnavailable(Exception):
-    """The waiting room gave no answer: what was to go in stays where it is."""
+    """The waiting room gave no answer: letters on their way in stay where they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingRoomEntry:
-    """Where a letter sits: enough to fetch it, nothing of what it says.
+    """The place of a letter in the room: enough to fetch it, without its content.
 
-    `place` is the room's own key; `lane`, `shard` and `due` are as they were when
-    the seat was looked up, and an index may lag: read the letter before sending it.
+    `place` is the room's own key; `lane`, `shard` and `due` come from an index that may
+    lag: read the letter before sending it.
     """
 
     copy: str
@@ -41,7 +41,10 @@ class WaitingRoomEntry:
 
 @dataclass(frozen=True, slots=True)
 class RoomContents:
-    """What was read from the room; `broken` letters stay in it for a person to look at."""
+    """Letters read from the room; `broken` is the number of items that hold no whole letter.
+
+    Broken items stay in the room for a person to look at.
+    """
 
     letters: Sequence[ReceivedLetter]
     broken: int = 0
@@ -49,7 +52,7 @@ class RoomContents:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that has held letters, and when one was last put in (epoch seconds)."""
+    """A lane that has held letters, and when the last one was put in (epoch seconds)."""
 
     name: str
     touched: float
@@ -67,40 +70,39 @@ class WaitingRoom(Protocol):
     """The waiting room of one pipeline. Raises RoomUnavailable when it cannot answer."""
 
     def lanes(self) -> Sequence[Lane]:
-        """The lanes that letters have been put into and that are not retired."""
+        """The lanes that have held letters and are not retired."""
 
     def retire(self, lane: Lane) -> None:
-        """Look into a lane no more, unless a letter has been put into it since."""
+        """Remove a lane from `lanes`, unless a letter has been put into it since it was read."""
 
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
-        """Put letters in that are held; returns a proof of each copy that is now in the room.
+        """Put letters in; returns the confirmation of each copy that is now in the room.
 
-        Putting a letter in twice has the effect of once.
-
-        The letter's own bytes are safe before its item names them. Of a FIFO group no
-        letter goes in before an earlier one. Raises RoomUnavailable only while no item
-        is written; a copy without a proof may be in the room or not.
+        Every decision must be a Hold. Putting a copy in twice has the effect of once. The
+        letter's own bytes are stored before its item names them. No letter of a FIFO group
+        goes in before an earlier one. Raises RoomUnavailable only while no item is
+        written; a copy without a confirmation may be in the room or not.
         """
 
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
-        """Those of these letters that are already in the room, read consistently."""
+        """Confirmations of the letters that are already in the room, read consistently."""
 
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
-        """Letters of a shard whose wait ends at or before `until`, the longest due first."""
+        """Letters of a shard that are due at or before `until`, the earliest first."""
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
-        """The letters of these entries that still wait as they were listed, read consistently."""
+        """The letters of these entries that are still in their lane, read consistently."""
 
     def postpone(self, order: Order) -> None:
         """Give a letter in the room the lane and the due time of its new hold."""
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
-        """Which of these FIFO groups of the queue `home` wait in the room, and for what."""
+        """The wait of each of these FIFO groups of the DLQ `home` that has letters in the room."""
 
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
-        """Take letters out that are proved to be elsewhere; returns those that may be left."""
+        """Delete letters that are confirmed to be elsewhere; returns those that may be left."""
 
 
 def shard_of(letter: Letter, fifo: bool) -> int:
@@ -110,4 +112,4 @@ def shard_of(letter: Letter, fifo: bool) -> int:
 
 
 END_OF_TIME = 2.0**40
-"""A due time (epoch seconds) that no letter's is later than."""
+"""Epoch seconds later than the due time of any letter."""

@@ -1,4 +1,4 @@
-"""Lets letters out of the waiting room whose wait has ended."""
+"""Moves letters out of the waiting room whose wait has ended."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from deadletter.redrive.journal import (
     ROOM,
     ClaimLost,
     Intent,
-    Journal,
     OpenIntents,
     Plan,
     Slot,
     key_of,
     open_intents,
 )
-from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Tally
-from deadletter.redrive.router_client import RouterClient, one_request, orders
+from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.router_client import RouterClient, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
+from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 
 MOST_READ = 10
@@ -37,7 +35,7 @@ MOST_READ = 10
 
 @dataclass(frozen=True, slots=True)
 class OpenShard:
-    """A shard of a lane from which letters go that are due at or before `until`."""
+    """A shard of a lane whose letters may leave if they are due at or before `until`."""
 
     lane: str
     shard: int
@@ -45,118 +43,109 @@ class OpenShard:
 
 
 class WaitingRoomWorker:
-    """Goes through the open lanes, shard by shard; the shard's open intent is the claim on it."""
+    """Empties the open shards one by one; the intent in a shard's slot is the claim on it."""
 
-    def __init__(
-        self,
-        *,
-        run: RunLimits,
-        fifo: bool,
-        journal: Journal,
-        room: WaitingRoom,
-        asker: RouterClient,
-        mover: Mover,
-        tally: Tally,
-    ) -> None:
+    def __init__(self, setup: RedriverSetup, run: RunLimits) -> None:
         self._run = run
-        self._fifo = fifo
-        self._journal = journal
-        self._room = room
-        self._asker = asker
-        self._mover = mover
-        self._tally = tally
+        self._fifo = setup.pipeline.fifo
+        self._journal = setup.journal
+        self._room = setup.room
+        self._mover = setup.mover
+        self._tally = setup.tally
+        self._router_client = RouterClient(router=setup.router, tally=setup.tally)
 
-    def work(self, openings: Sequence[OpenShard]) -> None:
-        """Let out what may go; raises Stop, and RoomUnavailable and its like."""
-        for opening in openings:
-            self._empty_shard(opening)
+    def work(self, shards: Sequence[OpenShard]) -> None:
+        """Move the letters of these shards. Raises the errors of ENDS_A_RUN."""
+        for shard in shards:
+            self._empty(shard)
 
-    def _empty_shard(self, opening: OpenShard) -> None:
+    def _empty(self, shard: OpenShard) -> None:
         slot: Slot | None = None
         seen: set[str] = set()
-        while seats := self._seats(opening, seen):
+        while entries := self._next_entries(shard, seen):
             intents = self._journal.read()
-            plans = [Plan(key_of(one.copy), OUT_OF_ROOM, 0) for one in seats]
+            plans = [Plan(key_of(entry.copy), OUT_OF_ROOM, 0) for entry in entries]
             try:
-                slot = slot or self._claim(f"{ROOM}:{opening.lane}:{opening.shard}", intents)
+                slot = slot or self._claim(f"{ROOM}:{shard.lane}:{shard.shard}", intents)
                 if slot is None:
                     return
                 slot.intend(plans, self._run.locked_until)
             except ClaimLost:
                 return
             now = self._run.clock()
-            inward = open_intents([one for one in intents if not one.is_of_room], now)
+            inward = open_intents([intent for intent in intents if not intent.is_of_room], now)
             # An intent that put a letter in here is no reason to take it out.
-            outward = open_intents([one for one in intents if one.is_of_room], now)
-            calm = [
-                one
-                for one in seats
-                if not inward.is_busy(one.copy) and not outward.is_busy(one.copy)
+            outward = open_intents([intent for intent in intents if intent.is_of_room], now)
+            free = [
+                entry
+                for entry in entries
+                if not inward.is_busy(entry.copy) and not outward.is_busy(entry.copy)
             ]
-            if any(inward.unknown_target(one.copy) == ROOM for one in calm):
-                # Whoever put it in never said so: its copy may be in the queue still,
-                # and only our mark will tell that it need not be moved again.
+            if any(inward.unknown_target(entry.copy) == ROOM for entry in free):
+                # The intent that put it in was never marked: its copy may still be in the
+                # queue, and only our mark will tell that it must not be moved again.
                 slot.keep()
             try:
-                for at in range(0, len(calm), MOST_READ):
-                    found = self._room.read(calm[at : at + MOST_READ], self._run.locked_until)
-                    self._tally.count(Metric.BROKEN_IN_ROOM, found.broken)
-                    self._let_out(found.letters, outward, slot)
+                for start in range(0, len(free), MOST_READ):
+                    part = free[start : start + MOST_READ]
+                    contents = self._room.read(part, self._run.locked_until)
+                    self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
+                    self._move(contents.letters, outward, slot)
             except RunStopped:
                 slot.close()
                 raise
         if slot is not None:
             slot.close()
 
-    def _seats(self, opening: OpenShard, seen: set[str]) -> list[WaitingRoomEntry]:
-        """The next seats, each once a run: the index may still show what has gone."""
-        found = self._room.due(opening.lane, opening.shard, opening.until, MAX_PLANS + len(seen))
-        fresh = [one for one in found if one.copy not in seen][:MAX_PLANS]
-        seen.update(one.copy for one in fresh)
-        return fresh
+    def _next_entries(self, shard: OpenShard, seen: set[str]) -> list[WaitingRoomEntry]:
+        """The next entries, each once a run: the index may still show one that has left."""
+        due = self._room.due(shard.lane, shard.shard, shard.until, MAX_PLANS + len(seen))
+        entries = [entry for entry in due if entry.copy not in seen][:MAX_PLANS]
+        seen.update(entry.copy for entry in entries)
+        return entries
 
     def _claim(self, name: str, intents: Sequence[Intent]) -> Slot | None:
-        """The shard's slot, if nobody is at work there."""
-        found = next((one for one in intents if one.slot == name), None)
-        if found is None:
+        """The shard's slot; None while another run works in the shard."""
+        abandoned = next((intent for intent in intents if intent.slot == name), None)
+        if abandoned is None:
             return Slot(self._journal, name, self._run.owner)
-        if self._run.clock() < found.expires + GRACE:
+        if self._run.clock() < abandoned.expires + GRACE:
             return None
-        # Whoever was here may have sent letters without taking them out: what is
-        # marked, and what is not, has to outlive our taking over the slot.
-        kept = replace(found, slot=f"{name}~{found.owner}.{found.sequence}")
-        if all(one.slot != kept.slot for one in intents):
+        # The earlier run may have sent letters without deleting them: its marks, and the
+        # letters without a mark, are kept under another name before the slot is taken over.
+        kept = replace(abandoned, slot=f"{name}~{abandoned.owner}.{abandoned.sequence}")
+        if all(intent.slot != kept.slot for intent in intents):
             self._journal.write(kept, None)
-        return Slot(self._journal, name, self._run.owner, found)
+        return Slot(self._journal, name, self._run.owner, abandoned)
 
-    def _let_out(self, letters: Sequence[ReceivedLetter], opens: OpenIntents, slot: Slot) -> None:
+    def _move(self, letters: Sequence[ReceivedLetter], intents: OpenIntents, slot: Slot) -> None:
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
-        here: list[ReceivedLetter] = []
-        for one in letters:
-            copy = one.letter.message_id
-            proof = opens.confirmation_of(copy)
-            if proof is not None:
-                sent.append((one, proof))
+        unmoved: list[ReceivedLetter] = []
+        for received in letters:
+            copy = received.letter.message_id
+            confirmation = intents.confirmation_of(copy)
+            if confirmation is not None:
+                sent.append((received, confirmation))
             else:
-                unknown = opens.unknown_target(copy) is not None
-                self._tally.count(Metric.POSSIBLE_DUPLICATE, 1 if unknown else 0)
-                here.append(one)
+                maybe_sent = intents.unknown_target(copy) is not None
+                self._tally.count(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
+                unmoved.append(received)
         if sent:
             self._tally.count(Metric.ALREADY_SENT, len(sent))
             self._tally.count(Metric.UNDELETED, len(self._room.delete(sent)))
-        while here:
-            granted = self._run.permission(len(here))
-            part, here = one_request(here, granted)
+        while unmoved:
+            granted = self._run.permission(len(unmoved))
+            part, unmoved = next_request(unmoved, granted)
             judged = self._judge(part)
             left = self._mover.move_from_room(judged, slot)
-            # What was not confirmed may have been sent all the same.
-            redriven = sum(isinstance(one.decision, Redrive) for one in judged)
+            # A letter that was not confirmed may have been sent all the same.
+            redriven = sum(isinstance(order.decision, Redrive) for order in judged)
             self._run.give_back(granted - redriven)
             if self._fifo:
-                gone = {one.copy for one in judged} - {one.letter.message_id for one in left}
-                stay = {one.letter.group for one in part if one.letter.message_id not in gone}
-                here = [one for one in here if one.letter.group not in stay]
+                gone = {order.copy for order in judged} - {r.letter.message_id for r in left}
+                stopped = {r.letter.group for r in part if r.letter.message_id not in gone}
+                unmoved = [r for r in unmoved if r.letter.group not in stopped]
 
     def _judge(self, part: Sequence[ReceivedLetter]) -> list[Order]:
-        verdicts = self._asker.verdicts(part, served=True)
+        verdicts = self._router_client.verdicts(part, served=True)
         return orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)

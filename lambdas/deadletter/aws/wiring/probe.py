@@ -145,7 +145,7 @@ def _sender(
             room=waiting_room_for(pipeline, resources, clients, world),
             records=ledger,
             clock=world.clock,
-            together=in_threads,
+            in_parallel=in_threads,
             tally=tally,
         )
 

@@ -1,0 +1,56 @@
+"""What a redriver is made of: settings, queues, stores, and what differs from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deadletter.circuit.state import Circuits, Outcomes
+from deadletter.message.queue import Queue
+from deadletter.redrive.journal import Journal
+from deadletter.redrive.lease import Lease
+from deadletter.redrive.mover import InParallel, Mover
+from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import WaitingRoom
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+
+Reconcile = Callable[[], int | None]
+"""Cleans up after outages; returns how many circuits of single keys are not closed.
+
+None if the circuits could not be read. It never raises: the next run cleans up again.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriverSetup:
+    """Everything that a redriver is given; what differs from run to run is an argument too.
+
+    home         the id of the DLQ that is drained: "dlq", or a dedicated DLQ's
+    main_arn     the main queue's ARN; letters from other queues stay in a shared DLQ
+    owner        a text that no other run has
+    clock        gives epoch seconds
+    wait         lets seconds pass
+    in_parallel  runs the workers at the same time
+    reconcile    cleans up after outages; without it no lost execution is restarted
+    outcomes     are told of letters that came back, where the consumer reports none itself
+    """
+
+    pipeline: Pipeline
+    home: str
+    dlq: Queue
+    main: Queue
+    main_arn: str
+    mover: Mover
+    router: Router
+    journal: Journal
+    room: WaitingRoom
+    circuits: Circuits
+    lease: Lease
+    tally: Tally
+    owner: str
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+    in_parallel: InParallel
+    reconcile: Reconcile | None = None
+    outcomes: Outcomes | None = None

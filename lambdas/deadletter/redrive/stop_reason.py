@@ -1,0 +1,40 @@
+"""Which errors end a run in good order, how they are counted, and what its report says."""
+
+from __future__ import annotations
+
+from deadletter.circuit.state import CircuitsUnavailable
+from deadletter.contract import Metric
+from deadletter.message.queue import QueueUnavailable
+from deadletter.redrive.journal import JournalUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.report import Tally
+from deadletter.redrive.run_limits import RunStopped
+from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.routing.router import RouterUnavailable
+
+_UNAVAILABLE: tuple[tuple[type[Exception], Metric | None, str], ...] = (
+    (CircuitsUnavailable, None, "the circuits cannot be read: hold"),
+    (LeaseUnavailable, None, "the lease cannot be read"),
+    (QueueUnavailable, Metric.QUEUE_UNAVAILABLE, "a queue gave no answer: {error}"),
+    (RouterUnavailable, Metric.ROUTER_UNAVAILABLE, "the router gave no answer"),
+    (RoomUnavailable, Metric.ROOM_UNAVAILABLE, "the waiting room gave no answer"),
+    (JournalUnavailable, Metric.JOURNAL_UNAVAILABLE, "the journal gave no answer"),
+)
+
+ENDS_A_RUN: tuple[type[Exception], ...] = (RunStopped, *(kind for kind, _, _ in _UNAVAILABLE))
+"""Errors that end a run in good order: a letter that was not moved stays where it is."""
+
+
+def stop_reason(error: Exception, tally: Tally) -> str:
+    """The reason in the report of a run that `error` ends; counts the error under its metric.
+
+    Raises the error again if it is none of ENDS_A_RUN.
+    """
+    for kind, metric, reason in _UNAVAILABLE:
+        if isinstance(error, kind):
+            if metric is not None:
+                tally.count(metric)
+            return reason.format(error=error)
+    if isinstance(error, RunStopped):
+        return str(error)
+    raise error
