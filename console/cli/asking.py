@@ -1,58 +1,85 @@
-"""What a person has to say before something changes: why, and until when."""
+"""Questions to the person at the terminal: go on, why, and until when."""
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 from ..operations.duration import seconds
 from ..operations.problem import Exit, Problem
-from .command import ask
+from ..operations.reason import checked_reason
+from ..operations.session import Session
+from . import output
+from .output import line, printable
 
-# What a person is offered: long enough for the night, and over before it is forgotten.
+# The suggested end: long enough for the night, and over before it is forgotten.
 SUGGESTED = "24h"
 NEVER = "never"
 
-MAX_REASON = 1_000
-"""Characters of a reason; the router refuses a rule with a longer one."""
+
+def interactive() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty()
 
 
-def reason(given: str | None, what: str) -> str:
-    """Why, asked for if it was not given; `what` needs it ("A rule")."""
-    asked = ask("Why? (for whoever finds it later)") if given is None else given
-    said = (asked or "").strip()
-    if not said:
-        raise Problem(f"{what} needs a reason: add --reason.", Exit.USAGE)
-    if len(said) > MAX_REASON:
-        raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Exit.USAGE)
-    return said
+def ask(question: str) -> str | None:
+    """The answer of the person; None if standard input is not a terminal."""
+    if not interactive():
+        return None
+    sys.stderr.write(f"{printable(question)} ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
 
 
-def end(given: str | None, now: datetime, what: str, *, suggested: str = SUGGESTED) -> datetime:
-    """When it ends, asked for if it was not given; `what` ends ("the rule").
+def confirm(session: Session, *question: str) -> None:
+    """Asks before something changes, and names the account and region.
 
-    Raises Problem for a time that is none or has passed.
+    Raises Problem if the answer is not yes, or if standard input is not a terminal.
     """
-    found = end_or_never(given, now, what, suggested=suggested, never=False)
-    assert found is not None
-    return found
+    if not interactive():
+        raise Problem("Nobody to ask here, so nothing was done: add --yes.", Exit.USAGE)
+    where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
+    output.show([line(where), *(line(text) for text in question)], sys.stderr)
+    if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):
+        raise Problem("Nothing was done.", Exit.ATTENTION)
 
 
-def end_or_never(
-    given: str | None, now: datetime, what: str, *, suggested: str = SUGGESTED, never: bool = True
+def reason(given: str | None, change: str) -> str:
+    """The reason for a change, asked for if not given; `change` needs it ("A rule")."""
+    text = ask("Why? (for later readers)") if given is None else given
+    return checked_reason(text, change)
+
+
+def end(given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED) -> datetime:
+    """The end of `subject` ("the rule"), asked for if not given.
+
+    Raises Problem for a text that is not a time, and for a time in the past.
+    """
+    at = _end(given, now, subject, suggested=suggested, never=False)
+    assert at is not None
+    return at
+
+
+def end_or_never(given: str | None, now: datetime, subject: str) -> datetime | None:
+    """As `end`; None if the answer is "never"."""
+    return _end(given, now, subject, suggested=SUGGESTED, never=True)
+
+
+def _end(
+    given: str | None, now: datetime, subject: str, *, suggested: str, never: bool
 ) -> datetime | None:
-    """As `end`; None for what never ends, where `never` may be said."""
-    words = f"7d, an ISO 8601 time, {NEVER}" if never else "2h, an ISO 8601 time"
+    allowed = f"7d, an ISO 8601 time, {NEVER}" if never else "2h, an ISO 8601 time"
     if given is None:
-        given = ask(f"When does it end? {words} [{suggested}]")
+        given = ask(f"When does it end? {allowed} [{suggested}]")
     if given is None:
         also = f", or --expires {NEVER}" if never else ""
-        raise Problem(f"Say when {what} ends: --expires {suggested}{also}.", Exit.USAGE)
+        raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Exit.USAGE)
     text = given.strip() or suggested
     if never and text.lower() == NEVER:
         return None
     at = _moment(text, now)
     if at <= now:
-        raise Problem(f"{what.capitalize()} would have ended at {text} already.", Exit.USAGE)
+        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Exit.USAGE)
     return at.astimezone(UTC)
 
 

@@ -1,42 +1,31 @@
-"""`dlq circuit`: which dependencies are held for down, and a person's own word on one."""
+"""`dlq circuit`: which dependencies are taken for down, and how to override that by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated
-from uuid import uuid4
+from typing import Annotated
 
 import typer
 
-from deadletter.circuit.state import Circuit, CircuitsUnavailable, Override, State
-from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
+from deadletter.circuit.state import State
 
-from ..operations import deployed
-from ..operations.app import App, DeployedPipeline
-from ..operations.problem import Exit, Problem
-from . import asking
-from .command import OnePipeline, Session, SomePipelines, command, group
-from .output import (
-    Block,
-    CommandResult,
-    Part,
-    Reply,
-    Styled,
-    TextTable,
-    clock,
-    duration,
-    line,
-    moment,
+from ..operations.circuits import (
+    CircuitChange,
+    CircuitList,
+    CircuitRow,
+    CircuitSwitch,
+    list_circuits,
+    show_circuit,
 )
+from ..operations.problem import Exit
+from ..operations.session import Session
+from ..operations.words import clock, duration
+from . import asking
+from .command import OnePipeline, SomePipelines, command, group
+from .output import Block, Part, Reply, Styled, TextTable, line
 
-if TYPE_CHECKING:
-    from deadletter.aws.circuits import DynamoDBBreaker
-
-# Long enough to call somebody, and over before it is forgotten: a circuit held open holds
+# Long enough to call for help, and over before it is forgotten: a circuit held open holds
 # every letter of its dependency.
 SUGGESTED = "2h"
 
@@ -60,65 +49,19 @@ Yes = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One circuit as it stands in the table."""
-
-    pipeline: Annotated[str, "name of the pipeline"]
-    key: Annotated[str, "the dependency; the pipeline's own circuit has the pipeline's name"]
-    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (lets nothing through)"]
-    since: Annotated[datetime | None, "when it opened or closed; null if it never did"]
-    open_until: Annotated[datetime | None, "when the next canary is due, while it is OPEN"]
-    cooldown: Annotated[float, "seconds that the last wait was drawn from"]
-    trips: Annotated[int, "how often it has opened without having settled in between"]
-    generation: Annotated[int, "grows with each change of state"]
-    forced: Annotated[str | None, "the state a person holds it in; null if nobody does"]
-    forced_by: Annotated[str | None, "who"]
-    forced_reason: Annotated[str | None, "why"]
-    forced_until: Annotated[datetime | None, "until when"]
-    consumer_paused: Annotated[bool, "whether the consumer's event source mapping is disabled"]
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitList(CommandResult):
-    """What `dlq circuit list` and `dlq circuit show` answer."""
-
-    at: Annotated[datetime, "when it was read"]
-    circuits: Annotated[Sequence[Seen], "each pipeline's own, and those not closed or held"]
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitChange(CommandResult):
-    """What `dlq circuit open`, `close` and `auto` answer."""
-
-    at: Annotated[datetime, "when it was changed"]
-    before: Annotated[Seen, "the circuit as it was"]
-    after: Annotated[Seen, "the circuit as it is now"]
-
-
 @command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
 def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CircuitList]:
     """List each pipeline's own circuit, and every other that is not closed or is held.
 
     Exit status 1 if one of them lets nothing through.
     """
-    app = session.app()
-    found = [
-        seen(one.name, circuit, session.now)
-        for one in app.some(pipeline or [])
-        for circuit in _standing(_breaker(session, app, one), one.name)
-    ]
-    return _reply(session, app, found, _show_list)
+    return _reply(list_circuits(session, pipeline or ()), _show_list)
 
 
 @command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])
 def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Reply[CircuitList]:
     """Show one circuit with all that is known of it."""
-    app = session.app()
-    one = app.one(pipeline)
-    with _readable():
-        circuit = _breaker(session, app, one).read([key or one.name])[key or one.name]
-    return _reply(session, app, [seen(one.name, circuit, session.now)], _show_one)
+    return _reply(show_circuit(session, pipeline, key), _show_circuit)
 
 
 @command(
@@ -173,11 +116,10 @@ def auto(
 
     It also begins a circuit anew whose record nobody understands.
     """
-    app = session.app()
-    one = app.one(pipeline)
-    return _change(
-        session, app, one, key or one.name, OverrideEnded(), "Leave circuit {} to itself.", yes
-    )
+    switch = CircuitSwitch(session, pipeline, key)
+    if not yes:
+        _confirm(session, switch, f"Leave circuit {switch.key} of {switch.pipeline} to itself.")
+    return Reply(switch.release(), _show_changed)
 
 
 def _hold(
@@ -189,160 +131,87 @@ def _hold(
     expires: str | None,
     yes: bool,
 ) -> Reply[CircuitChange]:
-    app = session.app()
-    one = app.one(pipeline)
+    switch = CircuitSwitch(session, pipeline, key)
     why = asking.reason(reason, "A circuit held by hand")
     until = asking.end(expires, session.now, "the hold", suggested=SUGGESTED)
-    force = Override(state, session.aws.caller, why, until.timestamp())
-    what = f"Hold circuit {{}} {state} until {clock(until, session.now)}."
-    return _change(session, app, one, key or one.name, OverrideBegun(force), what, yes)
-
-
-def _change(
-    session: Session, app: App, one: DeployedPipeline, key: str, event: Event, what: str, yes: bool
-) -> Reply[CircuitChange]:
-    breaker = _breaker(session, app, one)
-    with _readable():
-        before = breaker.read([key])[key]
     if not yes:
-        session.agreed(what.format(f"{key} of {one.name}"), _said(before, session.now))
-    with _readable():
-        moved = breaker.apply_to(before, event)
-    if moved.refused is not None:
-        raise Problem(f"Nothing was done: {moved.refused}.", Exit.ATTENTION)
-    aws = session.aws
-    return Reply(
-        CircuitChange(
-            aws.account,
-            aws.region,
-            session.app_name,
-            session.now,
-            seen(one.name, before, session.now),
-            seen(one.name, moved.circuit, session.now),
-        ),
-        _show_changed,
-    )
+        end = clock(until, session.now)
+        _confirm(
+            session, switch, f"Hold circuit {switch.key} of {switch.pipeline} {state} until {end}."
+        )
+    return Reply(switch.hold(state, why, until), _show_changed)
 
 
-def _breaker(session: Session, app: App, one: DeployedPipeline) -> DynamoDBBreaker:
-    from deadletter.aws.circuits import DynamoDBBreaker
-
-    return DynamoDBBreaker(
-        client=session.aws.dynamodb,
-        table=app.circuits_table,
-        pipeline=one.name,
-        policy=deployed.settings(one).circuit,
-        clock=session.clock,
-        random=SystemRandom(),
-        new_id=lambda: uuid4().hex,
-    )
-
-
-def _standing(breaker: DynamoDBBreaker, own: str) -> list[Circuit]:
-    """The pipeline's own circuit first, then the others that need looking at."""
-    with _readable():
-        others = [one for one in breaker.troubled() if one.key != own]
-        return [breaker.read([own])[own], *sorted(others, key=lambda one: one.key)]
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except CircuitsUnavailable as error:
-        if error.__cause__ is not None:
-            raise error.__cause__ from error
-        raise Problem(f"Try again: {error}.", Exit.UNREACHABLE) from error
-
-
-def seen(pipeline: str, circuit: Circuit, now: datetime) -> Seen:
-    """The circuit in the words of the answer."""
-    force = circuit.forced if circuit.is_forced(now.timestamp()) else None
-    since = circuit.closed_at if circuit.is_closed else circuit.opened_at
-    return Seen(
-        pipeline,
-        circuit.key,
-        "UNREADABLE" if circuit.unreadable else str(circuit.state),
-        moment(since) if since else None,
-        moment(circuit.open_until) if circuit.state is State.OPEN and circuit.open_until else None,
-        circuit.cooldown,
-        circuit.trips,
-        circuit.generation,
-        str(force.state) if force else None,
-        force.by if force else None,
-        force.reason if force else None,
-        moment(force.until) if force else None,
-        circuit.paused is not None,
-    )
+def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
+    before = switch.before
+    details = "; ".join(_details(before, session.now))
+    now = f"It is {before.state} now{': ' + details if details else ''}."
+    asking.confirm(session, question, now)
 
 
 def _reply(
-    session: Session,
-    app: App,
-    found: Sequence[Seen],
-    view: Callable[[CircuitList], Iterator[Block]],
+    answer: CircuitList, show: Callable[[CircuitList], Iterator[Block]]
 ) -> Reply[CircuitList]:
-    aws = session.aws
-    answer = CircuitList(aws.account, aws.region, app.name, session.now, found)
-    held_up = any(one.state != State.CLOSED for one in found)
-    return Reply(answer, view, Exit.ATTENTION if held_up else Exit.DONE)
+    held_up = any(circuit.state != State.CLOSED for circuit in answer.circuits)
+    return Reply(answer, show, Exit.ATTENTION if held_up else Exit.DONE)
 
 
-def _show_list(found: CircuitList) -> Iterator[Block]:
+def _show_list(answer: CircuitList) -> Iterator[Block]:
     headings = ("PIPELINE", "CIRCUIT", "STATE", "SINCE", ">TRIPS", "CONSUMER", "HELD BY")
-    yield TextTable(headings, [_row(one, found.at) for one in found.circuits])
+    yield TextTable(headings, [_row(circuit, answer.at) for circuit in answer.circuits])
 
 
-def _row(one: Seen, now: datetime) -> Sequence[Part]:
-    held = f"{one.forced_by}, until {clock(one.forced_until, now)}" if one.forced_until else ""
+def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
+    held = (
+        f"{circuit.forced_by}, until {clock(circuit.forced_until, now)}"
+        if circuit.forced_until
+        else ""
+    )
     return (
-        one.pipeline,
-        one.key,
-        _state(one),
-        duration((now - one.since).total_seconds()) if one.since else "",
-        str(one.trips),
-        "paused" if one.consumer_paused else "",
+        circuit.pipeline,
+        circuit.key,
+        _state(circuit),
+        duration((now - circuit.since).total_seconds()) if circuit.since else "",
+        str(circuit.trips),
+        "paused" if circuit.consumer_paused else "",
         held,
     )
 
 
-def _state(one: Seen) -> Styled:
-    return Styled(one.state, "good" if one.state == State.CLOSED else "alarm")
+def _state(circuit: CircuitRow) -> Styled:
+    return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")
 
 
-def _show_one(found: CircuitList) -> Iterator[Block]:
-    (one,) = found.circuits
-    yield line(Styled(f"Circuit {one.key} of {one.pipeline}", "strong"), ": ", _state(one))
-    for text in _details(one, found.at):
+def _show_circuit(answer: CircuitList) -> Iterator[Block]:
+    (circuit,) = answer.circuits
+    name = f"Circuit {circuit.key} of {circuit.pipeline}"
+    yield line(Styled(name, "strong"), ": ", _state(circuit))
+    for text in _details(circuit, answer.at):
         yield line(text, indent=2)
 
 
-def _details(one: Seen, now: datetime) -> Iterator[str]:
-    if one.since:
-        yield f"since {clock(one.since, now)}, generation {one.generation}, trips {one.trips}"
-    if one.open_until:
-        yield f"no canary before {clock(one.open_until, now)}, cooldown {duration(one.cooldown)}"
-    if one.forced_until:
-        until = clock(one.forced_until, now)
-        yield f"held {one.forced} by {one.forced_by} until {until}: {one.forced_reason}"
-    if one.consumer_paused:
+def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
+    if circuit.since:
+        since = clock(circuit.since, now)
+        yield f"since {since}, generation {circuit.generation}, trips {circuit.trips}"
+    if circuit.open_until:
+        until = clock(circuit.open_until, now)
+        yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"
+    if circuit.forced_until:
+        until = clock(circuit.forced_until, now)
+        yield f"held {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
+    if circuit.consumer_paused:
         yield "the consumer is paused; it is put back once the circuit has closed"
-    if one.state == "UNREADABLE":
-        yield "its record is not understood: dlq circuit auto begins it anew"
+    if circuit.state == "UNREADABLE":
+        yield "its record is malformed: dlq circuit auto replaces it"
 
 
-def _said(circuit: Circuit, now: datetime) -> str:
-    told = seen("", circuit, now)
-    details = "; ".join(_details(told, now))
-    return f"It is {told.state} now{': ' + details if details else ''}."
-
-
-def _show_changed(found: CircuitChange) -> Iterator[Block]:
-    after = found.after
+def _show_changed(change: CircuitChange) -> Iterator[Block]:
+    after = change.after
     yield line(
         Styled(f"Circuit {after.key} of {after.pipeline}", "strong"),
-        f" in account {found.account}, {found.region}: {found.before.state} → ",
+        f" in account {change.account}, {change.region}: {change.before.state} → ",
         _state(after),
     )
-    for text in _details(after, found.at):
+    for text in _details(after, change.at):
         yield line(text, indent=2)

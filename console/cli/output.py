@@ -1,7 +1,7 @@
 """What a command prints: JSON for programs, lines and tables for people.
 
-Text that comes from messages is never trusted: `printable` is applied to every line
-and cell, and JSON is written in ASCII, so that no body can steer a terminal.
+Text from messages is never trusted: `printable` is applied to every line and cell, and
+JSON is written in ASCII, so that no body can control a terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..operations.problem import Exit, Problem
 
@@ -23,17 +23,8 @@ if TYPE_CHECKING:
 _STYLES = {"alarm": "bold red", "good": "green", "faint": "dim", "strong": "bold"}
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
-    """What a command found, and where. Its fields are the keys of the JSON: a promise."""
-
-    account: Annotated[str, "AWS account id"]
-    region: Annotated[str, "AWS region"]
-    app: Annotated[str, "name of the app"]
-
-
 class Styled(NamedTuple):
-    """Text that stands out, or steps back: `style` is alarm, good, faint or strong."""
+    """Text in a style: alarm, good, faint or strong."""
 
     text: str
     style: str
@@ -56,7 +47,7 @@ def line(*parts: Part, indent: int = 0) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Rows, under headings or none; a column whose heading starts with ">" is set right."""
+    """Rows with optional headings; a heading that starts with ">" aligns its column right."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Part]]
@@ -69,7 +60,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[A]):
-    """A command's answer, how a person reads it, and the exit status it leads to."""
+    """A command's answer, how to show it to a person, and the exit status."""
 
     answer: A
     show: Callable[[A], Iterable[Block]]
@@ -77,14 +68,16 @@ class Reply(Generic[A]):
 
 
 def printable(text: str) -> str:
-    """The text with every character that is not plainly visible written as an escape.
+    """The text with every unprintable character written as an escape.
 
-    That covers terminal escapes, line breaks, bidirectional overrides and characters
-    of no width.
+    That covers terminal escapes, line breaks, bidirectional overrides and zero-width
+    characters.
     """
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode()
-        for one in text
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
     )
 
 
@@ -105,8 +98,7 @@ def compiled(query: str | None) -> Any:
 def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
     """Prints the reply to standard output.
 
-    A query that can't be applied to the answer does not cost the answer: all of it is
-    printed, and Problem raised.
+    If the query can't be applied, the whole answer is printed and Problem raised.
     """
     if not (as_json or query):
         show(reply.show(reply.answer))
@@ -129,13 +121,13 @@ def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value of ours as JSON-ready data: dataclasses by field, times in ISO 8601 UTC."""
+    """A value as JSON-ready data: dataclasses by field, times in ISO 8601 UTC."""
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {key.name: plain(getattr(value, key.name)) for key in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(one) for one in value]
+        return [plain(member) for member in value]
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return value
@@ -160,7 +152,7 @@ def _console(file: IO[str]) -> Console:
 
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     if os.environ.get("NO_COLOR") or not console.is_terminal:
-        # Not even bold: whoever asks for no colour wants no escape sequences.
+        # Not even bold: no colour means no escape sequences.
         return Console(
             file=file,
             highlight=False,
@@ -210,45 +202,3 @@ def _show_table(console: Console, block: TextTable) -> None:
     for row in block.rows:
         table.add_row(*(_text((cell,)) for cell in row))
     console.print(table)
-
-
-def count(number: int, noun: str) -> str:
-    """A number and its noun: "1 letter", "1,204 letters"."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
-def duration(seconds: float) -> str:
-    """A span of time in its two largest units: "45 s", "58 min", "2 h 05 min", "3 d 4 h"."""
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60:02} min"
-    return f"{minutes} min" if minutes else f"{whole} s"
-
-
-def size(number: int) -> str:
-    """A number of bytes: "812 B", "1.2 KiB", "1.0 MiB"."""
-    if number < 1024:
-        return f"{number} B"
-    if number < 1024 * 1024:
-        return f"{number / 1024:.1f} KiB"
-    return f"{number / 1024 / 1024:.1f} MiB"
-
-
-def clock(at: datetime, now: datetime) -> str:
-    """A time of day, with its date unless that is today's: "03:40 UTC", "19 Nov 03:40 UTC"."""
-    when = at.astimezone(UTC)
-    today = when.date() == now.astimezone(UTC).date()
-    return when.strftime("%H:%M UTC" if today else "%d %b %H:%M UTC")
-
-
-def moment(epoch: object) -> datetime | None:
-    """The time that epoch seconds stand for; None if they are no time anybody lives in."""
-    if not isinstance(epoch, int | float) or isinstance(epoch, bool):
-        return None
-    try:
-        return datetime.fromtimestamp(epoch, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

@@ -1,29 +1,24 @@
-"""`dlq rules add` and `disable`: one rule changed, by somebody, for a reason."""
+"""`dlq rules add` and `disable`: a rule is changed, by a named person and for a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
 from deadletter.rules.rule import Action, Rule, RuleMode
-from deadletter.settings.pipeline import Pipeline as Terms
 
-from ..operations import deployed, letters, rule_table
-from ..operations.app import App, DeployedPipeline
-from ..operations.aws import side_by_side
+from ..operations import rule_table, rule_text
 from ..operations.duration import seconds
-from ..operations.problem import Exit, Problem
-from ..operations.rule_table import RuleTableChange, Stored
-from . import asking, rule_text, rule_trial
-from .command import Session
-from .output import Block, CommandResult, Reply, Styled, clock, count, duration, line
-from .rule_words import Pattern, Tenant, Where, words
+from ..operations.rule_edit import Forecast, PlannedRule, RuleEdit, RuleEditor, everywhere
+from ..operations.session import Session
+from ..operations.words import clock, count, duration
+from . import asking
+from .output import Block, Reply, Styled, line
+from .rule_options import Pattern, Tenant, Where, matching_columns
+from .rule_trial import summary
 
 RuleId = Annotated[str, typer.Argument(metavar="RULE_ID", help="Its id, in metrics and stamps.")]
 OnPipeline = Annotated[
@@ -79,16 +74,6 @@ Yes = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Edited(CommandResult):
-    """What `dlq rules add` and `dlq rules disable` answer."""
-
-    pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
-    rule_id: Annotated[str, "id of the rule"]
-    rule: Annotated[Mapping[str, Any], "its columns as they stand in the table now"]
-    before: Annotated[Mapping[str, Any] | None, "its columns as they were; null if it is new"]
-
-
 def add(
     session: Session,
     rule_id: RuleId,
@@ -108,7 +93,7 @@ def add(
     ticket: Ticket = None,
     replace: Replace = False,
     yes: Yes = False,
-) -> Reply[Edited]:
+) -> Reply[RuleEdit]:
     """Add a rule, in effect within a minute.
 
     A rule that would be INVALID, or make another one so, is not written. Before it is,
@@ -119,14 +104,11 @@ def add(
     Your caller identity is written down as `created_by`. With --yes, nothing is asked
     and no letter is looked at.
     """
-    app = session.app()
-    key, places = deployed.scope(app, pipeline)
+    editor = RuleEditor(session, pipeline)
     why = asking.reason(reason, "A rule")
     columns = {
-        "pipeline": key,
-        "rule_id": rule_id,
         "action": action.strip().upper(),
-        **words(tenant, where, pattern),
+        **matching_columns(tenant, where, pattern),
         "delay_seconds": None if delay is None else seconds(delay),
         "queue": queue,
         "policy": policy,
@@ -136,31 +118,17 @@ def add(
         "max_matches": max_matches,
         "reason": why,
         "ticket": ticket,
-        "created_by": session.aws.caller,
     }
-    columns = {name: value for name, value in columns.items() if value is not None}
-    table = rule_table.table(session.aws, app.rules_table)
-    stored = table.read()
-    before = _find(stored, key, rule_id)
-    if before is not None and not replace:
-        raise Problem(
-            f"There is a rule {rule_id!r} for {_everywhere(key)} already: add --replace, "
-            "or choose another id.",
-            Exit.ATTENTION,
-        )
-    rule = _checked(stored, before, columns, [deployed.terms(one) for one in places])
+    plan = editor.plan(rule_id, columns, replace=replace)
     if not yes:
-        session.agreed(
-            f"{'Replace' if before else 'Add'} rule {rule_id} of {_everywhere(key)}: "
-            f"{rule_text.sentence(rule)}, {_until(rule, session.now)}.",
-            *(_differences(before, columns) if before else ()),
-            *_foretold(session, app, places, columns),
+        asking.confirm(
+            session,
+            f"{'Replace' if plan.before else 'Add'} rule {rule_id} of {everywhere(editor.key)}: "
+            f"{rule_text.sentence(plan.rule)}, {_until(plan.rule, session.now)}.",
+            *_differences(plan),
+            *map(_forecast, editor.forecast(plan)),
         )
-    try:
-        table.put(columns, before)
-    except RuleTableChange as error:
-        raise _raced(rule_id) from error
-    return Reply(_edited(session, key, rule_id, columns, before), _show_added)
+    return Reply(editor.write(plan), _show_added)
 
 
 def disable(
@@ -169,46 +137,18 @@ def disable(
     pipeline: OnPipeline = None,
     reason: Reason = None,
     yes: Yes = False,
-) -> Reply[Edited]:
+) -> Reply[RuleEdit]:
     """Switch a rule off, within a minute; it stays in the table.
 
     Letters that it holds come due. To switch it on again, set `enabled` to true in the
     table, or write it anew with add --replace.
     """
-    app = session.app()
-    key, _ = deployed.scope(app, pipeline)
-    table = rule_table.table(session.aws, app.rules_table)
-    stored = table.read()
-    before = _find(stored, key, rule_id)
-    if before is None:
-        raise Problem(_no_such_rule(stored, key, rule_id), Exit.ABSENT)
-    why = _off(asking.reason(reason, "A rule"), session.aws.caller, before.columns.get("reason"))
+    editor = RuleEditor(session, pipeline)
+    rule = editor.find(rule_id)
+    why = asking.reason(reason, "A rule")
     if not yes:
-        session.agreed(f"Disable rule {rule_id} of {_everywhere(key)}.")
-    try:
-        table.disable(before, why)
-    except RuleTableChange as error:
-        raise _raced(rule_id) from error
-    after = {**before.columns, "enabled": False, "reason": why}
-    return Reply(_edited(session, key, rule_id, after, before), _show_disabled)
-
-
-def _find(stored: Sequence[Stored], key: str, rule_id: str) -> Stored | None:
-    return next((one for one in stored if (one.pipeline, one.rule_id) == (key, rule_id)), None)
-
-
-def _no_such_rule(stored: Sequence[Stored], key: str, rule_id: str) -> str:
-    elsewhere = [one.pipeline for one in stored if one.rule_id == rule_id]
-    if elsewhere:
-        return (
-            f"There is no rule {rule_id!r} of {_everywhere(key)}, but one of "
-            f"{' and of '.join(map(_everywhere, elsewhere))}: add --pipeline '{elsewhere[0]}'."
-        )
-    return f"There is no rule {rule_id!r} of {_everywhere(key)}: see dlq rules list."
-
-
-def _everywhere(key: str) -> str:
-    return "every pipeline" if key == EVERY_PIPELINE else key
+        asking.confirm(session, f"Disable rule {rule_id} of {everywhere(editor.key)}.")
+    return Reply(editor.disable(rule, why), _show_disabled)
 
 
 def _end(given: str | None, now: datetime) -> str | None:
@@ -217,114 +157,43 @@ def _end(given: str | None, now: datetime) -> str | None:
     return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _checked(
-    stored: Sequence[Stored],
-    before: Stored | None,
-    columns: Mapping[str, Any],
-    pipelines: Sequence[Terms],
-) -> Rule:
-    """The rule, valid in all these pipelines and a harm to no other; else Problem."""
-    others = [one.columns for one in stored if one is not before]
-    new = [*others, columns]
-    if not pipelines:
-        raise Problem("The app has no pipeline yet: deploy one.", Exit.ABSENT)
-    for one in pipelines:
-        for refused in rule_table.spoilt(others, new, one):
-            raise Problem(
-                f"Nothing was written: rule {refused.rule_id} would be INVALID in {one.name}: "
-                f"{refused.why}.",
-                Exit.ATTENTION,
-            )
-    return rule_table.book(new, pipelines[0]).rules[str(columns["rule_id"])]
-
-
 def _until(rule: Rule, now: datetime) -> str:
-    said = "only counting (shadow)" if rule.mode is RuleMode.SHADOW else "enforced"
+    text = "only counting (shadow)" if rule.mode is RuleMode.SHADOW else "enforced"
     if rule.max_matches is not None:
-        said += f", for at most {count(rule.max_matches, 'letter')}"
+        text += f", for at most {count(rule.max_matches, 'letter')}"
     if rule.expires_at is None:
-        return f"{said}, without an end"
+        return f"{text}, without an end"
     end = datetime.fromtimestamp(rule.expires_at, UTC)
-    return f"{said}, until {clock(end, now)} (in {duration((end - now).total_seconds())})"
+    return f"{text}, until {clock(end, now)} (in {duration((end - now).total_seconds())})"
 
 
-def _differences(before: Stored, columns: Mapping[str, Any]) -> Iterator[str]:
-    for one in rule_text.changes(rule_table.told(before.columns), rule_table.told(columns)):
-        yield f"  {one}"
+def _differences(plan: PlannedRule) -> Iterator[str]:
+    if plan.before is not None:
+        before, after = map(rule_table.canonical, (plan.before.columns, plan.columns))
+        for change in rule_text.changes(before, after):
+            yield f"  {change}"
 
 
-def _foretold(
-    session: Session, app: App, pipelines: Sequence[DeployedPipeline], columns: Mapping[str, Any]
-) -> Sequence[str]:
-    """What the rule would match now, a line a pipeline. What can't be sampled stops nothing."""
-    aws = session.aws
-    _ = aws.sqs, aws.dynamodb, aws.lambda_  # made before there are threads
-
-    def sample(one: DeployedPipeline) -> str:
-        found = letters.sampled(aws.sqs, one, MAIN_DLQ, rule_trial.SAMPLE, session.clock)
-        if not found.letters:
-            return f"No letter in the DLQ of {one.name} to try it on."
-        outcome = rule_trial.tried(session, app, one, columns, found)
-        said = rule_trial.says(len(outcome.matching), len(found.letters), "the DLQ")
-        return f"{said} of {one.name}."
-
-    said: list[str] = []
-
-    def lost(name: str, why: Problem) -> None:
-        said.append(f"Can't sample the DLQ of {name}: {why.says}")
-
-    with side_by_side() as start:
-        begun = [(one.name, start(partial(sample, one))) for one in pipelines]
-        for name, read in begun:
-            found = read.result(partial(lost, name))
-            if found is not None:
-                said.append(found)
-    return said
+def _forecast(forecast: Forecast) -> str:
+    if forecast.problem is not None:
+        return f"Can't sample the DLQ of {forecast.pipeline}: {forecast.problem}"
+    if not forecast.looked_at:
+        return f"No letter in the DLQ of {forecast.pipeline} to try it on."
+    return f"{summary(forecast.matched, forecast.looked_at, 'the DLQ')} of {forecast.pipeline}."
 
 
-def _raced(rule_id: str) -> Problem:
-    return Problem(
-        f"Somebody else has just changed rule {rule_id}, so nothing was written: look again.",
-        Exit.ATTENTION,
-    )
-
-
-def _off(why: str, who: str, before: object) -> str:
-    """The new reason. The table has no other place for who switched a rule off, and why."""
-    said = f"{why} (disabled by {who}; before: {before or 'no reason given'})"
-    return said if len(said) <= asking.MAX_REASON else f"{said[: asking.MAX_REASON - 1]}…"
-
-
-def _edited(
-    session: Session,
-    key: str,
-    rule_id: str,
-    after: Mapping[str, Any],
-    before: Stored | None,
-) -> Edited:
-    return Edited(
-        session.aws.account,
-        session.aws.region,
-        session.app_name,
-        key,
-        rule_id,
-        rule_table.told(after),
-        rule_table.told(before.columns) if before else None,
-    )
-
-
-def _show_added(found: Edited) -> Iterator[Block]:
-    yield _headline(found, "replaced" if found.before else "added")
+def _show_added(change: RuleEdit) -> Iterator[Block]:
+    yield _headline(change, "replaced" if change.before else "added")
     yield line("In effect within a minute: see dlq rules list.")
 
 
-def _show_disabled(found: Edited) -> Iterator[Block]:
-    yield _headline(found, "disabled")
+def _show_disabled(change: RuleEdit) -> Iterator[Block]:
+    yield _headline(change, "disabled")
     yield line("Without effect within a minute: see dlq rules list.")
 
 
-def _headline(found: Edited, what: str) -> Block:
+def _headline(change: RuleEdit, what: str) -> Block:
     return line(
-        Styled(f"Rule {found.rule_id} of {_everywhere(found.pipeline)} {what}", "strong"),
-        f" in account {found.account}, {found.region}",
+        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
+        f" in account {change.account}, {change.region}",
     )

@@ -1,8 +1,8 @@
-"""The deployed app as its SSM parameters describe it: where `dlq` finds everything.
+"""The deployed app as its SSM parameters describe it.
 
 `/<app>/app` is JSON with the tables, the bucket and the topic that all pipelines
 share; `/<app>/pipelines/<name>` is JSON with one pipeline's queues and functions. The
-stacks write them; keys that this version does not know are left alone.
+stacks write them; unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class App:
     alarm_topic: str = ""
     pipelines: tuple[DeployedPipeline, ...] = ()
 
-    def some(self, names: Sequence[str]) -> tuple[DeployedPipeline, ...]:
-        """The pipelines with these names, each once; all of them if none is named."""
-        known = {one.name: one for one in self.pipelines}
+    def select(self, names: Sequence[str]) -> tuple[DeployedPipeline, ...]:
+        """The pipelines with these names, each once; without names, all pipelines."""
+        known = {pipeline.name: pipeline for pipeline in self.pipelines}
         for name in names:
             if name not in known:
                 raise Problem(
@@ -65,28 +65,28 @@ class App:
                 )
         return tuple(known[name] for name in dict.fromkeys(names)) or self.pipelines
 
-    def one(self, name: str | None) -> DeployedPipeline:
-        """The pipeline with this name; without a name, the only one there is."""
-        found = self.some([name] if name is not None else [])
-        if not found:
+    def pipeline(self, name: str | None) -> DeployedPipeline:
+        """The pipeline with this name; without a name, the app's only pipeline."""
+        pipelines = self.select([name] if name is not None else [])
+        if not pipelines:
             raise Problem(f"App {self.name} has no pipeline yet: deploy one.", Exit.ABSENT)
-        if len(found) > 1:
+        if len(pipelines) > 1:
             raise Problem(
                 f"App {self.name} has several pipelines: add --pipeline and one of "
-                f"{', '.join(one.name for one in found)}.",
+                f"{', '.join(pipeline.name for pipeline in pipelines)}.",
                 Exit.USAGE,
             )
-        return found[0]
+        return pipelines[0]
 
     def _choices(self) -> str:
-        names = ", ".join(one.name for one in self.pipelines)
+        names = ", ".join(pipeline.name for pipeline in self.pipelines)
         return f"it has {names}" if names else "it has none yet"
 
 
 def find(aws: Aws, name: str) -> App:
     """The app of that name in this account and region.
 
-    Raises Problem (ABSENT) if its parameters are not there, or not understood.
+    Raises Problem (ABSENT) if its parameters are missing or malformed.
     """
     if not _NAME.fullmatch(name):
         raise Problem(
@@ -94,8 +94,8 @@ def find(aws: Aws, name: str) -> App:
         )
     root = f"/{name}"
     pages = aws.ssm.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
-    found = {one["Name"]: one["Value"] for page in pages for one in page["Parameters"]}
-    shared = found.get(app_parameter(name))
+    values = {row["Name"]: row["Value"] for page in pages for row in page["Parameters"]}
+    shared = values.get(app_parameter(name))
     if shared is None:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
@@ -105,7 +105,7 @@ def find(aws: Aws, name: str) -> App:
     folder = f"{pipelines_folder(name)}/"
     pipelines = tuple(
         _described(DeployedPipeline, path, value, name=path.removeprefix(folder))
-        for path, value in sorted(found.items())
+        for path, value in sorted(values.items())
         if path.startswith(folder)
     )
     return _described(App, app_parameter(name), shared, name=name, pipelines=pipelines)
@@ -120,16 +120,16 @@ def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise _not_understood(path, "it is not a JSON object")
-    for one in fields(kind):  # type: ignore[arg-type]  # T is one of our dataclasses
-        if one.name in known:
+        raise _malformed(path, "it is not a JSON object")
+    for column in fields(kind):  # type: ignore[arg-type]  # T is a dataclass of ours
+        if column.name in known:
             continue
-        if one.name in data:
-            known[one.name] = data[one.name]
-            if not _fits(one.type, data[one.name]):
-                raise _not_understood(path, f"{one.name} should be {one.type}")
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise _not_understood(path, f"{one.name} is missing")
+        if column.name in data:
+            known[column.name] = data[column.name]
+            if not _fits(column.type, data[column.name]):
+                raise _malformed(path, f"{column.name} should be {column.type}")
+        elif column.default is MISSING and column.default_factory is MISSING:
+            raise _malformed(path, f"{column.name} is missing")
     return kind(**known)
 
 
@@ -142,10 +142,10 @@ def _fits(kind: Any, value: object) -> bool:
         case "Mapping[str, Any]":
             return isinstance(value, dict)
         case _:
-            return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+            return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
-def _not_understood(path: str, why: str) -> Problem:
+def _malformed(path: str, why: str) -> Problem:
     return Problem(
         f"The SSM parameter {path} is not what this dlq expects ({why}): "
         "use the dlq of the version that is deployed, or deploy again.",

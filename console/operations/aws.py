@@ -1,4 +1,4 @@
-"""AWS as one profile in one region sees it: clients, and errors in plain words."""
+"""The AWS clients of one profile and region, and AWS errors as sentences."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _THREADS = 16
 _CONNECT_TIMEOUT = 5
 _READ_TIMEOUT = 20
 
-# Lambda ends a function after 900 seconds: an answer that has not come then won't.
+# Lambda ends a function after 900 seconds: no answer comes later.
 _INVOKE_TIMEOUT = 910
 
 
 class Aws:
-    """The clients of one profile and region, each made when it is first asked for.
+    """The clients of one profile and region, each made at first use.
 
     Make a client before handing it to threads: making one is not thread-safe, using
     one is.
@@ -54,7 +54,7 @@ class Aws:
 
     @property
     def caller(self) -> str:
-        """The ARN of whoever types."""
+        """The ARN of the caller's identity."""
         return self._identity["Arn"]
 
     @cached_property
@@ -89,8 +89,8 @@ class Aws:
     def lambda_(self) -> LambdaClient:
         """The client for synchronous invocations: it waits as long as a function may run.
 
-        It never tries twice: the SDK can't tell a run that was never started from one
-        whose answer was lost, and a second try would start a second run.
+        It never retries: the SDK can't tell a run that never started from a run whose
+        answer was lost, and a retry would start a second run.
         """
         from botocore.config import Config
 
@@ -119,11 +119,10 @@ def connect(profile: str | None, region: str | None) -> Aws:
     """The clients for a profile and region, chosen as the AWS CLI does.
 
     AWS_REGION counts before the profile's own region. boto3 by itself reads only
-    AWS_DEFAULT_REGION. A profile named here beats credentials in the environment; one
-    named by AWS_PROFILE does not, which is why that variable is left to boto3.
+    AWS_DEFAULT_REGION. A profile named here beats credentials in the environment; a
+    profile named by AWS_PROFILE does not, which is why that variable is left to boto3.
 
-    Raises Problem when no region is set anywhere. This is the one place where clients
-    come from: tests replace it.
+    Raises Problem when no region is set. All clients come from here: tests replace it.
     """
     import boto3
 
@@ -139,13 +138,13 @@ V = TypeVar("V")
 
 
 class Read(Generic[V]):
-    """A read under way beside others."""
+    """A read that runs beside others."""
 
     def __init__(self, future: Future[V]) -> None:
         self._future = future
 
     def result(self, lost: Callable[[Problem], object]) -> V | None:
-        """What was read; None if AWS did not give it, and `lost` hears why."""
+        """What was read; None if AWS refused it, and `lost` is called with the reason."""
         try:
             return self._future.result()
         except Exception as error:
@@ -162,7 +161,7 @@ class Start(Protocol):
 
 @contextmanager
 def side_by_side() -> Iterator[Start]:
-    """Runs reads in threads; one that fails spares the others. Don't start one from another."""
+    """Runs reads in threads. A failed read spares the others. A read must not start a read."""
     pool = ThreadPoolExecutor(_THREADS)
 
     def start(read: Callable[[], V], /) -> Read[V]:
@@ -171,7 +170,7 @@ def side_by_side() -> Iterator[Start]:
     try:
         yield start
     finally:
-        # After Ctrl-C, what has not begun never does.
+        # After Ctrl-C, reads that have not begun are dropped.
         pool.shutdown(cancel_futures=True)
 
 
@@ -205,7 +204,7 @@ _SIGN_IN = "sign in again (with SSO: aws sso login), or pass another --profile"
 
 
 def error_code(error: Exception) -> str:
-    """The code AWS gave an error, "" if it is not AWS's."""
+    """The error code from AWS; "" for any other error."""
     response = getattr(error, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
@@ -214,11 +213,11 @@ def error_code(error: Exception) -> str:
 _MAX_ERROR = 300
 
 
-def failure(said: Any) -> str:
-    """Why a Lambda function failed, as its decoded answer says."""
-    known = said if isinstance(said, dict) else {}
-    kind, message = str(known.get("errorType", "")), str(known.get("errorMessage", ""))
-    return ": ".join(one for one in (kind, message[:_MAX_ERROR]) if one) or "it did not say why"
+def failure(payload: Any) -> str:
+    """Why a Lambda function failed, from its decoded payload."""
+    error = payload if isinstance(payload, dict) else {}
+    kind, message = str(error.get("errorType", "")), str(error.get("errorMessage", ""))
+    return ": ".join(part for part in (kind, message[:_MAX_ERROR]) if part) or "it did not say why"
 
 
 def explain(error: Exception) -> Problem | None:

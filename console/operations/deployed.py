@@ -1,4 +1,4 @@
-"""A pipeline's settings as they are deployed, so that a rule is judged here as it is there."""
+"""The settings of a deployed pipeline: a rule is judged here as its router judges it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.DeployedPipe
     """The key that a rule is stored under, and the pipelines in which it is judged."""
     if name == EVERY_PIPELINE:
         return EVERY_PIPELINE, app.pipelines
-    one = app.one(name)
-    return one.name, (one,)
+    pipeline = app.pipeline(name)
+    return pipeline.name, (pipeline,)
 
 
 def terms(pipeline: apps.DeployedPipeline) -> Pipeline:
-    """What the pipeline allows in a rule, by which the rule checker judges too."""
+    """What the pipeline allows in a rule; the rule checker uses the same."""
     try:
         return pipeline_from_terms(pipeline.name, pipeline.terms)
     except BadSettings as error:
@@ -50,17 +50,17 @@ class Judge:
 
 
 def judge(aws: Aws, pipeline: apps.DeployedPipeline) -> Judge:
-    """What the router's function was told by its environment; Problem if that can't be seen."""
+    """What the environment of the router's function says; Problem if it can't be read."""
     from botocore.exceptions import ClientError
 
     function = pipeline.router_function
     try:
-        found = aws.lambda_.get_function_configuration(FunctionName=function).get("Environment", {})
+        configuration = aws.lambda_.get_function_configuration(FunctionName=function)
     except ClientError as error:
         if error_code(error) != "AccessDeniedException":
             raise
         raise _hidden(pipeline, "lambda:GetFunctionConfiguration") from error
-    environment = found.get("Variables", {})
+    environment = configuration.get("Environment", {}).get("Variables", {})
     if "PIPELINE" not in environment:
         raise _hidden(pipeline, "kms:Decrypt, for the function's key")
     try:
@@ -73,9 +73,8 @@ def judge(aws: Aws, pipeline: apps.DeployedPipeline) -> Judge:
 
 def _hidden(pipeline: apps.DeployedPipeline, permission: str) -> Problem:
     return Problem(
-        f"How {pipeline.name} reads a letter stands in the environment of "
-        f"{pipeline.router_function}, and AWS does not show it: pass a --profile that has "
-        f"{permission}.",
+        f"AWS does not show the environment of {pipeline.router_function}, which says how "
+        f"{pipeline.name} reads a letter: pass a --profile that has {permission}.",
         Exit.UNREACHABLE,
     )
 

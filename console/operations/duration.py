@@ -1,4 +1,4 @@
-"""A length of time as people type it."""
+"""Lengths of time as people type them."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def seconds(text: str) -> int:
     """The seconds in "90s", "15m", "2h", "4d" or "900"; Problem for anything else."""
     written = _WRITTEN.fullmatch(text.strip().lower())
     if written is None:
-        raise Problem(f"{text!r} is no length of time: write 90s, 15m, 2h or 4d.", Exit.USAGE)
+        raise Problem(f"{text!r} is not a length of time: write 90s, 15m, 2h or 4d.", Exit.USAGE)
     return int(written[1]) * _UNITS[written[2]]

@@ -1,12 +1,10 @@
-"""The endpoint registry, read and changed by a person."""
+"""The table of webhook endpoints, as people read and change it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
 from deadletter.webhook.url_guard import UrlRefused, read_url
@@ -18,39 +16,22 @@ from .problem import Exit, Problem
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="TENANT[/ENDPOINT]",
-        help=f"The tenant, and its endpoint if that is not {DEFAULT_ENDPOINT!r}.",
-    ),
-]
-Loopback = Annotated[
-    bool,
-    typer.Option("--allow-loopback", help="Also http to this machine, for sandboxes."),
-]
-Ports = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--allow-port", metavar="PORT", help="Also this port, as the settings do; repeatable."
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """What of a URL is allowed here, as the settings of the dispatcher say it there."""
+class UrlPolicy:
+    """Which URLs are allowed, as the dispatcher's settings say."""
 
     allow_loopback: bool
     ports: tuple[int, ...]
 
 
-def guard(allow_loopback: bool, ports: Sequence[int] | None) -> Guard:
-    return Guard(allow_loopback, (443, *(ports or ())))
+def url_policy(allow_loopback: bool, ports: Sequence[int] | None) -> UrlPolicy:
+    """The policy of these options: HTTPS on port 443, and on these ports."""
+    return UrlPolicy(allow_loopback, (443, *(ports or ())))
 
 
 def place(endpoint_id: str) -> tuple[str, str]:
-    """Tenant and endpoint; what stands before the first slash is the tenant."""
+    """Tenant and endpoint of "TENANT" or "TENANT/ENDPOINT"."""
     tenant, _, endpoint = endpoint_id.partition("/")
     if not tenant:
         raise Problem("Name the endpoint as TENANT or TENANT/ENDPOINT.", Exit.USAGE)
@@ -58,7 +39,7 @@ def place(endpoint_id: str) -> tuple[str, str]:
 
 
 def shown(url: str) -> str:
-    """As much of a URL as may be shown: path and query can be a secret."""
+    """Scheme, host and port of a URL: its path and query can be a secret."""
     try:
         to = read_url(url, allow_loopback=True, ports=range(65_536))
     except UrlRefused:
@@ -68,7 +49,7 @@ def shown(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """One row: its columns as JSON-ready data, and the endpoint or why there is none in it."""
+    """A row: its columns as JSON-ready data, and the endpoint or why the row is invalid."""
 
     columns: Mapping[str, Any]
     endpoint: Endpoint | None
@@ -91,13 +72,13 @@ class EndpointTable:
         self._name = name
 
     def read(self) -> Sequence[EndpointRow]:
-        """All endpoints there are, by tenant and name."""
+        """All endpoints, by tenant and name."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name)
-        found = (_row(raw) for page in pages for raw in page["Items"])
-        return sorted(found, key=lambda one: (one.tenant, one.name))
+        rows = (_row(raw) for page in pages for raw in page["Items"])
+        return sorted(rows, key=lambda row: (row.tenant, row.name))
 
     def find(self, endpoint_id: str) -> EndpointRow:
-        """One endpoint; Problem if there is none."""
+        """An endpoint; Problem if it is missing."""
         answer = self._dynamodb.get_item(
             TableName=self._name, Key=_key(endpoint_id), ConsistentRead=True
         )
@@ -106,7 +87,7 @@ class EndpointTable:
         return _row(answer["Item"])
 
     def add(self, endpoint_id: str, columns: Mapping[str, Any]) -> None:
-        """Write a new endpoint; Problem if there is one."""
+        """Write a new endpoint; Problem if it exists."""
         row = {**_key(endpoint_id), **item.stored(columns)}
         taken = Problem(
             f"There is an endpoint {endpoint_id} already: see dlq endpoint list.", Exit.USAGE
@@ -119,7 +100,7 @@ class EndpointTable:
         )
 
     def update(self, endpoint_id: str, expression: str, values: Mapping[str, Any]) -> None:
-        """Change an endpoint; Problem if there is none."""
+        """Change an endpoint; Problem if it is missing."""
         self._write(
             self._dynamodb.update_item,
             _absent(endpoint_id),
@@ -141,7 +122,7 @@ class EndpointTable:
 
 
 def table(aws: Aws, name: str) -> EndpointTable:
-    """The registry of that name; Problem if the app has none."""
+    """The endpoint table of that name; Problem if the app has none."""
     if not name:
         raise Problem("This app has no endpoint registry: deploy it again.", Exit.ABSENT)
     return EndpointTable(aws.dynamodb, name)

@@ -13,16 +13,16 @@ from .problem import Exit, Problem
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     """The item without its type tags.
 
-    Numbers are int or float; a set is a sorted list and a binary value base64 text, so
-    that even a column nobody should have typed can be shown.
+    Numbers are int or float, a set is a sorted list, a binary value is base64 text: a
+    column of any type can be shown.
     """
     from deadletter.aws import table
 
-    return {key: _jsonable(value) for key, value in table.plain(item).items()}
+    return {key: jsonable(value) for key, value in table.plain(item).items()}
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON-ready data with DynamoDB's type tags; Problem for a number that it can't hold."""
+    """JSON-ready data with DynamoDB's type tags; Problem for a number out of its range."""
     from deadletter.aws import table
 
     try:
@@ -34,16 +34,17 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """A value of a table, its type tag removed, as JSON-ready data."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
         case dict():
-            return {key: _jsonable(one) for key, one in value.items()}
+            return {key: jsonable(member) for key, member in value.items()}
         case list():
-            return [_jsonable(one) for one in value]
+            return [jsonable(member) for member in value]
         case set():
-            return sorted((_jsonable(one) for one in value), key=str)
+            return sorted((jsonable(member) for member in value), key=str)
         case bytes():
             return base64.b64encode(value).decode()
         case _:
@@ -55,8 +56,8 @@ def _exact(value: Any) -> Any:
         case float():
             return Decimal(repr(value))
         case dict():
-            return {key: _exact(one) for key, one in value.items()}
+            return {key: _exact(member) for key, member in value.items()}
         case list():
-            return [_exact(one) for one in value]
+            return [_exact(member) for member in value]
         case _:
             return value

@@ -1,7 +1,7 @@
 """A look into a queue that takes nothing out of it.
 
-SQS can't be read without receiving. `peek` receives messages, hides them for as short as
-it can, and gives each back, also when it is interrupted.
+SQS can't be read without receiving. `peek` receives messages, hides them for a short time
+and gives each back, also when it is interrupted.
 """
 
 from __future__ import annotations
@@ -10,29 +10,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..cli.output import count
-
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 HIDDEN = 30
-"""Seconds that a message is hidden from others. If even giving it back fails, it is away
-no longer than this."""
+"""Seconds that a message is hidden from others at most, even if giving it back fails."""
 
-# Seconds after which no more are received: the first must not come back, and be
-# seen twice, while the last are still on their way.
+# Seconds after which no more are received: the first message must not become visible,
+# and be seen twice, while the last ones are received.
 _LOOKING = 20
 
 # A poll this long asks all of SQS's servers; a shorter one may find nothing in a
 # queue that is not empty.
 POLL_SECONDS = 1
 
-# Two empty polls: one can still be wrong.
+# A single empty poll can be wrong.
 _EMPTY_POLLS = 2
 
 MOST = 500
-"""Messages looked at before it is said that there may be more."""
+"""Messages that a look receives at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +48,10 @@ def peek(
     see: Callable[[MessageTypeDef], None],
     now: Callable[[], float],
 ) -> Peeked:
-    """Shows messages of one queue to `see`, each once, and gives all back, whatever happens.
+    """Calls `see` with each message of a queue once, and always gives all back.
 
-    Before each receive `missing` says how many are still wanted. The look ends when
-    none is, when the queue seems empty, or after 20 seconds or 500 messages. `now` is
+    Before each receive `missing` says how many are still wanted. The look ends when it
+    says 0, when the queue seems empty, or after 20 seconds or 500 messages. `now` is
     in epoch seconds.
     """
     hidden: dict[str, str] = {}
@@ -76,13 +73,6 @@ def peek(
     finally:
         kept = _give_back(sqs, url, list(hidden.values()))
     return Peeked(len(hidden), kept)
-
-
-def not_given_back(number: int) -> str:
-    """What to say about messages that are still hidden."""
-    return (
-        f"{count(number, 'letter')} could not be given back at once: hidden for {HIDDEN} s at most."
-    )
 
 
 def _receive(sqs: SQSClient, url: str, most: int) -> Sequence[MessageTypeDef]:
@@ -113,6 +103,6 @@ def _give_back(sqs: SQSClient, url: str, handles: Sequence[str]) -> int:
             )
             kept += len(answer.get("Failed", []))
         except (BotoCoreError, ClientError):
-            # They come back by themselves; what was found is worth more than this error.
+            # They come back by themselves; the messages seen are worth more than this error.
             kept += len(batch)
     return kept

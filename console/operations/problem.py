@@ -1,4 +1,4 @@
-"""How a command can end, and the one sentence it says when it does not end well."""
+"""How an operation can end, and the sentence that explains a failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit statuses. Scripts rely on the numbers: they only ever gain one."""
+    """Exit statuses. Scripts rely on the numbers: numbers are added, never changed."""
 
     DONE = 0
     ATTENTION = 1
@@ -29,7 +29,7 @@ MEANING = {
 
 
 class Problem(Exception):
-    """Why a command could not do its work: one sentence that ends with what to do about it."""
+    """Why an operation failed: a sentence that ends with what to do about it."""
 
     def __init__(self, says: str, exit_status: Exit) -> None:
         super().__init__(says)

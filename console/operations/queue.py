@@ -14,13 +14,13 @@ class QueueDepth:
     """The messages in a queue, as SQS estimates them."""
 
     visible: Annotated[int, "waiting to be received"]
-    in_flight: Annotated[int, "received by somebody and not deleted yet"]
+    in_flight: Annotated[int, "received and not deleted yet"]
     delayed: Annotated[int, "sent with a delay that is not over"]
 
 
 def depth(sqs: SQSClient, url: str) -> QueueDepth:
     """The depth of the queue at this URL."""
-    found = sqs.get_queue_attributes(
+    attributes = sqs.get_queue_attributes(
         QueueUrl=url,
         AttributeNames=[
             "ApproximateNumberOfMessages",
@@ -29,7 +29,7 @@ def depth(sqs: SQSClient, url: str) -> QueueDepth:
         ],
     )["Attributes"]
     return QueueDepth(
-        int(found["ApproximateNumberOfMessages"]),
-        int(found["ApproximateNumberOfMessagesNotVisible"]),
-        int(found["ApproximateNumberOfMessagesDelayed"]),
+        int(attributes["ApproximateNumberOfMessages"]),
+        int(attributes["ApproximateNumberOfMessagesNotVisible"]),
+        int(attributes["ApproximateNumberOfMessagesDelayed"]),
     )

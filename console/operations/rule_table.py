@@ -1,4 +1,4 @@
-"""The rules table, read and changed by a person who may not be the only one doing so."""
+"""The rules table, as people read and change it, several at the same time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 NOTES = ("reason", "ticket", "created_by")
-"""Columns for people: why there is a rule, and who wants it."""
+"""Columns for people: why the rule exists, and who wrote it."""
 
 
 class RuleTableChange(Exception):
-    """Somebody else has changed the rule since it was read."""
+    """The rule has changed since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """One rule in the table: its columns as JSON-ready data, and as DynamoDB holds them."""
+class StoredRule:
+    """A rule in the table: its columns as JSON-ready data, and as DynamoDB holds them."""
 
     columns: Mapping[str, Any]
     raw: Mapping[str, Any]
@@ -46,31 +46,31 @@ class Stored:
 
 
 class RuleTable:
-    """The rules of an app. Every write is conditional on what its writer last saw."""
+    """The rules of an app. Every write is conditional on what the writer last read."""
 
     def __init__(self, dynamodb: DynamoDBClient, name: str) -> None:
         self._dynamodb = dynamodb
         self._name = name
 
-    def read(self) -> Sequence[Stored]:
-        """All rules there are, also those of pipelines that do not exist, by pipeline and id."""
+    def read(self) -> Sequence[StoredRule]:
+        """All rules, also those of unknown pipelines, by pipeline and id."""
         pages = self._dynamodb.get_paginator("scan").paginate(
             TableName=self._name, ConsistentRead=True
         )
-        found = (Stored(item.plain(raw), raw) for page in pages for raw in page["Items"])
-        return sorted(found, key=lambda one: (one.pipeline, one.rule_id))
+        rules = (StoredRule(item.plain(raw), raw) for page in pages for raw in page["Items"])
+        return sorted(rules, key=lambda rule: (rule.pipeline, rule.rule_id))
 
-    def put(self, columns: Mapping[str, Any], over: Stored | None) -> None:
-        """Writes a rule in the place of `over`, or of nothing; raises Changed."""
+    def put(self, columns: Mapping[str, Any], over: StoredRule | None) -> None:
+        """Writes a rule over `over`, or a new rule; raises RuleTableChange."""
         condition = _unchanged(over, columns) if over else _ABSENT
         self._write(self._dynamodb.put_item, Item=item.stored(columns), **condition)
 
-    def remove(self, rule: Stored) -> None:
-        """Deletes a rule; raises Changed."""
+    def remove(self, rule: StoredRule) -> None:
+        """Deletes a rule; raises RuleTableChange."""
         self._write(self._dynamodb.delete_item, Key=_key(rule), **_unchanged(rule, {}))
 
-    def disable(self, rule: Stored, reason: str) -> None:
-        """Switches a rule off, whatever else was changed on it; raises Changed if it is gone."""
+    def disable(self, rule: StoredRule, reason: str) -> None:
+        """Disables a rule, also if it has changed; raises RuleTableChange if it is deleted."""
         self._write(
             self._dynamodb.update_item,
             Key=_key(rule),
@@ -99,54 +99,56 @@ def table(aws: Aws, name: str) -> RuleTable:
 
 
 def book(rules: Sequence[Mapping[str, Any]], settings: Pipeline) -> RuleBook:
-    """Of these rules the ones that hold for a pipeline, as its router reads them."""
+    """The rules among these that apply to a pipeline, as its router reads them."""
     return read_rules(
-        [one for one in rules if one.get("pipeline") in (settings.name, EVERY_PIPELINE)], settings
+        [rule for rule in rules if rule.get("pipeline") in (settings.name, EVERY_PIPELINE)],
+        settings,
     )
 
 
 def spoilt(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Pipeline
 ) -> Iterator[RefusedRule]:
-    """What a pipeline would refuse with all of `after`, and does not with the `before` alone."""
+    """The rules that a pipeline refuses among `after` and not among `before`."""
     yield from (Counter(book(after, settings).refused) - Counter(book(before, settings).refused))
 
 
-def told(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rule says, in a fixed order, whoever wrote it how: the form to keep and compare.
+def canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a rule in a fixed order: the form to keep and to compare.
 
-    The verdict is left out, and a pattern that was typed as text is the object it stands for.
+    The verdict is left out, and a pattern typed as text is parsed.
     """
     first = ("pipeline", "rule_id", "action")
     context = sorted(columns.keys() - COLUMNS - VERDICT)
-    rest = (one.name for one in fields(Rule) if one.name not in first)
-    said = {one: columns[one] for one in (*first, *context, *rest, *NOTES) if one in columns}
-    if isinstance(pattern := said.get("pattern"), str):
+    rest = (column.name for column in fields(Rule) if column.name not in first)
+    names = (*first, *context, *rest, *NOTES)
+    rule = {name: columns[name] for name in names if name in columns}
+    if isinstance(pattern := rule.get("pattern"), str):
         with suppress(Unreadable):
-            said["pattern"] = read_json(pattern)
-    return said
+            rule["pattern"] = read_json(pattern)
+    return rule
 
 
-def _key(rule: Stored) -> dict[str, Any]:
+def _key(rule: StoredRule) -> dict[str, Any]:
     return {"pipeline": rule.raw["pipeline"], "rule_id": rule.raw["rule_id"]}
 
 
 _ABSENT = {"ConditionExpression": "attribute_not_exists(rule_id)"}
 
 
-def _unchanged(rule: Stored, new: Mapping[str, Any]) -> dict[str, Any]:
-    """The condition that a rule still says what it said, its verdict aside."""
-    said = {name: value for name, value in rule.raw.items() if name not in VERDICT}
-    # A column that was added since counts as a change too, if it is one we know of.
-    names = sorted({*said, *new, *COLUMNS})
+def _unchanged(rule: StoredRule, new: Mapping[str, Any]) -> dict[str, Any]:
+    """The condition that a rule, its verdict aside, has not changed."""
+    old = {name: value for name, value in rule.raw.items() if name not in VERDICT}
+    # A known column that was added since is a change too.
+    names = sorted({*old, *new, *COLUMNS})
     halves = [
-        f"#c{number} = :c{number}" if name in said else f"attribute_not_exists(#c{number})"
+        f"#c{number} = :c{number}" if name in old else f"attribute_not_exists(#c{number})"
         for number, name in enumerate(names)
     ]
     return {
         "ConditionExpression": " AND ".join(halves),
         "ExpressionAttributeNames": {f"#c{number}": name for number, name in enumerate(names)},
         "ExpressionAttributeValues": {
-            f":c{number}": said[name] for number, name in enumerate(names) if name in said
+            f":c{number}": old[name] for number, name in enumerate(names) if name in old
         },
     }

@@ -341,4 +341,4 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
 @pytest.fixture
 def somebody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person sits at the terminal."""
-    monkeypatch.setattr("console.cli.command.interactive", lambda: True)
+    monkeypatch.setattr("console.cli.asking.interactive", lambda: True)

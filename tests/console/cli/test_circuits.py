@@ -82,7 +82,7 @@ def test_a_record_that_nobody_understands_is_shown_and_begun_anew(orders: Any, d
     [
         (["open", "--expires", "1h", "--yes"], "needs a reason"),
         (["open", "--reason", "x", "--yes"], "--expires"),
-        (["open", "--reason", "x", "--expires", "soon", "--yes"], "'soon' is no length of time"),
+        (["open", "--reason", "x", "--expires", "soon", "--yes"], "'soon' is not a length of time"),
         (["open", "--reason", "x", "--expires", "2020-01-01", "--yes"], "already"),
     ],
 )

@@ -14,8 +14,7 @@ import boto3
 import pytest
 import standardwebhooks
 
-from console.cli import endpoint_check
-from console.operations import item
+from console.operations import endpoint_check, item
 from console.operations.problem import Exit
 from deadletter.webhook.http import HttpsClient
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate

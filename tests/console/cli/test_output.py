@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +11,6 @@ from hypothesis import strategies as st
 
 from console.cli import output
 from console.cli.output import Styled, TextTable, line
-
-NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 
 
 @given(st.text())
@@ -75,32 +71,3 @@ def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> 
     page = io.StringIO()
     output.show([line(Styled("OPEN", "alarm")), TextTable(("A",), [(Styled("b", "good"),)])], page)
     assert "\x1b" not in page.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (-5, "0 s"), (45, "45 s"), (60, "1 min"), (3_599, "59 min"), (7_500, "2 h 05 min"),
-        (86_400, "1 d 0 h"), (273_600, "3 d 4 h"),
-    ],
-)  # fmt: skip
-def test_a_duration_is_said_in_its_two_largest_units(seconds: float, said: str) -> None:
-    assert output.duration(seconds) == said
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(812, "812 B"), (1024, "1.0 KiB"), (1_048_575, "1024.0 KiB"), (1_048_576, "1.0 MiB")],
-)
-def test_a_size_has_a_unit(number: int, said: str) -> None:
-    assert output.size(number) == said
-
-
-def test_a_time_of_another_day_carries_its_date() -> None:
-    assert output.clock(datetime(2026, 11, 20, 3, 40, tzinfo=UTC), NOW) == "03:40 UTC"
-    assert output.clock(datetime(2026, 11, 19, 3, 40, tzinfo=UTC), NOW) == "19 Nov 03:40 UTC"
-
-
-@pytest.mark.parametrize("epoch", [None, "1", True, 1e300, float("nan"), -(10**20), 10**400])
-def test_what_is_no_time_is_none(epoch: Any) -> None:
-    assert output.moment(epoch) is None

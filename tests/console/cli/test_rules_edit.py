@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.cli import rule_edit
+from console.operations import rule_edit
 from console.operations.problem import Exit
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
@@ -101,11 +101,11 @@ def test_a_rule_that_would_be_invalid_is_not_written(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--delay", "soon"], "is no length of time"),
+        (["--delay", "soon"], "is not a length of time"),
         (["--where", "messageType"], "--where takes NAME=TEXT"),
         (["--where", "tenantId=b"], "tenantId is given twice"),
         (["--where", "priority=1"], "priority is a column of every rule"),
-        (["--expires", "tomorrow"], "is no length of time"),
+        (["--expires", "tomorrow"], "is not a length of time"),
         (["--expires", "2026-01-01"], "would have ended at 2026-01-01 already"),
         (["--reason", " "], "A rule needs a reason"),
         (["--reason", "x" * 1_001], "at most 1,000 characters"),
@@ -288,7 +288,7 @@ def test_a_rule_that_somebody_else_writes_meanwhile_is_left_as_they_wrote_it(
     monkeypatch.setattr(rule_edit, "_checked", checked)
     done = add(dlq, *WRITTEN, *(["--replace"] if there else []))
     assert done.exit_code == Exit.ATTENTION
-    assert "Somebody else has just changed rule r" in done.stderr
+    assert "Rule r has just been changed by another person" in done.stderr
     assert orders.rules()["r"]["tenantId"] == "b"
 
 

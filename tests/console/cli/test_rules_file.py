@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.cli import rule_file
+from console.operations import rule_file
 from console.operations.problem import Exit
 
 CALLER = "arn:aws:sts::123456789012:user/moto"

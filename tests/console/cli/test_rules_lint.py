@@ -140,7 +140,7 @@ def test_settings_that_are_none_are_a_usage_error(dlq: Any, tmp_path: Path) -> N
         (tmp_path / "cdk.json").write_text(text)
         done = dlq("rules", "lint", "-", "--settings", str(tmp_path / "cdk.json"), answers="[]")
         assert done.exit_code == Exit.USAGE
-        assert "is no cdk.json with pipelines" in done.stderr
+        assert "is not a cdk.json with pipelines" in done.stderr
 
 
 def test_the_projects_own_settings_are_understood(dlq: Any) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from console.cli import status
 from console.cli.output import TextTable
+from console.cli.status import show
+from console.operations import status
 from console.operations.problem import Exit
 from console.operations.queue import QueueDepth
 from deadletter.contract import Metric
@@ -285,7 +286,7 @@ def test_thirty_pipelines_fit_a_screen() -> None:
         for number in range(30)
     )
     found = status.AppStatus("123456789012", "eu-west-1", "deadletter", now, (), pipelines)
-    (table,) = (one for one in status.show(found) if isinstance(one, TextTable))
+    (table,) = (one for one in show(found) if isinstance(one, TextTable))
     widest = [
         max(len(cell_text(cell)) for cell in column) for column in zip(*table.rows, strict=True)
     ]

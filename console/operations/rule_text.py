@@ -9,9 +9,9 @@ from typing import Any
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Rule
 
-from .output import duration
+from .words import duration
 
-# Alternatives of one `$or` that are spelled out.
+# Alternatives of a `$or` that are spelled out.
 _MAX_ALTERNATIVES = 3
 
 # Characters of one value in a list of changes.
@@ -21,35 +21,37 @@ _MAX_VALUE = 120
 def about(pattern: Mapping[str, Any]) -> str:
     """Which letters a valid pattern is about: `tenantId "acme" and body.amount > 100`."""
     alternatives = compile_pattern(pattern).alternatives
-    said = [
-        " and ".join(f"{one.name.removeprefix('context.')} {one.comparison.words}" for one in both)
-        for both in alternatives[:_MAX_ALTERNATIVES]
+    texts = [
+        " and ".join(
+            f"{field.name.removeprefix('context.')} {field.comparison.words}" for field in fields
+        )
+        for fields in alternatives[:_MAX_ALTERNATIVES]
     ]
     if (more := len(alternatives) - _MAX_ALTERNATIVES) > 0:
-        said.append(f"{more} more combinations" if more > 1 else "1 more combination")
-    return ", or ".join(said)
+        texts.append(f"{more} more combinations" if more > 1 else "1 more combination")
+    return ", or ".join(texts)
 
 
-def deed(action: str | None, queue: str | None, delay: float | None, policy: str | None) -> str:
+def effect(action: str | None, queue: str | None, delay: float | None, policy: str | None) -> str:
     """What a rule does: `DEDICATED_DLQ to bulk`, `DELAYED_REDRIVE by 2 h 00 min`."""
-    said = [
+    parts = [
         action or "",
         f"to {queue}" if queue is not None else "",
         f"by {duration(delay)}" if delay is not None else "",
         f"with policy {policy}" if policy is not None else "",
     ]
-    return " ".join(part for part in said if part)
+    return " ".join(part for part in parts if part)
 
 
 def sentence(rule: Rule) -> str:
     """What a valid rule does, and with which letters."""
-    what = deed(rule.action, rule.queue, rule.delay_seconds, rule.policy)
+    what = effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
     return f"{what} for letters with {about(rule.pattern)}"
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Column by column what is different, both sides as `told` writes them."""
-    for column in [*before, *(one for one in after if one not in before)]:
+    """Each column that differs, in words; both sides are in canonical form."""
+    for column in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(column), after.get(column)
         if old != new:
             yield f"{column}: {_value(old)} -> {_value(new)}"

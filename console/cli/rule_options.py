@@ -1,4 +1,4 @@
-"""How a command line says which letters a rule is about."""
+"""Options that say which letters a rule is about."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 from deadletter.rules.rule import COLUMNS, VERDICT
 
-from ..operations.letters import read_text
 from ..operations.problem import Exit, Problem
+from .text_file import read_text
 
-# The context that nearly every pipeline has, and that a rule is nearly always about.
+# Nearly every pipeline has this context, and nearly every rule is about it.
 _TENANT = "tenantId"
 
 Tenant = Annotated[
@@ -34,17 +34,19 @@ Pattern = Annotated[
 ]
 
 
-def words(tenant: str | None, where: Sequence[str] | None, pattern: str | None) -> dict[str, Any]:
-    """The columns of a rule that say which letters it is about."""
+def matching_columns(
+    tenant: str | None, where: Sequence[str] | None, pattern: str | None
+) -> dict[str, Any]:
+    """The columns of a rule that say which letters it matches."""
     columns: dict[str, Any] = {}
-    for one in [*([f"{_TENANT}={tenant}"] if tenant is not None else []), *(where or ())]:
-        name, separator, value = one.partition("=")
+    for text in [*([f"{_TENANT}={tenant}"] if tenant is not None else []), *(where or ())]:
+        name, separator, value = text.partition("=")
         if not separator or not name:
-            raise Problem(f"--where takes NAME=TEXT, not {one!r}.", Exit.USAGE)
+            raise Problem(f"--where takes NAME=TEXT, not {text!r}.", Exit.USAGE)
         if name in columns:
             raise Problem(f"{name} is given twice: list its values in a --pattern.", Exit.USAGE)
         if name in COLUMNS | VERDICT:
-            raise Problem(f"{name} is a column of every rule and no context.", Exit.USAGE)
+            raise Problem(f"{name} is a column of every rule, not a context.", Exit.USAGE)
         columns[name] = value
     if pattern is not None:
         columns["pattern"] = read_text(pattern[1:]) if pattern.startswith("@") else pattern

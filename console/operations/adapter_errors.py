@@ -1,0 +1,36 @@
+"""Errors of the library's AWS adapters, as errors that `aws.explain` has a sentence for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .problem import Exit, Problem
+
+
+@contextmanager
+def aws_errors() -> Iterator[None]:
+    """Raises the AWS error that an adapter's error comes from, or else a Problem."""
+    from deadletter.aws.errors import AWS_ERRORS
+    from deadletter.circuit.state import CircuitsUnavailable
+    from deadletter.failure.ledger import LedgerUnavailable
+    from deadletter.redrive.redriver import LeaseUnavailable
+    from deadletter.redrive.waiting_room import RoomUnavailable
+    from deadletter.routing.router import RouterUnavailable
+
+    try:
+        yield
+    except (
+        CircuitsUnavailable,
+        LeaseUnavailable,
+        LedgerUnavailable,
+        RoomUnavailable,
+        RouterUnavailable,
+    ) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, AWS_ERRORS):
+                raise cause from error
+            cause = cause.__cause__
+        why = str(error) or "a DynamoDB table is throttling"
+        raise Problem(f"Try again: {why}.", Exit.UNREACHABLE) from error

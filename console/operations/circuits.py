@@ -1,0 +1,167 @@
+"""The circuits of an app: read, held by hand, and released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+from deadletter.circuit.state import Circuit, Override, State
+from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
+
+from . import deployed
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .problem import Exit, Problem
+from .session import Session
+from .words import moment
+
+if TYPE_CHECKING:
+    from deadletter.aws.circuits import DynamoDBBreaker
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitRow:
+    """A circuit as it is in the table."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    key: Annotated[str, "the dependency; the pipeline's own circuit has the pipeline's name"]
+    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (lets nothing through)"]
+    since: Annotated[datetime | None, "when it opened or closed; null if it never did"]
+    open_until: Annotated[datetime | None, "when the next canary is due, while it is OPEN"]
+    cooldown: Annotated[float, "seconds that the last wait was drawn from"]
+    trips: Annotated[int, "how often it has opened without having settled in between"]
+    generation: Annotated[int, "grows with each change of state"]
+    forced: Annotated[str | None, "the state a person holds it in; null if not held"]
+    forced_by: Annotated[str | None, "who"]
+    forced_reason: Annotated[str | None, "why"]
+    forced_until: Annotated[datetime | None, "until when"]
+    consumer_paused: Annotated[bool, "whether the consumer's event source mapping is disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitList(Answer):
+    """What `dlq circuit list` and `dlq circuit show` answer."""
+
+    at: Annotated[datetime, "when it was read"]
+    circuits: Annotated[Sequence[CircuitRow], "each pipeline's own, and those not closed or held"]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChange(Answer):
+    """What `dlq circuit open`, `close` and `auto` answer."""
+
+    at: Annotated[datetime, "when it was changed"]
+    before: Annotated[CircuitRow, "the circuit as it was"]
+    after: Annotated[CircuitRow, "the circuit as it is now"]
+
+
+def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
+    """The own circuit of each pipeline, and every other that is not closed or is held."""
+    app = session.app()
+    rows = [
+        circuit_row(pipeline.name, circuit, session.now)
+        for pipeline in app.select(pipelines)
+        for circuit in _own_and_troubled(session, app, pipeline)
+    ]
+    return CircuitList(**session.place, at=session.now, circuits=rows)
+
+
+def show_circuit(session: Session, pipeline: str | None, key: str | None) -> CircuitList:
+    """A single circuit; without a key, the pipeline's own."""
+    app = session.app()
+    owner = app.pipeline(pipeline)
+    name = key or owner.name
+    with aws_errors():
+        circuit = _breaker(session, app, owner).read([name])[name]
+    row = circuit_row(owner.name, circuit, session.now)
+    return CircuitList(**session.place, at=session.now, circuits=[row])
+
+
+class CircuitSwitch:
+    """A circuit that a person is about to change, as it was read."""
+
+    def __init__(self, session: Session, pipeline: str | None, key: str | None) -> None:
+        app = session.app()
+        self._session = session
+        self._pipeline = app.pipeline(pipeline)
+        self.key = key or self._pipeline.name
+        self._breaker = _breaker(session, app, self._pipeline)
+        with aws_errors():
+            self._circuit = self._breaker.read([self.key])[self.key]
+
+    @property
+    def pipeline(self) -> str:
+        return self._pipeline.name
+
+    @property
+    def before(self) -> CircuitRow:
+        return circuit_row(self.pipeline, self._circuit, self._session.now)
+
+    def hold(self, state: State, reason: str, until: datetime) -> CircuitChange:
+        """Holds the circuit open or closed until a time, by the caller's identity."""
+        caller = self._session.aws.caller
+        return self._change(OverrideBegun(Override(state, caller, reason, until.timestamp())))
+
+    def release(self) -> CircuitChange:
+        """Ends the manual override; a malformed record is replaced."""
+        return self._change(OverrideEnded())
+
+    def _change(self, event: Event) -> CircuitChange:
+        now = self._session.now
+        with aws_errors():
+            result = self._breaker.apply_to(self._circuit, event)
+        if result.refused is not None:
+            raise Problem(f"Nothing was done: {result.refused}.", Exit.ATTENTION)
+        return CircuitChange(
+            **self._session.place,
+            at=now,
+            before=circuit_row(self.pipeline, self._circuit, now),
+            after=circuit_row(self.pipeline, result.circuit, now),
+        )
+
+
+def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBBreaker:
+    from deadletter.aws.circuits import DynamoDBBreaker
+
+    return DynamoDBBreaker(
+        client=session.aws.dynamodb,
+        table=app.circuits_table,
+        pipeline=pipeline.name,
+        policy=deployed.settings(pipeline).circuit,
+        clock=session.clock,
+        random=SystemRandom(),
+        new_id=lambda: uuid4().hex,
+    )
+
+
+def _own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> list[Circuit]:
+    breaker, own = _breaker(session, app, pipeline), pipeline.name
+    with aws_errors():
+        others = [circuit for circuit in breaker.troubled() if circuit.key != own]
+        return [breaker.read([own])[own], *sorted(others, key=lambda circuit: circuit.key)]
+
+
+def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
+    """The circuit as answers show it."""
+    force = circuit.forced if circuit.is_forced(now.timestamp()) else None
+    since = circuit.closed_at if circuit.is_closed else circuit.opened_at
+    return CircuitRow(
+        pipeline,
+        circuit.key,
+        "UNREADABLE" if circuit.unreadable else str(circuit.state),
+        moment(since) if since else None,
+        moment(circuit.open_until) if circuit.state is State.OPEN and circuit.open_until else None,
+        circuit.cooldown,
+        circuit.trips,
+        circuit.generation,
+        str(force.state) if force else None,
+        force.by if force else None,
+        force.reason if force else None,
+        moment(force.until) if force else None,
+        circuit.paused is not None,
+    )

@@ -1,0 +1,21 @@
+"""The reason that a person gives for a change."""
+
+from __future__ import annotations
+
+from .problem import Exit, Problem
+
+MAX_REASON = 1_000
+"""Characters of a reason; the router refuses a rule with a longer one."""
+
+
+def checked_reason(text: str | None, change: str) -> str:
+    """The reason without spaces around it; `change` needs it ("A rule").
+
+    Raises Problem if it is empty or too long.
+    """
+    reason = (text or "").strip()
+    if not reason:
+        raise Problem(f"{change} needs a reason: add --reason.", Exit.USAGE)
+    if len(reason) > MAX_REASON:
+        raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Exit.USAGE)
+    return reason

@@ -1,0 +1,124 @@
+"""Start a re-drive run. Only the Lambda function moves letters; this starts it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from deadletter.contract import MAIN_DLQ
+
+from .answer import Answer
+from .app import DeployedPipeline
+from .aws import Aws, error_code, failure
+from .problem import Exit, Problem
+from .queue import depth
+from .session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveRun(Answer):
+    """What `dlq redrive now` answers."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    source: Annotated[str, "`dlq`, or the id of a dedicated DLQ"]
+    dry_run: Annotated[bool, "whether nothing was moved"]
+    report: Annotated[
+        Mapping[str, Any],
+        "what the run reported: `stopped` (why it ended), `received`, `decisions` (number of "
+        "letters by decision and reason), `moved`, `failed`, `left`, `possible_duplicates`, "
+        "and whatever else it counted",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveTarget:
+    """A queue that a run can drain: the DLQ of a pipeline, or a dedicated DLQ."""
+
+    pipeline: DeployedPipeline
+    source: str
+    url: str
+
+    @property
+    def observes(self) -> bool:
+        """Whether a run decides and reports without moving anything."""
+        return self.pipeline.mode == "observe"
+
+
+def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget:
+    """The queue with this source id; Problem if the pipeline has no such source."""
+    deployed = session.app().pipeline(pipeline)
+    urls = {MAIN_DLQ: deployed.dlq_url, **deployed.dedicated}
+    if source not in urls:
+        raise Problem(
+            f"Pipeline {deployed.name} has no source {source!r}: it has {', '.join(urls)}.",
+            Exit.ABSENT,
+        )
+    return RedriveTarget(deployed, source, urls[source])
+
+
+def visible_letters(session: Session, queue: RedriveTarget) -> int:
+    """How many letters a run may find, as SQS estimates it."""
+    return depth(session.aws.sqs, queue.url).visible
+
+
+def start(session: Session, queue: RedriveTarget, *, dry_run: bool) -> RedriveRun:
+    """Starts a run and waits for its report.
+
+    Raises Problem if the function fails, is busy, does not answer or answers no report.
+    """
+    report = _invoke(session.aws, queue, dry_run=dry_run)
+    return RedriveRun(
+        **session.place,
+        pipeline=queue.pipeline.name,
+        source=queue.source,
+        dry_run=dry_run,
+        report=report,
+    )
+
+
+def _invoke(aws: Aws, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, Any]:
+    from botocore.exceptions import ClientError, ReadTimeoutError
+
+    function = queue.pipeline.redrive_function
+    try:
+        answer = aws.lambda_.invoke(
+            FunctionName=function,
+            InvocationType="RequestResponse",
+            Payload=json.dumps({"source": queue.source, "dry_run": dry_run}),
+        )
+        payload = _json(answer["Payload"].read())
+    except ReadTimeoutError as error:
+        raise Problem(
+            "No answer from the redrive function: the run may still be going on; see dlq status.",
+            Exit.UNREACHABLE,
+        ) from error
+    except ClientError as error:
+        if error_code(error) == "TooManyRequestsException":
+            raise Problem(
+                f"Lambda has no room to start {function}: "
+                "another run is going on, or the account is at its limit; try again in a minute.",
+                Exit.UNREACHABLE,
+            ) from error
+        raise
+    if "FunctionError" in answer:
+        raise Problem(
+            f"The redrive function {function} failed ({failure(payload)}): what it "
+            "had not moved is still in its queue, and its log in CloudWatch says more.",
+            Exit.ATTENTION,
+        )
+    if not isinstance(payload, dict):
+        raise Problem(
+            f"The redrive function {function} answered no report: "
+            "use the dlq of the version that is deployed.",
+            Exit.ATTENTION,
+        )
+    return payload
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,206 @@
+"""Add, replace and disable a routing rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.rules.rule import Rule
+from deadletter.settings.pipeline import Pipeline as Terms
+
+from . import deployed, letters, rule_table
+from .answer import Answer
+from .app import DeployedPipeline
+from .aws import side_by_side
+from .problem import Exit, Problem
+from .reason import MAX_REASON
+from .rule_table import RuleTableChange, StoredRule
+from .rule_trial import SAMPLE, tried
+from .session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit(Answer):
+    """What `dlq rules add` and `dlq rules disable` answer."""
+
+    pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
+    rule_id: Annotated[str, "id of the rule"]
+    rule: Annotated[Mapping[str, Any], "its columns as they stand in the table now"]
+    before: Annotated[Mapping[str, Any] | None, "its columns as they were; null if it is new"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRule:
+    """A valid rule that is not written yet, and the rule that it replaces, if any."""
+
+    columns: Mapping[str, Any]
+    rule: Rule
+    before: StoredRule | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many letters in the DLQ of a pipeline a rule would match.
+
+    `problem` is the reason why the DLQ could not be sampled; the numbers are 0 then.
+    """
+
+    pipeline: str
+    looked_at: int = 0
+    matched: int = 0
+    problem: str | None = None
+
+
+class RuleEditor:
+    """Changes of rules of a pipeline, or of `*` for every pipeline."""
+
+    def __init__(self, session: Session, pipeline: str | None) -> None:
+        self._session = session
+        self._app = session.app()
+        self.key, self._pipelines = deployed.scope(self._app, pipeline)
+        self._table = rule_table.table(session.aws, self._app.rules_table)
+
+    def plan(self, rule_id: str, columns: Mapping[str, Any], *, replace: bool) -> PlannedRule:
+        """The rule with these columns; None stands for a column that is not given.
+
+        Raises Problem if the id is taken and `replace` is false, or if the rule would be
+        INVALID or make another rule INVALID.
+        """
+        everything = {
+            "pipeline": self.key,
+            "rule_id": rule_id,
+            **columns,
+            "created_by": self._session.aws.caller,
+        }
+        given = {name: value for name, value in everything.items() if value is not None}
+        stored = self._table.read()
+        before = _find(stored, self.key, rule_id)
+        if before is not None and not replace:
+            raise Problem(
+                f"There is a rule {rule_id!r} for {everywhere(self.key)} already: add --replace, "
+                "or choose another id.",
+                Exit.ATTENTION,
+            )
+        terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
+        return PlannedRule(given, _checked(stored, before, given, terms), before)
+
+    def forecast(self, plan: PlannedRule) -> Sequence[Forecast]:
+        """What the rule would match now, for each pipeline, on a sample of its DLQ."""
+        aws = self._session.aws
+        _ = aws.sqs, aws.dynamodb, aws.lambda_  # made before there are threads
+        problems: dict[str, Forecast] = {}
+
+        def lost(pipeline: str, problem: Problem) -> None:
+            problems[pipeline] = Forecast(pipeline, problem=problem.says)
+
+        with side_by_side() as start:
+            reads = [
+                (pipeline.name, start(partial(self._forecast, plan, pipeline)))
+                for pipeline in self._pipelines
+            ]
+            return [
+                read.result(partial(lost, pipeline)) or problems[pipeline]
+                for pipeline, read in reads
+            ]
+
+    def _forecast(self, plan: PlannedRule, pipeline: DeployedPipeline) -> Forecast:
+        session = self._session
+        sample = letters.sampled(session.aws.sqs, pipeline, MAIN_DLQ, SAMPLE, session.clock)
+        if not sample.letters:
+            return Forecast(pipeline.name)
+        outcome = tried(session, self._app, pipeline, plan.columns, sample)
+        return Forecast(pipeline.name, len(sample.letters), len(outcome.matching))
+
+    def write(self, plan: PlannedRule) -> RuleEdit:
+        """Writes the rule; Problem if it has changed since the plan was made."""
+        rule_id = plan.rule.rule_id
+        try:
+            self._table.put(plan.columns, plan.before)
+        except RuleTableChange as error:
+            raise _raced(rule_id) from error
+        return self._change(rule_id, plan.columns, plan.before)
+
+    def find(self, rule_id: str) -> StoredRule:
+        """The rule with this id; Problem if it is missing."""
+        stored = self._table.read()
+        rule = _find(stored, self.key, rule_id)
+        if rule is None:
+            raise Problem(_no_such_rule(stored, self.key, rule_id), Exit.ABSENT)
+        return rule
+
+    def disable(self, rule: StoredRule, reason: str) -> RuleEdit:
+        """Disables the rule; the caller's identity and the old reason are added to the reason."""
+        why = _off(reason, self._session.aws.caller, rule.columns.get("reason"))
+        try:
+            self._table.disable(rule, why)
+        except RuleTableChange as error:
+            raise _raced(rule.rule_id) from error
+        after = {**rule.columns, "enabled": False, "reason": why}
+        return self._change(rule.rule_id, after, rule)
+
+    def _change(
+        self, rule_id: str, after: Mapping[str, Any], before: StoredRule | None
+    ) -> RuleEdit:
+        return RuleEdit(
+            **self._session.place,
+            pipeline=self.key,
+            rule_id=rule_id,
+            rule=rule_table.canonical(after),
+            before=rule_table.canonical(before.columns) if before else None,
+        )
+
+
+def _find(stored: Sequence[StoredRule], key: str, rule_id: str) -> StoredRule | None:
+    return next((rule for rule in stored if (rule.pipeline, rule.rule_id) == (key, rule_id)), None)
+
+
+def _no_such_rule(stored: Sequence[StoredRule], key: str, rule_id: str) -> str:
+    elsewhere = [rule.pipeline for rule in stored if rule.rule_id == rule_id]
+    if elsewhere:
+        return (
+            f"There is no rule {rule_id!r} of {everywhere(key)}, but one of "
+            f"{' and of '.join(map(everywhere, elsewhere))}: add --pipeline '{elsewhere[0]}'."
+        )
+    return f"There is no rule {rule_id!r} of {everywhere(key)}: see dlq rules list."
+
+
+def everywhere(key: str) -> str:
+    """The pipelines of a rule with this key, in words."""
+    return "every pipeline" if key == EVERY_PIPELINE else key
+
+
+def _checked(
+    stored: Sequence[StoredRule],
+    before: StoredRule | None,
+    columns: Mapping[str, Any],
+    pipelines: Sequence[Terms],
+) -> Rule:
+    """The rule; Problem if it, or another rule with it, is INVALID in any of the pipelines."""
+    others = [rule.columns for rule in stored if rule is not before]
+    new = [*others, columns]
+    if not pipelines:
+        raise Problem("The app has no pipeline yet: deploy one.", Exit.ABSENT)
+    for pipeline in pipelines:
+        for refused in rule_table.spoilt(others, new, pipeline):
+            raise Problem(
+                f"Nothing was written: rule {refused.rule_id} would be INVALID in "
+                f"{pipeline.name}: {refused.why}.",
+                Exit.ATTENTION,
+            )
+    return rule_table.book(new, pipelines[0]).rules[str(columns["rule_id"])]
+
+
+def _raced(rule_id: str) -> Problem:
+    return Problem(
+        f"Rule {rule_id} has just been changed by another person: nothing was written. Look again.",
+        Exit.ATTENTION,
+    )
+
+
+def _off(why: str, who: str, before: object) -> str:
+    """The new reason. The table has no other column for who disabled a rule, and why."""
+    text = f"{why} (disabled by {who}; before: {before or 'no reason given'})"
+    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"

@@ -1,0 +1,189 @@
+"""The rules of each pipeline in the order they are tried, and what each does now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.rules.rule import Rule, RuleMode
+from deadletter.rules.rulebook import RuleBook
+
+from . import deployed, rule_table, rule_text
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .rule_table import StoredRule
+from .session import Session
+from .words import duration, moment
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRule:
+    """A rule as it is in the table, and its effect."""
+
+    rule_id: Annotated[str, "id of the rule"]
+    pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
+    status: Annotated[str, "VALID or INVALID; an INVALID rule matches nothing"]
+    status_reason: Annotated[str | None, "why it is INVALID"]
+    effect: Annotated[str, "enforced, shadow, disabled, expired, used up or refused"]
+    action: Annotated[str | None, "what it does; null if it was refused"]
+    about: Annotated[str | None, "which letters it is about, in words; null if it was refused"]
+    pattern: Annotated[
+        Mapping[str, Any] | None, "the same as an event pattern, shorthand columns included"
+    ]
+    priority: Annotated[int | None, "the lowest is tried first"]
+    delay_seconds: Annotated[float | None, "delay of a DELAYED_REDRIVE"]
+    queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"]
+    policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"]
+    matches: Annotated[int, "letters of this pipeline that it has acted on so far"]
+    max_matches: Annotated[int | None, "after so many it behaves as if it were disabled"]
+    expires_at: Annotated[datetime | None, "when it ends; null if never"]
+    reason: Annotated[str | None, "why it exists"]
+    ticket: Annotated[str | None, "where that is discussed"]
+    created_by: Annotated[str | None, "who wrote it"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRules:
+    """The rules that apply to a pipeline."""
+
+    name: Annotated[str, "name of the pipeline"]
+    rules: Annotated[
+        Sequence[ListedRule], "its rules and those of `*`: the refused, then in the order of trial"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList(Answer):
+    """What `dlq rules list` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    pipelines: Annotated[Sequence[PipelineRules], "the pipelines, by name"]
+    strays: Annotated[
+        Sequence[str], "rules of pipelines that this app does not have, as `pipeline/rule_id`"
+    ]
+
+
+def list_rules(session: Session, pipelines: Sequence[str]) -> RuleList:
+    """The rules of these pipelines, or of all, judged as the pipelines' routers judge them."""
+    app = session.app()
+    chosen = app.select(pipelines)
+    stored = rule_table.table(session.aws, app.rules_table).read()
+    return RuleList(
+        **session.place,
+        at=session.now,
+        pipelines=tuple(
+            PipelineRules(pipeline.name, tuple(_rules_of(session, app, pipeline, stored)))
+            for pipeline in chosen
+        ),
+        strays=tuple(f"{rule.pipeline}/{rule.rule_id}" for rule in _strays(stored, app)),
+    )
+
+
+def _rules_of(
+    session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
+) -> Sequence[ListedRule]:
+    book = rule_table.book([rule.columns for rule in stored], deployed.terms(pipeline))
+    matches = _matches(session, app.letters_table, pipeline.name)
+    return listed(stored, pipeline.name, book, matches, session.clock())
+
+
+def _matches(session: Session, table: str, pipeline: str) -> Mapping[str, int]:
+    from deadletter.aws.ledger import DynamoDBLedger
+
+    ledger = DynamoDBLedger(session.aws.dynamodb, table, pipeline, session.clock, keep_seconds=0)
+    with aws_errors():
+        return ledger.all_matches()
+
+
+def _strays(stored: Sequence[StoredRule], app: App) -> list[StoredRule]:
+    """Rules of pipelines that the app does not have, for example mistyped names."""
+    known = {EVERY_PIPELINE, *(pipeline.name for pipeline in app.pipelines)}
+    return [rule for rule in stored if rule.pipeline not in known]
+
+
+def listed(
+    stored: Sequence[StoredRule],
+    pipeline: str,
+    book: RuleBook,
+    matches: Mapping[str, int],
+    now: float,
+) -> list[ListedRule]:
+    """The rules of a pipeline and of `*`: first the refused, then in order of trial."""
+    reasons: dict[str, list[str]] = {}
+    for refusal in book.refused:
+        reasons.setdefault(refusal.rule_id, []).append(refusal.why)
+    tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
+    refused: list[ListedRule] = []
+    for row in stored:
+        if row.pipeline not in (pipeline, EVERY_PIPELINE):
+            continue
+        rule = book.rules.get(row.rule_id)
+        number = matches.get(row.rule_id, 0)
+        if rule is not None and rule.pipeline == row.pipeline:
+            tried.append((rule.order, _valid(row, rule, number, now)))
+        else:
+            refused.append(_refused(row, reasons[row.rule_id].pop(0), number))
+    return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
+
+
+def _valid(stored: StoredRule, rule: Rule, matches: int, now: float) -> ListedRule:
+    effect, why = _effect(rule, matches, now)
+    return ListedRule(
+        rule_id=rule.rule_id,
+        pipeline=rule.pipeline,
+        status="VALID" if why is None else "INVALID",
+        status_reason=why,
+        effect=effect,
+        action=str(rule.action),
+        about=rule_text.about(rule.pattern),
+        pattern=rule.pattern,
+        priority=rule.priority,
+        delay_seconds=rule.delay_seconds,
+        queue=rule.queue,
+        policy=rule.policy,
+        matches=matches,
+        max_matches=rule.max_matches,
+        expires_at=moment(rule.expires_at),
+        **_notes(stored),
+    )
+
+
+def _effect(rule: Rule, matches: int, now: float) -> tuple[str, str | None]:
+    """What a rule does now, and why it is INVALID, if so."""
+    if not rule.enabled:
+        return "disabled", None
+    if rule.expires_at is not None and rule.expires_at <= now:
+        return "expired", f"expired {duration(now - rule.expires_at)} ago"
+    if rule.max_matches is not None and matches >= rule.max_matches:
+        return "used up", None
+    return ("shadow" if rule.mode is RuleMode.SHADOW else "enforced"), None
+
+
+def _refused(stored: StoredRule, why: str, matches: int) -> ListedRule:
+    return ListedRule(
+        rule_id=stored.rule_id,
+        pipeline=stored.pipeline,
+        status="INVALID",
+        status_reason=why,
+        effect="refused",
+        action=None,
+        about=None,
+        pattern=None,
+        priority=None,
+        delay_seconds=None,
+        queue=None,
+        policy=None,
+        matches=matches,
+        max_matches=None,
+        expires_at=None,
+        **_notes(stored),
+    )
+
+
+def _notes(stored: StoredRule) -> dict[str, Any]:
+    notes = {name: stored.columns.get(name) for name in rule_table.NOTES}
+    return {name: None if value is None else str(value) for name, value in notes.items()}

@@ -1,0 +1,206 @@
+"""A rule tried on letters by the router itself, without effect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
+
+from . import deployed, letters, rule_table
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .aws import Aws
+from .letters import Sample
+from .peek import HIDDEN
+from .problem import Exit, Problem
+from .session import Session
+
+if TYPE_CHECKING:
+    from deadletter.circuit.state import Circuit
+    from deadletter.failure.ledger import Ledger, LedgerRow
+    from deadletter.settings.pipeline import Pipeline as Terms
+
+SAMPLE = 100
+"""Letters to sample if no number is given."""
+
+# Columns that decide whether a rule is tried at all. Here it always is.
+_WHEN = ("enabled", "mode", "expires_at", "max_matches")
+
+# The id of a rule that is in no table.
+_UNNAMED = "this rule"
+
+
+@dataclass(frozen=True, slots=True)
+class MissedPatternField:
+    """A field of the pattern that letters did not match."""
+
+    path: Annotated[str, "where it stands in the pattern"]
+    expected: Annotated[str, "what the pattern accepts there, in words"]
+    found: Annotated[str, "the kind of what the letters have there, never the value"]
+    letters: Annotated[int, "how many of the letters that it does not match"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrial(Answer):
+    """What `dlq rules test` answers."""
+
+    at: Annotated[datetime, "when it was tried"]
+    pipeline: Annotated[str, "the pipeline whose settings it was tried with"]
+    rule_id: Annotated[str | None, "the rule; null if it is in no table"]
+    pattern: Annotated[Mapping[str, Any], "its event pattern, shorthand included"]
+    source: Annotated[str, "where the letters come from: a queue's id, or a file"]
+    looked_at: Annotated[int, "letters it was tried on"]
+    matched: Annotated[int, "of them, those it would match"]
+    matching: Annotated[Sequence[str], "MessageIds of those"]
+    missed: Annotated[Sequence[MissedPatternField], "what the others lack, the most frequent first"]
+    not_given_back: Annotated[int, f"letters still hidden, for {HIDDEN} seconds at most"]
+
+
+def try_rule(
+    session: Session,
+    pipeline: str | None,
+    rule: str | Mapping[str, Any],
+    *,
+    source: str = MAIN_DLQ,
+    limit: int = SAMPLE,
+    pasted: Sample | None = None,
+) -> RuleTrial:
+    """How many letters a rule would match, and what the others lack.
+
+    `rule` is the id of a rule in the table, or columns that say which letters it matches.
+    The letters are those pasted, or else a sample of the source.
+    """
+    app = session.app()
+    chosen = app.pipeline(pipeline)
+    columns = (
+        _stored(session.aws, app, chosen, rule)
+        if isinstance(rule, str)
+        else {"rule_id": _UNNAMED, "action": Action.DEFAULT, **rule}
+    )
+    valid = _read(columns, chosen, deployed.terms(chosen))
+    sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
+    outcome = tried(session, app, chosen, columns, sample)
+    return RuleTrial(
+        **session.place,
+        at=session.now,
+        pipeline=chosen.name,
+        rule_id=rule if isinstance(rule, str) else None,
+        pattern=valid.pattern,
+        source=sample.source,
+        looked_at=len(sample.letters),
+        matched=len(outcome.matching),
+        matching=outcome.matching,
+        missed=outcome.missed,
+        not_given_back=sample.not_given_back,
+    )
+
+
+def _stored(aws: Aws, app: App, chosen: DeployedPipeline, rule_id: str) -> Mapping[str, Any]:
+    stored = rule_table.table(aws, app.rules_table).read()
+    for key in (chosen.name, EVERY_PIPELINE):
+        for rule in stored:
+            if (rule.pipeline, rule.rule_id) == (key, rule_id):
+                return rule.columns
+    raise Problem(
+        f"There is no rule {rule_id!r} for {chosen.name}: see dlq rules list.", Exit.ABSENT
+    )
+
+
+def _read(columns: Mapping[str, Any], chosen: DeployedPipeline, terms: Terms) -> Rule:
+    try:
+        return read_rule(columns, terms)
+    except RuleRefused as error:
+        raise Problem(f"INVALID in {chosen.name}: {error}.", Exit.ATTENTION) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """The result of a rule on a sample."""
+
+    matching: Sequence[str]
+    missed: Sequence[MissedPatternField]
+
+
+def tried(
+    session: Session, app: App, chosen: DeployedPipeline, columns: Mapping[str, Any], sample: Sample
+) -> TrialOutcome:
+    """A valid rule tried on each letter, by a router with no other rule."""
+    from random import SystemRandom
+
+    from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.routing.router import DirectRouter, Question
+
+    ledger = DynamoDBLedger(
+        session.aws.dynamodb, app.letters_table, chosen.name, session.clock, keep_seconds=0
+    )
+    judge = deployed.judge(session.aws, chosen)
+    router = DirectRouter(
+        pipeline=judge.settings,
+        rules=SingleRule(columns),
+        ledger=CachedLedger(ledger),
+        circuits=NoCircuits(),
+        trusted_senders=judge.trusted_senders,
+        clock=session.clock,
+        random=SystemRandom(),
+    )
+    questions = [Question(letter, home=sample.home) for letter in sample.letters]
+    matching: list[str] = []
+    missed: Counter[tuple[str, str, str]] = Counter()
+    with aws_errors():
+        # This reads the ledger rows of all letters at once; after that they are cached.
+        router.decide(questions)
+        for question in questions:
+            # A shadow rule counts exactly what it would have acted on.
+            if router.decide([question]).shadow_matches:
+                matching.append(question.letter.message_id)
+                continue
+            _, trials = router.explain(question)
+            fields = [field for trial in trials for field in trial.missed]
+            missed.update({(field.path, field.expected, field.found) for field in fields})
+    return TrialOutcome(
+        tuple(matching),
+        tuple(MissedPatternField(*field, number) for field, number in missed.most_common()),
+    )
+
+
+class SingleRule:
+    """A rules table with a single rule, as a shadow that is always tried."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        always = {name: value for name, value in columns.items() if name not in _WHEN}
+        self._items = [{**always, "mode": RuleMode.SHADOW}]
+
+    def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
+        return self._items
+
+
+class CachedLedger:
+    """A ledger that reads each row once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._rows: dict[str, LedgerRow] = {}
+        self._asked: set[str] = set()
+
+    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
+        new = [origin for origin in origins if origin not in self._asked]
+        if new:
+            self._rows.update(self._ledger.rows(new))
+            self._asked.update(new)
+        return {origin: self._rows[origin] for origin in origins if origin in self._rows}
+
+    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
+        return {}
+
+
+class NoCircuits:
+    """No circuits: they do not decide what a rule matches."""
+
+    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        return {}

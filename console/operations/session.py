@@ -1,0 +1,47 @@
+"""Where an operation looks: one app in one account and region."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TypedDict
+
+from . import app as apps
+from .aws import Aws
+
+
+class AppLocation(TypedDict):
+    """The first fields of every answer."""
+
+    account: str
+    region: str
+    app: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """One app in one account and region. `clock` is in epoch seconds."""
+
+    connect: Callable[[], Aws]
+    app_name: str
+    clock: Callable[[], float] = time.time
+
+    @cached_property
+    def aws(self) -> Aws:
+        """The clients, connected at first use: work on files alone needs no region."""
+        return self.connect()
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+    @property
+    def place(self) -> AppLocation:
+        return AppLocation(account=self.aws.account, region=self.aws.region, app=self.app_name)
+
+    def app(self) -> apps.App:
+        """The app as it is deployed; raises Problem if it is missing."""
+        return apps.find(self.aws, self.app_name)

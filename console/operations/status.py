@@ -1,0 +1,329 @@
+"""The status of an app: what needs a person, and how full each queue is.
+
+`read` asks AWS, `attention` judges the answers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.circuit.state import State
+from deadletter.contract import MAIN_DLQ
+
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .aws import Read, Start, side_by_side
+from .item import jsonable
+from .problem import Problem
+from .queue import QueueDepth, depth
+from .session import Session
+from .words import clock, count, duration, moment
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# A lane takes a query per shard, and circuits of webhook endpoints can make thousands of
+# lanes: more do not fit on a screen.
+_MAX_LANES = 40
+
+# SQS publishes once a minute and a few minutes late; older figures describe the past.
+_AGE_WINDOW = timedelta(minutes=15)
+
+UNREADABLE = "UNREADABLE"
+"""The state of a circuit whose record is malformed: the router holds its letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStatus:
+    """A lane of the waiting room."""
+
+    lane: Annotated[str, "`due`, `circuit:<key>`, `rule:<id>` or `run:<id>`"]
+    letters: Annotated[int | None, "letters in it; null if it could not be read"]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitStatus:
+    """The pipeline's own circuit."""
+
+    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (letters are held)"]
+    open_until: Annotated[datetime | None, "when an open circuit is tried again"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmState:
+    """A CloudWatch alarm in state ALARM."""
+
+    name: Annotated[str, "name of the alarm"]
+    since: Annotated[datetime, "when it went into ALARM"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """A pipeline as it is now."""
+
+    name: Annotated[str, "name of the pipeline"]
+    mode: Annotated[str, "`enforce`, or `observe` (decides and reports, moves nothing)"]
+    fifo: Annotated[bool, "whether its queues are FIFO queues"]
+    main: Annotated[QueueDepth | None, "the main queue; null if it could not be read"]
+    dlq: Annotated[QueueDepth | None, "the DLQ"]
+    parking: Annotated[Mapping[str, QueueDepth | None], "parking queues by id"]
+    dedicated: Annotated[Mapping[str, QueueDepth | None], "dedicated DLQs by id"]
+    oldest_letter_seconds: Annotated[
+        int | None, "age of the DLQ's oldest letter by CloudWatch; null if it says nothing"
+    ]
+    waiting: Annotated[Sequence[LaneStatus], "the waiting room, lane by lane"]
+    lanes_not_counted: Annotated[int, f"lanes beyond the first {_MAX_LANES}"]
+    circuit: Annotated[
+        CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
+    ]
+    last_run: Annotated[
+        Mapping[str, Any] | None,
+        "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
+        "report, as in `dlq redrive now`; null if none is on record",
+    ]
+    alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that needs a person."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[str, "ALARM, CIRCUIT, LAST_RUN, UNREAD or PARKED, in this order"]
+    says: Annotated[str, "a sentence for people"]
+
+
+@dataclass(frozen=True, slots=True)
+class AppStatus(Answer):
+    """What `dlq status` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    attention: Annotated[Sequence[Attention], "what needs a person, most urgent first"]
+    pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
+
+
+def read(session: Session, names: Sequence[str]) -> AppStatus:
+    """The status of these pipelines, or of all, read side by side.
+
+    What can't be read is named in `attention`.
+    """
+    app, aws, now = session.app(), session.aws, session.now
+    pipelines, place = app.select(names), session.place
+    with side_by_side() as start:
+        ages = start(partial(_ages, aws.cloudwatch, pipelines, now))
+        alarms = start(partial(_alarms, aws.cloudwatch, app))
+        reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
+        for pending in reads:
+            pending.count_lanes(start)
+        statuses = tuple(pending.status(ages, alarms) for pending in reads)
+    unread = [item for pending in reads for item in pending.unread]
+    items = [*attention(statuses, now), *unread]
+    items.sort(key=lambda item: _URGENCY.index(item.kind))
+    return AppStatus(**place, at=now, attention=tuple(items), pipelines=statuses)
+
+
+_URGENCY = ("ALARM", "CIRCUIT", "LAST_RUN", "UNREAD", "PARKED")
+
+
+class _PipelineReads:
+    """The reads under way for a pipeline."""
+
+    def __init__(
+        self, start: Start, session: Session, app: App, pipeline: DeployedPipeline
+    ) -> None:
+        from deadletter.aws.waiting_room import DynamoDBLanes
+
+        self.pipeline = pipeline
+        self.unread: list[Attention] = []
+        dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
+        self._room = DynamoDBLanes(dynamodb, app.letters_table, name)
+        self._main, self._dlq = (
+            start(partial(depth, sqs, url)) for url in (pipeline.main_url, pipeline.dlq_url)
+        )
+        self._parking, self._dedicated = (
+            {key: start(partial(depth, sqs, url)) for key, url in queues.items()}
+            for queues in (pipeline.parking, pipeline.dedicated)
+        )
+        self._registry = start(self._lane_names)
+        self._circuit = start(partial(_circuit, dynamodb, app.circuits_table, name))
+        self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
+        self._lanes: Sequence[str] = ()
+        self._letters: dict[str, Read[int]] = {}
+
+    def _lane_names(self) -> Sequence[str]:
+        with aws_errors():
+            return [lane.name for lane in self._room.lanes()]
+
+    def _count(self, lane: str) -> int:
+        with aws_errors():
+            return self._room.count(lane)
+
+    def count_lanes(self, start: Start) -> None:
+        self._lanes = self._registry.result(partial(self._lost, "the waiting room")) or ()
+        self._letters = {
+            lane: start(partial(self._count, lane)) for lane in self._lanes[:_MAX_LANES]
+        }
+
+    def status(
+        self, ages: Read[Mapping[str, int]], alarms: Read[Mapping[str, Sequence[AlarmState]]]
+    ) -> PipelineStatus:
+        name, lost = self.pipeline.name, self._lost
+        oldest = ages.result(partial(lost, "the DLQ's age")) or {}
+        ringing = alarms.result(partial(lost, "the alarms")) or {}
+        waiting = (
+            LaneStatus(lane, letters.result(partial(lost, f"lane {lane}")))
+            for lane, letters in self._letters.items()
+        )
+        return PipelineStatus(
+            name=name,
+            mode=self.pipeline.mode,
+            fifo=self.pipeline.fifo,
+            main=self._main.result(partial(lost, "the main queue")),
+            dlq=self._dlq.result(partial(lost, "the DLQ")),
+            parking={
+                key: queue.result(partial(lost, f"parking queue {key}"))
+                for key, queue in self._parking.items()
+            },
+            dedicated={
+                key: queue.result(partial(lost, f"dedicated DLQ {key}"))
+                for key, queue in self._dedicated.items()
+            },
+            oldest_letter_seconds=oldest.get(name),
+            waiting=tuple(waiting),
+            lanes_not_counted=max(0, len(self._lanes) - _MAX_LANES),
+            circuit=self._circuit.result(partial(lost, "the circuit")),
+            last_run=self._last_run.result(partial(lost, "the last run")),
+            alarms=ringing.get(name, ()),
+        )
+
+    def _lost(self, what: str, why: Problem) -> None:
+        says = f"{what} could not be read: {why.says}"
+        self.unread.append(Attention(self.pipeline.name, "UNREAD", says))
+
+
+def _circuit(dynamodb: DynamoDBClient, table: str, pipeline: str) -> CircuitStatus:
+    from deadletter.aws.circuits import DynamoDBCircuits
+
+    with aws_errors():
+        circuit = DynamoDBCircuits(dynamodb, table, pipeline).find(pipeline)
+    return CircuitStatus(
+        UNREADABLE if circuit.unreadable else str(circuit.state),
+        moment(circuit.open_until) if circuit.open_until else None,
+    )
+
+
+def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:
+    from deadletter.aws.lease import read_last_run
+
+    with aws_errors():
+        report = read_last_run(dynamodb, table, pipeline, MAIN_DLQ)
+    return None if report is None else {key: jsonable(value) for key, value in report.items()}
+
+
+def _ages(
+    cloudwatch: CloudWatchClient, pipelines: Sequence[DeployedPipeline], now: datetime
+) -> Mapping[str, int]:
+    """The age in seconds of each DLQ's oldest letter, where CloudWatch has a figure."""
+    if not pipelines:
+        return {}
+    # One call takes 500 queries: more than there are pipelines in an app.
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=[
+            {
+                "Id": f"p{number}",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": "AWS/SQS",
+                        "MetricName": "ApproximateAgeOfOldestMessage",
+                        "Dimensions": [
+                            {"Name": "QueueName", "Value": pipeline.dlq_url.rpartition("/")[2]}
+                        ],
+                    },
+                    "Period": 60,
+                    "Stat": "Maximum",
+                },
+            }
+            for number, pipeline in enumerate(pipelines)
+        ],
+        StartTime=now - _AGE_WINDOW,
+        EndTime=now + timedelta(minutes=1),
+    )
+    points: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            name = pipelines[int(result["Id"][1:])].name
+            points[name] += zip(result["Timestamps"], result["Values"], strict=True)
+    return {name: int(max(values)[1]) for name, values in points.items() if values}
+
+
+def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
+    """The alarms that are in ALARM, by pipeline."""
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(
+        AlarmNamePrefix=f"{app.name}-",
+        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
+        StateValue="ALARM",
+    )
+    by_pipeline: dict[str, list[AlarmState]] = defaultdict(list)
+    for page in pages:
+        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]:
+            since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
+            owner = _owner(alarm["AlarmName"], app)
+            if owner is not None and alarm["StateValue"] == "ALARM":
+                by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
+    return by_pipeline
+
+
+def _owner(alarm: str, app: App) -> str | None:
+    """The pipeline of an alarm: the longest name that the alarm's name begins with."""
+    names = (pipeline.name for pipeline in app.pipelines)
+    owners = (name for name in names if alarm.startswith(f"{app.name}-{name}-"))
+    return max(owners, key=len, default=None)
+
+
+def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
+    """What needs a person in these pipelines."""
+    for pipeline in pipelines:
+        for alarm in pipeline.alarms:
+            since = duration((now - alarm.since).total_seconds())
+            says = f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {since} ago"
+            yield Attention(pipeline.name, "ALARM", says)
+        if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED:
+            yield Attention(pipeline.name, "CIRCUIT", _circuit_says(pipeline.circuit, now))
+        if failed := counter(pipeline.last_run, "failed"):
+            says = f"the last busy run could not move {count(failed, 'letter')}"
+            yield Attention(pipeline.name, "LAST_RUN", says)
+        if parked := _visible(pipeline.parking.values()):
+            letters = count(parked, "parked letter")
+            says = f"{letters}: see dlq parked list --pipeline {pipeline.name}"
+            yield Attention(pipeline.name, "PARKED", says)
+
+
+def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
+    match circuit.state:
+        case State.OPEN:
+            if circuit.open_until is None:
+                return "the circuit is OPEN: nothing is re-driven while it is"
+            if circuit.open_until <= now:
+                return "the circuit is OPEN, and its next canary is due"
+            return f"the circuit is OPEN: no canary before {clock(circuit.open_until, now)}"
+        case State.HALF_OPEN:
+            return "the circuit is HALF_OPEN: one letter is being tried"
+        case _:
+            return "the circuit's record is not understood: its letters are held"
+
+
+def counter(run: Mapping[str, Any] | None, name: str) -> int:
+    """A number in the report of a run; 0 if there is none."""
+    number = (run or {}).get(name)
+    return number if isinstance(number, int) else 0
+
+
+def _visible(depths: Iterable[QueueDepth | None]) -> int:
+    return sum(queue.visible for queue in depths if queue is not None)

@@ -1,0 +1,47 @@
+"""Numbers, sizes and times in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun: "1 letter", "1,204 letters"."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in its two largest units: "45 s", "58 min", "2 h 05 min", "3 d 4 h"."""
+    whole = max(0, int(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60:02} min"
+    return f"{minutes} min" if minutes else f"{whole} s"
+
+
+def size(number: int) -> str:
+    """A number of bytes: "812 B", "1.2 KiB", "1.0 MiB"."""
+    if number < 1024:
+        return f"{number} B"
+    if number < 1024 * 1024:
+        return f"{number / 1024:.1f} KiB"
+    return f"{number / 1024 / 1024:.1f} MiB"
+
+
+def clock(at: datetime, now: datetime) -> str:
+    """A time of day, with its date unless it is today: "03:40 UTC", "19 Nov 03:40 UTC"."""
+    when = at.astimezone(UTC)
+    today = when.date() == now.astimezone(UTC).date()
+    return when.strftime("%H:%M UTC" if today else "%d %b %H:%M UTC")
+
+
+def moment(epoch: object) -> datetime | None:
+    """The time of epoch seconds; None for anything but a number in the range of dates."""
+    if not isinstance(epoch, int | float) or isinstance(epoch, bool):
+        return None
+    try:
+        return datetime.fromtimestamp(epoch, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
