@@ -1,7 +1,7 @@
-"""Moving, judging and accounting for dead letters.
+"""Judges, moves and records dead letters.
 
-Pure, but for `aws`: no clock, no randomness, no environment and no boto3; whoever
-needs one of them takes it as an argument. What decides: `judgement` and the modules it
-imports, asked through `router`. What acts: `redriver`, `queue_worker`, `room_worker` and
-`mover`, which writes into the `journal` first.
+All packages but `aws`, `consumer` and `testing` are pure: clock, randomness, environment and
+clients are arguments. `routing` decides, and `redrive` acts on its decisions and writes each
+intent into the journal first. `processing` is the consumer's side, `outage` opens and closes
+circuits, and `contract` holds the names that the deployment shares.
 """

@@ -1,5 +1,6 @@
-"""AWS behind the library's ports: the only place that knows boto3.
+"""AWS behind the library's ports: the only package that imports boto3.
 
-`answers` says what an error means, each other module keeps one noun in one service,
-`compose` puts a pipeline's parts together, `memory` is an AWS without AWS.
+Each module is the adapter of one noun in one service. AWS errors become domain errors here,
+by the error code (`errors`): no caller sees a ClientError. `wiring` puts the adapters of each
+function together.
 """

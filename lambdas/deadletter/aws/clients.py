@@ -1,4 +1,4 @@
-"""The boto3 clients that a function needs, made once a process."""
+"""The boto3 clients of our functions, made once per process."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
 
-# A call that hangs holds letters under lock: give up early, try a second time, leave
-# the rest to the next run.
+# A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
+# run.
 _CONFIG = Config(
     connect_timeout=3,
     read_timeout=15,
     retries={"total_max_attempts": 3, "mode": "standard"},
     max_pool_connections=32,
 )
-# The router may take 20 seconds; asking again is the redriver's business, and counted.
+# The router may take 20 seconds. The redriver itself asks again, and counts it.
 _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
-# A secret that was read before is good enough, and a ledger that hangs must not use up the
-# time of somebody else's function: nobody waits long.
+# For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
+# because the one read before is good enough.
 _BRIEF = Config(
     connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2, "mode": "standard"}
 )
@@ -48,7 +48,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerClients:
-    """What the consumer library talks to, in a function of somebody else's."""
+    """The clients of the consumer library, which runs in a team's own function."""
 
     sqs: SQSClient
     dynamodb: DynamoDBClient
@@ -56,7 +56,7 @@ class ConsumerClients:
 
 @dataclass(frozen=True, slots=True)
 class CheckClients:
-    """What the rule checker talks to, and nobody else."""
+    """The clients of the rule checker."""
 
     dynamodb: DynamoDBClient
     ssm: SSMClient
@@ -65,7 +65,7 @@ class CheckClients:
 
 @dataclass(frozen=True, slots=True)
 class OutageClients:
-    """What the steps of an outage talk to, the canary aside."""
+    """The clients of an outage's steps, except for sending the canary."""
 
     dynamodb: DynamoDBClient
     events: EventBridgeClient
@@ -74,7 +74,7 @@ class OutageClients:
 
 @cache
 def clients() -> Clients:
-    """The process's clients, with credentials and region as boto3 finds them."""
+    """The clients of router, redriver and probe; boto3 finds credentials and region."""
     return Clients(
         sqs=boto3.client("sqs", config=_CONFIG),
         dynamodb=boto3.client("dynamodb", config=_CONFIG),
@@ -85,7 +85,7 @@ def clients() -> Clients:
 
 @cache
 def consumer_clients() -> ConsumerClients:
-    """The consumer library's clients, with less patience than `clients`."""
+    """The consumer library's clients, with shorter time-outs than `clients`."""
     return ConsumerClients(
         sqs=boto3.client("sqs", config=_BRIEF),
         dynamodb=boto3.client("dynamodb", config=_BRIEF),
@@ -94,13 +94,13 @@ def consumer_clients() -> ConsumerClients:
 
 @cache
 def ssm() -> SSMClient:
-    """The client of those who look up where a pipeline is; made only where one is."""
+    """The client that looks up registrations. Made only where a pipeline is looked up."""
     return boto3.client("ssm", config=_BRIEF)
 
 
 @cache
 def check_clients() -> CheckClients:
-    """The rule checker's clients, as `clients`."""
+    """The rule checker's clients, with the time-outs of `clients`."""
     return CheckClients(
         dynamodb=boto3.client("dynamodb", config=_CONFIG),
         ssm=boto3.client("ssm", config=_CONFIG),
@@ -110,7 +110,7 @@ def check_clients() -> CheckClients:
 
 @cache
 def outage_clients() -> OutageClients:
-    """The clients of whoever runs outages, as `clients`."""
+    """The clients of an outage's steps, with the time-outs of `clients`."""
     return OutageClients(
         dynamodb=boto3.client("dynamodb", config=_CONFIG),
         events=boto3.client("events", config=_CONFIG),
@@ -120,7 +120,7 @@ def outage_clients() -> OutageClients:
 
 @cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
-    """A client that waits so long for a consumer's answer, and asks once: see `canary`."""
+    """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
     config = Config(
         connect_timeout=3, read_timeout=answer_seconds, retries={"total_max_attempts": 1}
     )
@@ -129,17 +129,17 @@ def consumer_call(answer_seconds: int) -> LambdaClient:
 
 @cache
 def stepfunctions() -> SFNClient:
-    """The client of those who start outages; made only where one is started."""
+    """The redriver's client to start outages. Made only where outages can start."""
     return boto3.client("stepfunctions", config=_CONFIG)
 
 
 @cache
 def brief_stepfunctions() -> SFNClient:
-    """The client of a consumer that starts outages: if it has to wait, the sweep does it."""
+    """A consumer's client to start outages. If it times out, the next redrive run starts them."""
     return boto3.client("stepfunctions", config=_BRIEF)
 
 
 @cache
 def secretsmanager() -> SecretsManagerClient:
-    """The client of those who sign; made only where there is something to sign."""
+    """The client that reads signing secrets. Made only where a request is signed."""
     return boto3.client("secretsmanager", config=_BRIEF)

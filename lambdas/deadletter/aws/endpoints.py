@@ -1,4 +1,4 @@
-"""The endpoint registry in DynamoDB: tenant and endpoint id give a URL."""
+"""The endpoint registry in DynamoDB: the URL of each tenant's endpoints."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 REMEMBERED = 5.0
-"""Seconds that a row is used: a batch to one endpoint reads it once, and an edit counts soon."""
+"""Seconds that a row is used: a batch to one endpoint reads it once, and edits apply soon."""
 
-# Bytes that DynamoDB takes as a partition key and as a sort key.
+# Bytes that DynamoDB accepts as a partition key and as a sort key.
 _LONGEST_TENANT, _LONGEST_ENDPOINT = 2048, 1024
 
-# Rows that are remembered, before all are forgotten.
+# Rows in the cache; beyond that it is emptied.
 _MOST_ROWS = 1000
 
 
 class DynamoDBEndpoints:
-    """The registry's table, keyed by `tenant` and `endpoint`. `clock` is in epoch seconds."""
+    """The registry's table, keyed by `tenant` and `endpoint`. `clock` returns epoch seconds."""
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
         self._client: Any = client
@@ -40,22 +40,21 @@ class DynamoDBEndpoints:
         if not 0 < len(utf8(endpoint)) <= _LONGEST_ENDPOINT:
             return None
         now = self._clock()
-        known = self._rows.get((tenant, endpoint))
-        if known is not None and now < known[1]:
-            return known[0]
+        cached = self._rows.get((tenant, endpoint))
+        if cached is not None and now < cached[1]:
+            return cached[0]
         try:
             answer = self._client.get_item(TableName=self._table, Key=_key(tenant, endpoint))
         except AWS_ERRORS as error:
             raise RegistryUnavailable(code(error)) from error
         if "Item" not in answer:
             return None
-        found = read_row(plain(answer["Item"]))
-        self._remember(found, now + REMEMBERED)
-        return found
+        row = read_row(plain(answer["Item"]))
+        self._remember(row, now + REMEMBERED)
+        return row
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
-        # Whoever registered another URL meanwhile, or enabled it again with a new one,
-        # did not mean the one that is gone.
+        # Only if the URL is unchanged: a new URL was registered, and was not refused.
         return self._write(
             replace(endpoint, enabled=False, disabled_because=because),
             {"enabled": False, "disabled_because": because, "disabled_at": int(at)},
@@ -64,8 +63,8 @@ class DynamoDBEndpoints:
         )
 
     def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
-        # Of many workers that meet the same answer, one writes: none of the others would
-        # lengthen the pause by more than a few seconds.
+        # Of many workers that get the same answer, one writes. The others would lengthen the
+        # pause by a few seconds at most.
         return self._write(
             replace(endpoint, throttled_until=until, throttled_by=status),
             {"throttled_until": int(until), "throttled_by": status},
@@ -76,7 +75,7 @@ class DynamoDBEndpoints:
     def _write(
         self, after: Endpoint, sets: dict[str, Any], condition: str, values: dict[str, Any]
     ) -> bool:
-        """Change the row under a condition, and remember it as changed, by us or another."""
+        """Change the row if it meets the condition, and update or drop the cached row."""
         try:
             self._client.update_item(
                 TableName=self._table,

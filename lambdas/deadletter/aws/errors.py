@@ -1,26 +1,28 @@
-"""What AWS means when it does not simply say yes."""
+"""What an AWS error means. Adapters turn AWS errors into domain errors by it."""
 
 from __future__ import annotations
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 AWS_ERRORS = (ClientError, BotoCoreError)
-"""Everything that a boto3 call raises for the service's or the network's sake."""
+"""All errors that a boto3 call raises for reasons of the service or the network."""
 
 
 def code(error: ClientError | BotoCoreError) -> str:
-    """The error's code, for counting and for messages; never the service's own sentence,
-    which may quote what was sent."""
+    """The error's code, for metrics and messages.
+
+    Messages of the service itself are not used: they may quote what was sent.
+    """
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "Unknown"))
     return type(error).__name__
 
 
 def surely_refused(error: ClientError | BotoCoreError) -> bool:
-    """Whether the call certainly had no effect.
+    """True if the call certainly had no effect: a 4xx answer to the first try.
 
-    A 4xx at the first try was refused. After a retry it says nothing about the tries
-    before it, whose answers were lost; no answer at all, or a 5xx, says nothing either.
+    After a retry a 4xx says nothing about the earlier tries, whose answers were lost. A 5xx,
+    or no answer, says nothing either.
     """
     if not isinstance(error, ClientError):
         return False
@@ -30,5 +32,5 @@ def surely_refused(error: ClientError | BotoCoreError) -> bool:
 
 
 def condition_failed(error: ClientError | BotoCoreError) -> bool:
-    """Whether a conditional write found something else than it demanded."""
+    """True if a conditional write failed because its condition did not hold."""
     return code(error) == "ConditionalCheckFailedException"

@@ -1,10 +1,10 @@
-"""Events that others may subscribe to, on the account's default bus."""
+"""Events on EventBridge, on the account's default bus, for anyone to subscribe to."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.circuit.state import Circuit
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class EventBridgeRuleEvents:
-    """Says on EventBridge that a rule was refused, and why."""
+    """Announces refused rules on EventBridge, with the reason."""
 
     def __init__(self, client: EventBridgeClient) -> None:
         self._client = client
@@ -28,26 +28,15 @@ class EventBridgeRuleEvents:
             "rule_id": refusal.rule_id,
             "reason": refusal.reason,
         }
-        try:
-            answer = self._client.put_events(
-                Entries=[
-                    {
-                        "Source": EVENT_SOURCE,
-                        "DetailType": EventType.RULE_REFUSED,
-                        "Detail": json.dumps(detail),
-                    }
-                ]
-            )
-        except AWS_ERRORS as error:
-            raise CheckUnavailable(f"the event bus: {code(error)}") from error
-        if answer["FailedEntryCount"]:
-            raise CheckUnavailable(f"the event bus: {answer['Entries'][0].get('ErrorCode')}")
+        error = _put(self._client, EventType.RULE_REFUSED, detail)
+        if error is not None:
+            raise CheckUnavailable(f"the event bus: {error}")
 
 
 class EventBridgeCircuitEvents(CircuitEvents):
-    """Says on EventBridge what state a circuit of a pipeline is in now.
+    """Announces the states of a pipeline's circuits on EventBridge; never raises.
 
-    `count_metric` counts a metric by its name.
+    `count_metric` counts a metric by its name: an event that was not accepted is counted.
     """
 
     def __init__(
@@ -70,15 +59,22 @@ class EventBridgeCircuitEvents(CircuitEvents):
             "open_until": circuit.open_until,
             **({"forced_by": circuit.forced.by} if circuit.forced else {}),
         }
-        entry = {
-            "Source": EVENT_SOURCE,
-            "DetailType": EventType.CIRCUIT_STATE_CHANGED,
-            "Detail": json.dumps(detail),
-        }
-        try:
-            answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
-        except AWS_ERRORS:
+        if _put(self._client, EventType.CIRCUIT_STATE_CHANGED, detail) is not None:
             self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)
-            return
-        if answer["FailedEntryCount"]:
-            self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)
+
+
+def _put(client: EventBridgeClient, event_type: EventType, detail: Mapping[str, Any]) -> str | None:
+    """Put one event on the bus. Returns None, or the error code if it was not accepted."""
+    try:
+        answer = client.put_events(
+            Entries=[
+                {
+                    "Source": EVENT_SOURCE,
+                    "DetailType": event_type,
+                    "Detail": json.dumps(detail),
+                }
+            ]
+        )
+    except AWS_ERRORS as error:
+        return code(error)
+    return answer["Entries"][0].get("ErrorCode", "Unknown") if answer["FailedEntryCount"] else None

@@ -1,4 +1,4 @@
-"""A pipeline's registration in SSM, for a function that is not of its deployment."""
+"""A pipeline's registration in SSM, for functions outside its deployment."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ if TYPE_CHECKING:
 
 
 class NotRegistered(Exception):
-    """SSM did not say where the pipeline is; the message says why, and what to do."""
+    """The registration is missing or unreadable; the message says why, and what to do."""
 
 
 def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resources]:
-    """The pipeline and what a consumer of it talks to; raises NotRegistered and BadSettings."""
-    names = [
-        app_parameter(app),
-        pipeline_parameter(app, pipeline),
-    ]
+    """The pipeline and the resources of its consumer; raises NotRegistered and BadSettings."""
+    names = [app_parameter(app), pipeline_parameter(app, pipeline)]
     try:
         answer = client.get_parameters(Names=names)
     except AWS_ERRORS as error:
@@ -31,8 +28,8 @@ def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resou
             f"{' and '.join(names)} could not be read ({code(error)}); the function's role "
             f"needs the managed policy {app}-{pipeline}-consumer-<region>"
         ) from error
-    found = {one["Name"]: one["Value"] for one in answer.get("Parameters", [])}
+    values = {parameter["Name"]: parameter["Value"] for parameter in answer.get("Parameters", [])}
     for name in names:
-        if name not in found:
+        if name not in values:
             raise NotRegistered(f"there is no parameter {name} in this account and region")
-    return registration.read(pipeline, *(found[name] for name in names))
+    return registration.read(pipeline, *(values[name] for name in names))

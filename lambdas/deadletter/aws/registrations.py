@@ -1,4 +1,4 @@
-"""What each pipeline of the app allows in a rule, from its registration."""
+"""The terms of each pipeline in the app, from its registration: what a rule may use there."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
 REMEMBERED = 180.0
-"""Seconds that what was read is used: it changes with a deployment only."""
+"""Seconds that the terms are used before they are read again: only a deployment changes them."""
 
 FRESH = 5.0
-"""Seconds that it counts as what holds now: a flood of bad rules must not exhaust SSM."""
+"""Seconds that the terms count as fresh: a flood of bad rules must not exhaust SSM."""
 
 
 class SsmPipelines:
-    """The `terms` in the parameters under `folder`, one a pipeline."""
+    """The `terms` in the parameters under `folder`, one parameter per pipeline.
+
+    `clock` returns epoch seconds.
+    """
 
     def __init__(self, client: SSMClient, folder: str, clock: Callable[[], float]) -> None:
         self._client = client
@@ -41,13 +44,14 @@ class SsmPipelines:
     def _read(self) -> Mapping[str, Pipeline]:
         pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self._folder)
         try:
-            found = {
-                str(one["Name"]).rpartition("/")[2]: json.loads(one["Value"])
+            registrations = {
+                str(parameter["Name"]).rpartition("/")[2]: json.loads(parameter["Value"])
                 for page in pages
-                for one in page["Parameters"]
+                for parameter in page["Parameters"]
             }
             return {
-                name: pipeline_from_terms(name, data.get("terms")) for name, data in found.items()
+                name: pipeline_from_terms(name, registration.get("terms"))
+                for name, registration in registrations.items()
             }
         except AWS_ERRORS as error:
             raise CheckUnavailable(f"the registrations: {code(error)}") from error

@@ -1,4 +1,4 @@
-"""The router behind its Lambda function."""
+"""The router as a Lambda function."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ if TYPE_CHECKING:
 
 
 class LambdaRouter:
-    """Asks the router's function, and takes anything but a whole answer for none."""
+    """Asks the router's function. An incomplete answer raises RouterUnavailable."""
 
     def __init__(self, client: LambdaClient, function: str) -> None:
         self._client = client
         self._function = function
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-        return answer_from_json(
-            self._ask({"letters": [question_to_json(one) for one in questions]})
-        )
+        letters = [question_to_json(question) for question in questions]
+        return answer_from_json(self._ask({"letters": letters}))
 
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         answer = self._ask({"lanes": list(lanes)})
-        opened = answer.get("open") if isinstance(answer, dict) else None
-        if not isinstance(opened, list):
+        releasable = answer.get("open") if isinstance(answer, dict) else None
+        if not isinstance(releasable, list):
             raise RouterUnavailable("the router did not say which lanes are releasable")
-        return [lane for lane in lanes if lane in opened]
+        return [lane for lane in lanes if lane in releasable]
 
     def _ask(self, question: dict[str, Any]) -> Any:
         try:
             answer = self._client.invoke(
                 FunctionName=self._function, Payload=compact_json(question)
             )
-            said = answer["Payload"].read()
+            payload = answer["Payload"].read()
         except AWS_ERRORS as error:
             raise RouterUnavailable(code(error)) from error
         if answer.get("FunctionError"):
             raise RouterUnavailable(f"the router's function failed: {answer['FunctionError']}")
         try:
-            return json.loads(said)
+            return json.loads(payload)
         except ValueError as error:
             raise RouterUnavailable("the router's answer is not JSON") from error

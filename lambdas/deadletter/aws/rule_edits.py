@@ -1,4 +1,4 @@
-"""Edits of the rules table: out of its stream, with the verdict back onto the item."""
+"""Edits of the rules table: read from its stream; their verdicts are written onto the items."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-# Digits of a sequence number, says the API's model.
+# Digits of the longest sequence number, by the model of the DynamoDB Streams API.
 _LONGEST_SEQUENCE = 40
 
 
 def edits(records: Sequence[Mapping[str, Any]]) -> list[RuleEdit]:
-    """The edits in an event of the stream, in their order."""
-    return [_edit(one) for one in records]
+    """The edits in an event of the stream, in order."""
+    return [_edit(record) for record in records]
 
 
 def response(checked: CheckedBatch) -> dict[str, Any]:
-    """What Lambda is told: to come again with the edit that failed and those after it."""
+    """The function's answer: Lambda retries from the edit that failed, or not at all."""
     failed = [checked.failed] if checked.failed else []
-    return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
+    return {"batchItemFailures": [{"itemIdentifier": sequence} for sequence in failed]}
 
 
 def _edit(record: Mapping[str, Any]) -> RuleEdit:
@@ -51,21 +51,23 @@ def _edit(record: Mapping[str, Any]) -> RuleEdit:
 
 
 def _image(image: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if image is None else plain({name: _binary(one) for name, one in image.items()})
+    if image is None:
+        return None
+    return plain({name: _attribute_value(value) for name, value in image.items()})
 
 
-def _binary(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An attribute value as boto3 gives it: in an event, binaries are base64 text."""
+def _attribute_value(value: Mapping[str, Any]) -> dict[str, Any]:
+    """An attribute value as boto3 returns it. In an event, binaries are base64 text."""
     [(kind, inner)] = value.items()
     match kind:
         case "B":
             return {kind: base64.b64decode(inner)}
         case "BS":
-            return {kind: [base64.b64decode(one) for one in inner]}
+            return {kind: [base64.b64decode(text) for text in inner]}
         case "L":
-            return {kind: [_binary(one) for one in inner]}
+            return {kind: [_attribute_value(item) for item in inner]}
         case "M":
-            return {kind: {name: _binary(one) for name, one in inner.items()}}
+            return {kind: {name: _attribute_value(item) for name, item in inner.items()}}
     return {kind: inner}
 
 
@@ -77,10 +79,10 @@ class DynamoDBVerdicts:
         self._table = table
 
     def write(self, verdict: RuleVerdict) -> bool:
-        # The newer edit wins: each half says that one column is as it was judged.
+        # Written only if every column is still as it was judged: a newer edit has its own verdict.
         judged = dict(enumerate(verdict.judged.items()))
-        same = [f"#j{number} = :j{number}" for number in judged]
-        missing = [f"attribute_not_exists(#a{number})" for number in range(len(verdict.absent))]
+        unchanged = [f"#j{number} = :j{number}" for number in judged]
+        absent = [f"attribute_not_exists(#a{number})" for number in range(len(verdict.absent))]
         names = {
             **{f"#j{number}": name for number, (name, _) in judged.items()},
             **{f"#a{number}": name for number, name in enumerate(verdict.absent)},
@@ -97,7 +99,7 @@ class DynamoDBVerdicts:
                 **changes(
                     {name: value for name, value in outcome.items() if value is not None},
                     removes=[name for name, value in outcome.items() if value is None],
-                    condition=" AND ".join(same + missing),
+                    condition=" AND ".join(unchanged + absent),
                     values={f":j{number}": value for number, (_, value) in judged.items()},
                     names=names,
                 ),
@@ -110,7 +112,7 @@ class DynamoDBVerdicts:
 
 
 class DynamoDBHistory:
-    """Keeps changes in the audit table, each for `keep_seconds`."""
+    """The history of rules in the audit table. Each change is kept for `keep_seconds`."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class DynamoDBHistory:
         images = {"old": change.old, "new": change.new}
         item = {
             AUDIT.partition: f"{change.pipeline}#{change.rule_id}",
-            # Numbers of the stream are not all of one length.
+            # Padded, because sequence numbers differ in length and are sorted as text.
             AUDIT.sort: f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
             "at": change.at,
             "event_id": change.event_id,

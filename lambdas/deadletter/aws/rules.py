@@ -1,4 +1,4 @@
-"""The rules table, as an on-call engineer edits it."""
+"""The rules in DynamoDB, as on-call engineers edit them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEMBERED = 5.0
 
 
 class DynamoDBRules:
-    """The stored rules, read consistently at most every five seconds."""
+    """The stored rules, read consistently, at most once in five seconds for each pipeline."""
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
         self._table = Table(client, table)

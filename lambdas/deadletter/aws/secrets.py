@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 REMEMBERED = 300.0
-"""Seconds that a secret is used before it is read anew: a call a message would cost more
-than the message, and a rotation has both secrets in the row for longer than this."""
+"""Seconds that a secret is used before it is read again. A call per message would cost more
+than the message, and during a rotation the row holds both secrets for longer than this."""
 
 RETRIED = 30.0
-"""Seconds that a secret, or the news that there is none, is used before the next try after
-a failure: a store that is down isn't asked for every message."""
+"""Seconds after a failed read before the next one: a store that is down is not asked for
+every message."""
 
-# Codes by which Secrets Manager says no, and will go on saying it until somebody acts.
+# Codes of Secrets Manager that stay until a person changes the secret or its permissions.
 _REFUSALS = frozenset(
     {
         "AccessDeniedException",
@@ -35,19 +35,19 @@ _REFUSALS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
-    """What was read, a secret or why there is none, and until when it is used (epoch seconds)."""
+class _CachedSecret:
+    """The result of a read: the secret, or why it is unusable. Valid `until` (epoch seconds)."""
 
-    found: Secret | SecretUnusable
+    result: Secret | SecretUnusable
     until: float
 
 
 class SecretsManagerSecrets:
     """The secrets whose names start with `prefix`, each read once in five minutes.
 
-    When Secrets Manager gives no answer, what it said last still counts: its outage must
-    not stop messages whose secret is known. `client` is asked for only then; `clock` is in
-    epoch seconds.
+    While Secrets Manager gives no answer, the last secret stays valid: its outage must not
+    stop messages whose secret is known. `client` is called when a secret is read, and not
+    before. `clock` returns epoch seconds.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class SecretsManagerSecrets:
         self._client = client
         self._prefix = prefix
         self._clock = clock
-        self._known: dict[str, _Remembered] = {}
+        self._cache: dict[str, _CachedSecret] = {}
 
     def read(self, name: str) -> Secret:
-        """The secret; raises SecretUnusable, or SecretsUnavailable if it was never read."""
+        """The secret. Raises SecretUnusable, or SecretsUnavailable if it was never read."""
         refuse_secret_name(name, self._prefix)
-        known, now = self._known.get(name), self._clock()
-        if known is None or now >= known.until:
-            known = self._known[name] = self._ask(name, known, now)
-        if isinstance(known.found, SecretUnusable):
-            raise SecretUnusable(*known.found.args)
-        return known.found
+        cached, now = self._cache.get(name), self._clock()
+        if cached is None or now >= cached.until:
+            cached = self._cache[name] = self._read_again(name, cached, now)
+        if isinstance(cached.result, SecretUnusable):
+            raise SecretUnusable(*cached.result.args)
+        return cached.result
 
-    def _ask(self, name: str, known: _Remembered | None, now: float) -> _Remembered:
+    def _read_again(self, name: str, cached: _CachedSecret | None, now: float) -> _CachedSecret:
         try:
             text = self._client().get_secret_value(SecretId=name).get("SecretString", "")
         except AWS_ERRORS as error:
             if code(error) in _REFUSALS:
                 why = f"Secrets Manager answers {code(error)}"
-                return _Remembered(SecretUnusable(why), now + RETRIED)
-            if known is None or isinstance(known.found, SecretUnusable):
+                return _CachedSecret(SecretUnusable(why), now + RETRIED)
+            if cached is None or isinstance(cached.result, SecretUnusable):
                 raise SecretsUnavailable(code(error)) from error
-            return _Remembered(known.found, now + RETRIED)
+            return _CachedSecret(cached.result, now + RETRIED)
         try:
-            return _Remembered(read_secret(text), now + REMEMBERED)
+            return _CachedSecret(read_secret(text), now + REMEMBERED)
         except BadSecret as error:
-            return _Remembered(SecretUnusable(str(error)), now + RETRIED)
+            return _CachedSecret(SecretUnusable(str(error)), now + RETRIED)
