@@ -19,7 +19,7 @@ from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import FIRST_LOOK, ExecutionStep
+from deadletter.outage.execution_step import SECONDS_TO_FIRST_CHECK, ExecutionStep
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
@@ -171,7 +171,11 @@ def site() -> PostedSite:
 def test_a_letter_that_is_processed_closes_the_circuit(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     sent = site.probe()
-    assert (sent.next, sent.state, sent.wait_seconds) == ("probe", "HALF_OPEN", FIRST_LOOK)
+    assert (sent.next, sent.state, sent.wait_seconds) == (
+        "probe",
+        "HALF_OPEN",
+        SECONDS_TO_FIRST_CHECK,
+    )
     assert site.everywhere() == site.stage.bodies(site.stage.main) == ["1"]
     site.consume()
     site.wait(sent)
