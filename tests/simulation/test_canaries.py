@@ -19,8 +19,7 @@ import handlers.route
 from deadletter.aws.wiring.route import router_for
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.e2e.canaries import ALL, ATTRIBUTE, BODY, SECRET, leaks
-from tests.simulation.stage import Stage
-from tests.tables import LETTERS
+from tests.simulation.stage import LETTERS, Stage
 
 
 @dataclass

@@ -9,25 +9,34 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.circuit.state import CircuitPolicy, State
-from deadletter.circuit.transitions import CLOCK_SKEW
+from deadletter.aws.wiring.probe import prober_for
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.circuit.transitions import CLOCK_SKEW, Tripped
 from deadletter.consumer import Permanent, Skip
 from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import SECONDS_TO_FIRST_CHECK, ExecutionStep
+from deadletter.outage.execution_step import FIRST_LOOK, Execution, ExecutionStep
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
-from tests.simulation.probed_stage import ProbedStage, SilentBus
-from tests.simulation.stage import CONSUMER, REDRIVER, Stage, attribute, prompt_policy
-from tests.tables import LETTERS
+from tests.simulation.stage import (
+    CONSUMER,
+    LETTERS,
+    REDRIVER,
+    Stage,
+    attribute,
+    prompt_policy,
+)
+from tests.simulation.test_probe import DeafBus
 
 PROBE = "AROAPROBE"
+CONSUMER_SECONDS = 20
 
 
 class Down(Exception):
@@ -67,32 +76,77 @@ class Faulty:
 
 
 @dataclass
-class PostedSite(ProbedStage):
-    """A stage with an open circuit, a probe without a function to call, and a polling consumer."""
+class Site:
+    """A stage with an open circuit, a probe without anybody to call, and a polling consumer."""
 
+    stage: Stage
+    key: str = "orders"
     down: Callable[[Delivery], Exception | None] = lambda _: None
     processed: Counter[str] = field(default_factory=Counter)
+    metrics: Counter[str] = field(default_factory=Counter)
     strike: Callable[[str], str | None] = lambda _: None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.stage.resources = replace(
+            self.stage.resources,
+            dlq_arn=self.stage.arn(self.stage.dlq),
+            trusted_senders=(REDRIVER, CONSUMER, PROBE),
+            consumer_timeout=CONSUMER_SECONDS,
+        )
         self.sqs = self.stage.sqs.as_sender(f"{PROBE}:probe")
+        self.execution: Execution | None = None
 
-    def changes(self) -> dict[str, Any]:
-        return {"trusted_senders": (REDRIVER, CONSUMER, PROBE)}
+    @property
+    def breaker(self) -> DynamoDBBreaker:
+        world = self.stage.world
+        return DynamoDBBreaker(
+            client=self.stage.clients.dynamodb,
+            table="circuits",
+            pipeline="orders",
+            policy=self.stage.pipeline.circuit,
+            clock=world.clock,
+            random=world.random,
+            new_id=world.new_id,
+        )
 
     @property
     def ledger(self) -> DynamoDBLedger:
         dynamodb = self.stage.clients.dynamodb
         return DynamoDBLedger(dynamodb, LETTERS, "orders", self.stage.clock, 1e6)
 
-    def probe_clients(self) -> tuple[Clients, Any]:
-        """Clients whose calls may fail; nothing calls the consumer."""
+    def circuit(self) -> Circuit:
+        return self.breaker.read([self.key])[self.key]
+
+    def trip(self) -> None:
+        opened = self.breaker.apply(self.key, Tripped()).circuit
+        self.execution = Execution(self.key, opened.outage, opened.restart, said="OPEN")
+
+    def probe(self) -> ExecutionStep:
+        """One call of the probe's function, the cooldown being over."""
+        stage, world = self.stage, self.stage.world
+        if self.execution is None:
+            self.trip()
+        assert self.execution is not None
+        stage.clock.now = max(stage.clock.now, self.circuit().open_until)
+        bus: Any = DeafBus()
         sqs: Any = Faulty(self.sqs, self.strike)
-        dynamodb: Any = Faulty(self.stage.dynamodb, self.strike)
-        nothing: Any = SilentBus()
-        s3 = self.stage.clients.s3
-        return Clients(sqs=sqs, dynamodb=dynamodb, s3=s3, functions=nothing), nothing
+        dynamodb: Any = Faulty(stage.dynamodb, self.strike)
+        clients = Clients(sqs=sqs, dynamodb=dynamodb, s3=stage.clients.s3, functions=bus)
+        prober = prober_for(
+            stage.pipeline,
+            stage.resources,
+            clients,
+            OutageClients(dynamodb=dynamodb, events=bus, functions=bus),
+            world,
+            lambda name, number: self.metrics.update({name: number}),
+            router=stage.router,
+            consumer=bus,
+        )
+        step = prober.probe(self.execution)
+        self.execution = replace(
+            self.execution, probes=step.probes, empty=step.empty, said=step.said
+        )
+        return step
 
     def wait(self, step: ExecutionStep) -> None:
         self.stage.clock.advance(step.wait_seconds)
@@ -149,7 +203,7 @@ class PostedSite(ProbedStage):
         )
 
 
-def site_for(**settings: Any) -> PostedSite:
+def site_for(**settings: Any) -> Site:
     policy = CircuitPolicy(lease=60, successes=1, cooldown=30)
     base = Pipeline(
         "orders",
@@ -160,22 +214,18 @@ def site_for(**settings: Any) -> PostedSite:
         consumer_library=True,
         refuse_when_open=True,
     )
-    return PostedSite(Stage(replace(base, **settings)))
+    return Site(Stage(replace(base, **settings)))
 
 
 @pytest.fixture
-def site() -> PostedSite:
+def site() -> Site:
     return site_for()
 
 
-def test_a_letter_that_is_processed_closes_the_circuit(site: PostedSite) -> None:
+def test_a_letter_that_is_processed_closes_the_circuit(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     sent = site.probe()
-    assert (sent.next, sent.state, sent.wait_seconds) == (
-        "probe",
-        "HALF_OPEN",
-        SECONDS_TO_FIRST_CHECK,
-    )
+    assert (sent.next, sent.state, sent.wait_seconds) == ("probe", "HALF_OPEN", FIRST_LOOK)
     assert site.everywhere() == site.stage.bodies(site.stage.main) == ["1"]
     site.consume()
     site.wait(sent)
@@ -185,9 +235,7 @@ def test_a_letter_that_is_processed_closes_the_circuit(site: PostedSite) -> None
     assert site.metrics["Redriven"] == 1
 
 
-def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(
-    site: PostedSite,
-) -> None:
+def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(site: Site) -> None:
     for body in "123":
         site.stage.put(body, url=site.stage.dlq)
     site.probe()
@@ -197,7 +245,7 @@ def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(
     assert len(site.stage.bodies(site.stage.dlq)) == 2
 
 
-def test_the_consumer_refuses_everything_but_the_canary(site: PostedSite) -> None:
+def test_the_consumer_refuses_everything_but_the_canary(site: Site) -> None:
     site.stage.put('"dead"', url=site.stage.dlq)
     site.probe()
     site.stage.put('"live"')
@@ -205,7 +253,7 @@ def test_the_consumer_refuses_everything_but_the_canary(site: PostedSite) -> Non
     assert site.processed == {'"dead"': 1}
 
 
-def test_a_permit_that_has_ended_opens_no_door(site: PostedSite) -> None:
+def test_a_permit_that_has_ended_opens_no_door(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     site.stage.clock.advance(site.stage.pipeline.circuit.lease)
@@ -213,9 +261,7 @@ def test_a_permit_that_has_ended_opens_no_door(site: PostedSite) -> None:
     assert site.processed == {}
 
 
-def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(
-    site: PostedSite,
-) -> None:
+def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(site: Site) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.wait(site.probe())
@@ -234,7 +280,7 @@ def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(
 
 @pytest.mark.parametrize("trouble", [Permanent("never"), Skip("nothing to do")])
 def test_what_says_nothing_of_the_dependency_gives_the_permit_back(
-    site: PostedSite, trouble: Exception
+    site: Site, trouble: Exception
 ) -> None:
     site.down = lambda _: trouble
     site.stage.put("1", url=site.stage.dlq)
@@ -256,7 +302,7 @@ def test_a_duplicate_says_nothing_of_the_dependency() -> None:
     assert site.processed == {'{"id": 7}': 1}
 
 
-def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: PostedSite) -> None:
+def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     step = site.probe()
     waited = 0
@@ -269,7 +315,7 @@ def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: PostedSit
     assert site.everywhere() == ["1"]
 
 
-def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: PostedSite) -> None:
+def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     site.stage.clock.advance(site.stage.pipeline.circuit.lease + CLOCK_SKEW + 1)
@@ -280,7 +326,7 @@ def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: PostedSite) 
     assert site.metrics["LedgerUnavailable"] == 1
 
 
-def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: PostedSite) -> None:
+def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Site) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     for _ in range(2):
@@ -295,7 +341,7 @@ def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Posted
     assert site.stage.bodies(site.stage.dlq) == ["1"]
 
 
-def test_it_is_tried_again_when_it_has_rested(site: PostedSite) -> None:
+def test_it_is_tried_again_when_it_has_rested(site: Site) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
@@ -307,7 +353,7 @@ def test_it_is_tried_again_when_it_has_rested(site: PostedSite) -> None:
     assert site.stage.bodies(site.stage.main) == ["1"]
 
 
-def test_what_goes_back_later_carries_no_mark_of_a_canary(site: PostedSite) -> None:
+def test_what_goes_back_later_carries_no_mark_of_a_canary(site: Site) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
@@ -323,7 +369,7 @@ def test_what_goes_back_later_carries_no_mark_of_a_canary(site: PostedSite) -> N
     assert (mark.attempt, mark.canary) == (2, None)
 
 
-def test_a_mark_that_a_producer_wrote_opens_no_door(site: PostedSite) -> None:
+def test_a_mark_that_a_producer_wrote_opens_no_door(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     [mark] = site.stage.sqs.snapshot()
@@ -335,7 +381,7 @@ def test_a_mark_that_a_producer_wrote_opens_no_door(site: PostedSite) -> None:
     assert site.processed == {}
 
 
-def test_a_letter_that_cannot_carry_the_mark_is_no_canary(site: PostedSite) -> None:
+def test_a_letter_that_cannot_carry_the_mark_is_no_canary(site: Site) -> None:
     full = {f"a{number}": attribute("x") for number in range(10)}
     site.stage.put("1", url=site.stage.dlq, MessageAttributes=full)
     assert site.probe().empty == 1
@@ -378,7 +424,7 @@ def test_a_letter_of_the_lane_that_is_passed_over_is_nobodys() -> None:
     assert site.stage.journal() == []
 
 
-def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: PostedSite) -> None:
+def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "error" if name == "get_queue_attributes" else None
     with pytest.raises(QueueUnavailable):
@@ -387,14 +433,14 @@ def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: Post
     assert len(site.stage.take(site.stage.dlq)) == 1
 
 
-def test_a_letter_that_was_processed_before_is_no_canary(site: PostedSite) -> None:
+def test_a_letter_that_was_processed_before_is_no_canary(site: Site) -> None:
     origin = site.stage.put("1", url=site.stage.dlq)
     site.ledger.recovered(origin, 1, site.stage.clock())
     assert site.probe().empty == 1
     assert len(site.stage.take(site.stage.dlq)) == 1
 
 
-def test_a_send_that_was_refused_gives_letter_and_permit_back(site: PostedSite) -> None:
+def test_a_send_that_was_refused_gives_letter_and_permit_back(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "denied" if name == "send_message_batch" else None
     with pytest.raises(QueueUnavailable):
@@ -404,7 +450,7 @@ def test_a_send_that_was_refused_gives_letter_and_permit_back(site: PostedSite) 
     assert site.stage.journal() == []
 
 
-def test_a_send_without_an_answer_may_have_arrived_and_is_asked_after(site: PostedSite) -> None:
+def test_a_send_without_an_answer_may_have_arrived_and_is_asked_after(site: Site) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "lost" if name == "send_message_batch" else None
     site.wait(site.probe())
@@ -456,7 +502,7 @@ def test_a_fault_at_any_call_loses_nothing_doubles_nothing_unmarked_and_jams_not
     assert number > 12
 
 
-def attempt(site: PostedSite) -> None:
+def attempt(site: Site) -> None:
     try:
         site.probe()
     except (Dead, Exception):
@@ -464,7 +510,7 @@ def attempt(site: PostedSite) -> None:
         return
 
 
-def heal(site: PostedSite) -> None:
+def heal(site: Site) -> None:
     """Probes as the execution makes them, a consumer that polls, and the run of each minute."""
     for _ in range(40):
         if site.circuit().is_closed and not site.everywhere():

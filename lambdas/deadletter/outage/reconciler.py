@@ -1,4 +1,4 @@
-"""Cleans up after outages, once in each redrive run."""
+"""Sees to what outages left lying about, once in each redrive run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FAILED = Metric.SWEEP_FAILED
 
 
 class Reconciler:
-    """Restarts lost executions, re-enables mappings, and ends overrides that have expired.
+    """Starts outages that nobody runs again, and puts back mappings that nobody will.
 
-    Without a `consumer_pause` no mapping is touched. It never raises: the next run tries again.
+    Without a `consumer_pause` no mapping is ours. It never raises: the next run sweeps again.
     `count_metric` counts a metric by its name.
     """
 
@@ -50,51 +50,48 @@ class Reconciler:
             self._count_metric(FAILED, 1)
             return None
         if troubled:
-            self._repair(troubled)
-        keyed = [circuit for circuit in troubled if circuit.key != self._pipeline]
-        return sum(not circuit.is_closed for circuit in keyed)
+            self._see_to(troubled)
+        others = [one for one in troubled if one.key != self._pipeline]
+        return sum(not one.is_closed for one in others)
 
-    def _repair(self, troubled: Sequence[Circuit]) -> None:
+    def _see_to(self, troubled: Sequence[Circuit]) -> None:
         now = self._clock()
         try:
-            repairs = repairs_for(self._pipeline, troubled, self._outages.running(), now)
+            found = repairs_for(self._pipeline, troubled, self._outages.running(), now)
         except ExecutionsUnavailable:
             self._count_metric(FAILED, 1)
             return
-        expired = [circuit for circuit in troubled if _has_expired_override(circuit, now)]
-        tasks: list[tuple[Callable[[Circuit], None], Circuit]] = [
-            *((self._restart, circuit) for circuit in repairs.start),
-            *((self._put_back, circuit) for circuit in repairs.put_back),
-            *((self._end_override, circuit) for circuit in expired),
+        ended = [one for one in troubled if _word_is_over(one, now)]
+        works: list[tuple[Callable[[Circuit], None], Circuit]] = [
+            *((self._start, one) for one in found.start),
+            *((self._put_back, one) for one in found.put_back),
+            *((self._release, one) for one in ended),
         ]
-        for task, circuit in tasks:
+        for work, circuit in works:
             try:
-                task(circuit)
+                work(circuit)
             except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable, MappingBusy):
                 self._count_metric(FAILED, 1)
 
-    def _restart(self, circuit: Circuit) -> None:
+    def _start(self, circuit: Circuit) -> None:
         lost = ExecutionLost(circuit.generation, circuit.restart)
-        result = self._breaker.apply(circuit.key, lost)
-        if result.refused is None:
+        moved = self._breaker.apply(circuit.key, lost)
+        if moved.refused is None:
             self._count_metric(RESTARTED, 1)
-            restarted = result.circuit
-            self._outages.start(restarted.key, restarted.outage, restarted.restart)
+            now = moved.circuit
+            self._outages.start(now.key, now.outage, now.restart)
 
     def _put_back(self, circuit: Circuit) -> None:
-        """Resume fully, without the ramp: most of its time has passed without an execution."""
+        """At once and not in steps: the ramp's time has mostly gone while nobody was there."""
         if self._consumer_pause is not None:
             self._consumer_pause.resume(circuit, RAMP_STEPS)
             self._count_metric(PUT_BACK, 1)
 
-    def _end_override(self, circuit: Circuit) -> None:
+    def _release(self, circuit: Circuit) -> None:
         self._breaker.apply(circuit.key, OverrideEnded())
 
 
-def _has_expired_override(circuit: Circuit, now: float) -> bool:
-    """Whether an override held the circuit closed until a time that has passed.
-
-    An override that holds it open is ended by a probe.
-    """
+def _word_is_over(circuit: Circuit, now: float) -> bool:
+    """Whether a person kept it closed until a time that has passed; an open one is probed."""
     held = circuit.forced is not None and circuit.state is State.CLOSED
     return held and not circuit.unreadable and not circuit.is_forced(now)

@@ -9,10 +9,9 @@ from typing import Any
 from deadletter.contract import Reason
 
 LONGEST_DELAY = 900
-"""Seconds that SQS can delay a message; a longer delay is spent in the waiting room."""
+"""Seconds an SQS queue can keep a message back; anything longer waits in the waiting room."""
 
-# Epoch seconds, some 30,000 years from now: a letter due then, or at NaN, would be lost.
-_NEVER = 1e12
+_NEVER = 1e12  # epoch seconds, some 30,000 years on: what is due then, or at NaN, would be lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +55,30 @@ Decision = Redrive | Hold | Divert | Park
 
 
 class NotADecision(ValueError):
-    """The data is not one of the four decisions."""
+    """What the router sent is none of the four decisions."""
 
 
 def encode(decision: Decision) -> dict[str, Any]:
     """The decision as JSON-ready data; `decode` is its inverse."""
-    grounds: dict[str, Any] = {"because": decision.because}
+    said: dict[str, Any] = {"because": decision.because}
     if decision.rule is not None:
-        grounds["rule"] = decision.rule
+        said["rule"] = decision.rule
     match decision:
         case Redrive(delay=delay):
-            return {"action": "REDRIVE", "delay": delay, **grounds}
+            return {"action": "REDRIVE", "delay": delay, **said}
         case Hold(lane=lane, due=due):
-            return {"action": "HOLD", "lane": lane, "due": due, **grounds}
+            return {"action": "HOLD", "lane": lane, "due": due, **said}
         case Divert(queue=queue):
-            return {"action": "DIVERT", "queue": queue, **grounds}
+            return {"action": "DIVERT", "queue": queue, **said}
         case Park(reason=reason):
-            return {"action": "PARK", "reason": str(reason), **grounds}
+            return {"action": "PARK", "reason": str(reason), **said}
 
 
 def decode(data: object) -> Decision:
     """The decision that `encode` wrote.
 
-    Raises NotADecision for anything else: the redriver then leaves the letter where it
-    is, and decides nothing itself.
+    Raises NotADecision for anything else: the redriver never guesses in the
+    router's place, it leaves the letter where it is.
     """
     if not isinstance(data, dict):
         raise NotADecision("a decision is a JSON object")

@@ -1,4 +1,4 @@
-"""Checks each edit of the rules table; its author sees the verdict within seconds."""
+"""Judges each edit of the rules table at once, so that whoever typed it learns within seconds."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
-# An item may have any number of columns, but the condition of a write at most 4 KB.
+# An item may have any number of columns, and the condition of a write 4 KB.
 _MOST_COMPARED = 60
 
-# Characters: a verdict must neither make an item too large nor a message unreadable.
+# The verdict must not be what makes an item too large, nor a message unreadable.
 _MOST_REASON = 1000
 
-# Characters: old and new go into one item of at most 400 KB; a valid rule has 32 KB at most.
-_MOST_STORED = 128 * 1024
+# Old and new go into one item of at most 400 KB; a rule has 32 KB.
+_MOST_KEPT = 128 * 1024
 
 
 class RuleStatus(StrEnum):
-    """The verdict on a rule."""
+    """Whether a rule is one."""
 
     VALID = "VALID"
     INVALID = "INVALID"
 
 
 class CheckUnavailable(Exception):
-    """An edit could not be checked, or its verdict not be written: it is checked again."""
+    """An edit could not be judged, or its verdict not be told: it is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """One change of one rule, from the stream of the rules table.
+    """One change of one rule, as the stream of the rules table tells it.
 
-    `sequence` is its place in the stream, `at` its time (epoch seconds, cut to whole
-    seconds, so it does not order two edits). `old` and `new` are the item before and
-    after; None if the edit created or deleted it.
+    `sequence` is its place in the stream, `at` when it happened (epoch seconds, cut to
+    whole ones, so it says nothing about the order of two edits). `old` and `new` are the
+    item before and after, None where there was or is none.
     """
 
     sequence: str
@@ -54,9 +54,9 @@ class RuleEdit:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The verdict that is written onto an item if the item is still the one that was judged.
+    """What is written back onto an item, as long as it still says what was judged.
 
-    `judged` are the judged columns, and `absent` the columns that it did not have.
+    `judged` are its columns then, and `absent` those it did not have.
     """
 
     pipeline: str
@@ -70,10 +70,10 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RuleRefusal:
-    """The public notice of a refused rule: the reason, without any of its values.
+    """What others hear of a refused rule: why, without any of its values.
 
-    `refused_by` are the pipelines in which it matches nothing; it is `*` alone for a rule
-    whose pipeline does not exist.
+    `refused_by` are the pipelines in which it matches nothing; `*` alone stands for a
+    rule whose pipeline does not exist.
     """
 
     pipeline: str
@@ -84,7 +84,7 @@ class RuleRefusal:
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """One edit for the history; `at` is ISO 8601 in UTC. The stream does not name its author."""
+    """One edit for the history; `at` is ISO 8601 in UTC. A stream does not say whose it was."""
 
     pipeline: str
     rule_id: str
@@ -97,7 +97,7 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """The actions that one edit needs; None for each one that it does not need."""
+    """What comes of one edit; None for what there is no need to do."""
 
     change: RuleChange | None = None
     verdict: RuleVerdict | None = None
@@ -106,7 +106,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """The result of a batch: the refused rules, and the edit that it stopped at, if any."""
+    """What came of a batch: the rules refused, and the edit that it stopped at, if any."""
 
     refusals: tuple[RuleRefusal, ...]
     failed: str | None = None
@@ -114,35 +114,35 @@ class CheckedBatch:
 
 
 class Terms(Protocol):
-    """The pipelines, with what each allows in a rule; raises CheckUnavailable."""
+    """What each pipeline allows in a rule; raises CheckUnavailable."""
 
     def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
-        """The pipelines by name; with `fresh`, not from a cache that is minutes old."""
+        """The pipelines by name; `fresh` asks for what holds now, not minutes ago."""
 
 
 class Verdicts(Protocol):
-    """The store of verdicts; raises CheckUnavailable."""
+    """Where verdicts are written; raises CheckUnavailable."""
 
     def write(self, verdict: RuleVerdict) -> bool:
-        """Write the verdict. Returns False if the item has changed since."""
+        """Whether it was written; False if the item says something else by now."""
 
 
 class RuleHistory(Protocol):
-    """The store of changes; storing one twice stores it once. Raises CheckUnavailable."""
+    """Where changes are kept; keeping one twice keeps it once. Raises CheckUnavailable."""
 
     def keep(self, change: RuleChange) -> None: ...
 
 
 class RuleEvents(Protocol):
-    """The channel on which refusals are announced; raises CheckUnavailable."""
+    """Who tells others; raises CheckUnavailable."""
 
     def announce(self, refusal: RuleRefusal) -> None: ...
 
 
 class RuleChecker:
-    """Checks edits in order, and stops at the first that it cannot finish.
+    """Judges edits in their order, and stops at the first that it cannot bring to its end.
 
-    Checking an edit again has the same result.
+    Everything it does may be done again: it says the same.
     """
 
     def __init__(
@@ -173,25 +173,25 @@ class RuleChecker:
 
     def _check(self, edit: RuleEdit) -> RuleRefusal | None:
         now = self._clock()
-        finding = check(edit, self._terms.pipelines(), now)
-        if finding.refusal is not None:
-            # A deployment may just have created what the rule names.
-            finding = check(edit, self._terms.pipelines(fresh=True), now)
-        if finding.change is not None:
-            self._history.keep(finding.change)
-        if finding.verdict is not None and not self._verdicts.write(finding.verdict):
-            # The item was edited again: that edit is in the stream too.
+        found = check(edit, self._terms.pipelines(), now)
+        if found.refusal is not None:
+            # A deployment may just have made what the rule asks for.
+            found = check(edit, self._terms.pipelines(fresh=True), now)
+        if found.change is not None:
+            self._history.keep(found.change)
+        if found.verdict is not None and not self._verdicts.write(found.verdict):
+            # Somebody has edited it again: that edit is in the stream too.
             return None
-        if finding.refusal is not None:
-            self._announcer.announce(finding.refusal)
-        return finding.refusal
+        if found.refusal is not None:
+            self._announcer.announce(found.refusal)
+        return found.refusal
 
 
 def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> RuleFinding:
-    """The actions that an edit needs; `now` is epoch seconds.
+    """What to do about an edit; `now` is epoch seconds.
 
-    The verdict is compared with the one on the item, so the record of our own write is
-    checked like any other and needs no action.
+    The verdict is compared with the one that the item carries, so the record of our
+    own write is judged like any other and asks for nothing.
     """
     old, new = _content(edit.old), _content(edit.new)
     change = None
@@ -203,8 +203,8 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
             moment,
             edit.sequence,
             edit.event_id,
-            _for_history(old),
-            _for_history(new),
+            _kept(old),
+            _kept(new),
         )
     if edit.new is None or new is None:
         return RuleFinding(change)
@@ -213,11 +213,10 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
     judged = dict(sorted(new.items())[:_MOST_COMPARED])
-    # With the keys in the condition, the write cannot create a deleted rule again.
+    # The keys are never absent, so a rule that was deleted is not written into being.
     judged |= {"pipeline": edit.pipeline, "rule_id": edit.rule_id}
-    concerned = _concerned(edit.pipeline, pipelines).values()
-    columns = COLUMNS.union(*(pipeline.context for pipeline in concerned))
-    absent = tuple(sorted(columns - new.keys())[:_MOST_COMPARED])
+    known = COLUMNS.union(*(one.context for one in _concerned(edit.pipeline, pipelines).values()))
+    absent = tuple(sorted(known - new.keys())[:_MOST_COMPARED])
     verdict = RuleVerdict(edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now))
     return RuleFinding(change, verdict, refusal)
 
@@ -225,7 +224,7 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
 def _judge(
     edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline], now: float
 ) -> tuple[str | None, RuleRefusal | None]:
-    """Why the rule is refused, for its author, and the notice for others; None if it is valid."""
+    """Why the rule is refused: for the person who typed it, and for everybody else."""
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
         why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
@@ -242,7 +241,7 @@ def _judge(
     if not refused:
         return None, None
     [first, *_] = refused.values()
-    everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
+    everywhere = len(refused) == len(concerned) and {str(one) for one in refused.values()} == {
         str(first)
     }
     where = "" if everywhere else f"in {', '.join(refused)}: "
@@ -253,13 +252,13 @@ def _judge(
 def _concerned(pipeline: str, pipelines: Mapping[str, Pipeline]) -> Mapping[str, Pipeline]:
     if pipeline == EVERY_PIPELINE:
         return pipelines
-    return {pipeline: pipelines[pipeline]} if pipeline in pipelines else {}
+    return {name: one for name, one in pipelines.items() if name == pipeline}
 
 
 def pipeline_from_terms(name: str, data: Any) -> Pipeline:
-    """A pipeline with what its rules need, from the `terms` of its registration.
+    """A pipeline, as far as its rules are concerned, from the `terms` of its registration.
 
-    Raises BadSettings for malformed terms.
+    Raises BadSettings for terms that cannot be understood.
     """
     match data:
         case {
@@ -267,10 +266,10 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
             "dedicated": [*dedicated],
             "policies": [*policies],
             "max_delay": int() | float() as max_delay,
-        } if all(isinstance(name, str) for name in (*context, *dedicated, *policies)):
+        } if all(isinstance(one, str) for one in (*context, *dedicated, *policies)):
             return Pipeline(
                 name,
-                # A rule needs the names of the context, not their expressions.
+                # Where a name's value stands makes no difference to a rule.
                 context=dict.fromkeys(context, ""),
                 dedicated=tuple(dedicated),
                 policies=dict.fromkeys(policies, RetryPolicy()),
@@ -280,15 +279,15 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
 
 
 def _content(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The columns of an item that people write."""
+    """What people wrote of an item."""
     if item is None:
         return None
     return {name: value for name, value in item.items() if name not in VERDICT}
 
 
-def _for_history(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _kept(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     length = len(str(item))
-    return item if item is None or length <= _MOST_STORED else {"too_long": length}
+    return item if item is None or length <= _MOST_KEPT else {"too_long": length}
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The rule book of a pipeline: finds the first rule that matches a letter."""
+"""The rules an on-call engineer writes: what they may say, and which one speaks first."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deadletter.settings.pipeline import Pipeline
 
 
 class RulesUnavailable(Exception):
-    """The rules could not be read. No letter is judged without them."""
+    """The rules could not be read: no letter is judged without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRule:
-    """An invalid rule: it matches nothing, and is reported with the reason."""
+    """A rule that cannot be understood: it matches nothing, and says so."""
 
     rule_id: str
     why: str
@@ -26,7 +26,7 @@ class RefusedRule:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of one rule on one letter, with the fields that did not match."""
+    """One rule tried on one letter: what came of it, and what its pattern missed."""
 
     rule_id: str
     outcome: str
@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The rule that applies to a letter, if any, and the shadow rules that match before it."""
+    """The rule that speaks for a letter, if any, and the shadow rules that would have."""
 
     rule: Rule | None = None
     shadows: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ NO_MATCH = Match()
 
 
 class Rules(Protocol):
-    """The store of rules; raises RulesUnavailable."""
+    """Where the rules are kept; raises RulesUnavailable when it cannot answer."""
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         """The stored rules of this pipeline and of `*`, as plain data."""
@@ -53,7 +53,7 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """All rules of one pipeline, compiled once: the valid ones in order, and the refused ones."""
+    """All rules of one pipeline, compiled once: the valid ones in order, and the refused."""
 
     rules: Mapping[str, Rule]
     refused: tuple[RefusedRule, ...]
@@ -67,10 +67,11 @@ class RuleBook:
         *,
         diverted: bool = False,
     ) -> Match:
-        """The first enforced rule that matches, and the shadow rules that match before it.
+        """The first enforced rule that matches, with the shadow rules tried before it.
 
-        These rules count as disabled: an expired rule, a rule with `max_matches` or more
-        `matches`, and for a letter in a dedicated DLQ (`diverted`) a DEDICATED_DLQ rule.
+        An expired rule, one with as many `matches` as its `max_matches` allows, and for
+        a letter that is `diverted` already a DEDICATED_DLQ rule, behave as if they were
+        disabled.
         """
         shadows: list[str] = []
         for rule_id in self._index.matching(document):
@@ -91,21 +92,22 @@ class RuleBook:
         *,
         diverted: bool = False,
     ) -> list[Trial]:
-        """The result of every rule on a document, in their order, after the refused rules."""
-        winner = self.first(document, now, matches, diverted=diverted).rule
-        trials = [Trial(refused.rule_id, f"INVALID: {refused.why}") for refused in self.refused]
+        """Every rule in the order of its trial, whether or not an earlier one has spoken."""
+        spoke = self.first(document, now, matches, diverted=diverted).rule
+        trials = [Trial(one.rule_id, f"INVALID: {one.why}") for one in self.refused]
         for rule in self.rules.values():
             pattern = compile_pattern(rule.pattern)
-            # A letter that matches the pattern may still miss a branch of `$or`.
-            matched = pattern.matches(document)
-            findings = [] if matched else pattern.explain(document)
-            missed = tuple(finding for finding in findings if not finding.matched)
+            # A branch of `$or` may be missed by a letter that the pattern matches.
+            met = pattern.matches(document)
+            missed = (
+                () if met else tuple(one for one in pattern.explain(document) if not one.matched)
+            )
             barred = _barred(rule, now, matches, diverted)
-            trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, matched), missed))
+            trials.append(Trial(rule.rule_id, barred or _outcome(rule, spoke, met), missed))
         return trials
 
     def holding(self, now: float) -> tuple[str, ...]:
-        """The HOLD rules in force at `now`."""
+        """The HOLD rules that keep letters waiting at `now`."""
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
@@ -116,7 +118,7 @@ class RuleBook:
         )
 
     def at_limit(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
-        """The rules that would be in force at `now`, but have used up their matches."""
+        """The rules that do nothing at `now` only because their matches are used up."""
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
@@ -128,12 +130,12 @@ class RuleBook:
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """The rules with a limit of matches."""
-        return tuple(rule.rule_id for rule in self.rules.values() if rule.max_matches is not None)
+        """The rules whose matches are counted against a limit."""
+        return tuple(r.rule_id for r in self.rules.values() if r.max_matches is not None)
 
 
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
-    """The reason why a rule is not tried, or None."""
+    """Why a rule is not tried at all."""
     if not rule.enabled:
         return "disabled"
     if rule.expires_at is not None and rule.expires_at <= now:
@@ -145,18 +147,18 @@ def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) 
     return None
 
 
-def _outcome(rule: Rule, winner: Rule | None, matched: bool) -> str:
-    if not matched:
+def _outcome(rule: Rule, spoke: Rule | None, met: bool) -> str:
+    if not met:
         return "does not match"
-    if rule is winner:
+    if rule is spoke:
         return "matches and speaks"
-    if winner is not None and winner.order < rule.order:
+    if spoke is not None and spoke.order < rule.order:
         return "matches, but an earlier rule speaks"
     return "would match, and only counts (shadow)"
 
 
 def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBook:
-    """The rule book of the stored items; an item that is not a valid rule is refused."""
+    """The rule book in the stored items: what can't be understood is refused, never guessed at."""
     rules: list[Rule] = []
     refused: list[RefusedRule] = []
     for item in items:
@@ -169,12 +171,12 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     rules.sort(key=lambda rule: rule.order)
     by_id: dict[str, Rule] = {}
     for rule in rules:
-        # Metrics and stamps name a rule by its id alone, so the id has to be unique.
+        # The id alone names a rule in metrics and stamps, so it has to be one rule's.
         if rule.rule_id in by_id:
             refused.append(RefusedRule(rule.rule_id, "another rule with the same id comes first"))
         else:
             by_id[rule.rule_id] = rule
-    enabled = [
+    live = [
         (rule.rule_id, compile_pattern(rule.pattern)) for rule in by_id.values() if rule.enabled
     ]
-    return RuleBook(by_id, tuple(refused), RuleIndex(enabled))
+    return RuleBook(by_id, tuple(refused), RuleIndex(live))

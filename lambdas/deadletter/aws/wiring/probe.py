@@ -18,7 +18,7 @@ from deadletter.outage.canary_sources import (
     DlqCanaries,
     LaneCanaries,
     MainQueueCanaries,
-    WaitingLetters,
+    Waiting,
 )
 from deadletter.outage.health import HttpHealth
 from deadletter.outage.prober import Prober
@@ -113,7 +113,7 @@ def _canaries(
         # Dead letters are looked at there, and nothing else.
         return [main]
     router = router or LambdaRouter(clients.functions, resources.router_function)
-    return [*_dead(pipeline, resources, clients, world, WaitingLetters(router)), main]
+    return [*_dead(pipeline, resources, clients, world, Waiting(router)), main]
 
 
 def _sender(
