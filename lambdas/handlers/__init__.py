@@ -1,1 +1,1 @@
-"""The functions' entry points: decorators, one call, return."""
+"""The entry points of the Lambda functions: decorators, one call, return."""

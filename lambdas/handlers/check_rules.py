@@ -1,4 +1,4 @@
-"""The rule checker: judges what people type into the rules table, as they type it."""
+"""The rule checker: checks each edit of the rules table when it is made."""
 
 from dataclasses import asdict
 from functools import cache
@@ -18,15 +18,15 @@ checker = cache(lambda: rule_checker_for(resources(), check_clients(), world()))
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Judge a batch of edits; the one that could not be judged is named, and comes again."""
+    """Check a batch of edits. Lambda retries from an edit that could not be checked."""
     checked = checker().check(edits(event["Records"]))
-    for one in checked.refusals:
-        logger.warning("rule refused", extra={"rule": asdict(one)})
-        for name in one.refused_by:
+    for refusal in checked.refusals:
+        logger.warning("rule refused", extra={"rule": asdict(refusal)})
+        for name in refusal.refused_by:
             with single_metric(
                 Metric.RULE_INVALID, MetricUnit.Count, 1, namespace=NAMESPACE
-            ) as found:
-                found.add_dimension(DIMENSION, name)
+            ) as metric:
+                metric.add_dimension(DIMENSION, name)
     if checked.failed:
         logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

@@ -1,4 +1,4 @@
-"""The circuit function: the steps of an outage beside the canary."""
+"""The circuit function: the steps of an outage, except for the canary."""
 
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ steps = cache(lambda: consumer_steps_for(*settings(), outage_clients(), world(),
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Take one step of the outage, and say where its execution goes next."""
+    """Take one step of the outage; returns the execution's next step."""
     step = steps().take(event["step"], execution_from_json(event["outage"])).to_json()
     logger.info(event["step"], extra={"outage": event["outage"]["generation"], "step": step})
     return step

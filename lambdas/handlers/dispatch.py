@@ -1,4 +1,4 @@
-"""The webhook dispatcher: the consumer that we ship."""
+"""The webhook dispatcher: the consumer that this project ships."""
 
 import os
 from functools import cache
@@ -22,11 +22,11 @@ consumer = cache(
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Deliver a batch; what was not delivered is named, and stays in the queue."""
+    """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
-    handled = consumer().process(records_of(event), deadline=deadline, permit=permit_of(context))
-    for name, number in handled.counts.items():
+    result = consumer().process(records_of(event), deadline=deadline, permit=permit_of(context))
+    for name, number in result.counts.items():
         count_metric(name, number)
-    for line in handled.log_lines():
+    for line in result.log_lines():
         logger.warning(line["what"], extra=dict(line))
-    return handled.to_response()
+    return result.to_response()

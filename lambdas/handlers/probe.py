@@ -1,4 +1,4 @@
-"""The probe: sends one canary, and judges by what became of it."""
+"""The probe: sends one canary, and judges the dependency by its result."""
 
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ prober = cache(lambda: prober_for(*settings(), clients(), outage_clients(), worl
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Send one canary if the permit is to be had, and say where the execution goes next."""
+    """Send one canary if the permit is free; returns the execution's next step."""
     step = prober().probe(execution_from_json(event["outage"])).to_json()
     logger.info("probe", extra={"outage": event["outage"]["generation"], "step": step})
     return step

@@ -1,4 +1,4 @@
-"""The redriver: one run a minute, or whenever somebody asks for one."""
+"""The redriver: one run per minute, and one for each request of a person."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ metrics = Metrics(namespace=NAMESPACE)
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Drain `source` (default: the DLQ), or with `dry_run` only say what would be done."""
+    """Drain `source` (default: the DLQ). With `dry_run`, move nothing; returns the run's report."""
     pipeline, resources = settings()
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000

@@ -1,4 +1,4 @@
-"""The router: reads rules, ledger and circuits, decides, and can move nothing."""
+"""The router: reads rules, ledger and circuits, and decides. It cannot move letters."""
 
 from functools import cache
 from typing import Any
@@ -17,6 +17,6 @@ router = cache(lambda: router_for(*settings(), clients(), world()))
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Verdicts on `letters`, or which of `lanes` are open."""
-    decider: DirectRouter = router()
-    return answer_event(decider, event)
+    """Verdicts on the event's `letters`, or those of its `lanes` that may be released."""
+    direct_router: DirectRouter = router()
+    return answer_event(direct_router, event)

@@ -1,4 +1,4 @@
-"""Where the real clock, ids, randomness and environment come in."""
+"""The real clock, ids, randomness and environment of the functions."""
 
 import os
 import time
@@ -24,17 +24,20 @@ def world() -> World:
 
 @cache
 def resources() -> Resources:
-    """The names of what this function talks to, read from its environment at its first event."""
+    """The queues, tables and functions that this function uses, from its environment.
+
+    Read at the first event.
+    """
     return resources_from_environment(os.environ)
 
 
 @cache
 def settings() -> tuple[Pipeline, Resources]:
-    """The pipeline of this function and its resources, read at its first event."""
+    """The pipeline of this function, and its resources. Read at the first event."""
     return pipeline_from_json(os.environ[Variable.PIPELINE]), resources()
 
 
 def count_metric(name: str, number: int) -> None:
-    """Count something of this function's pipeline, or set a gauge."""
+    """Count a metric of this function's pipeline, or set a gauge."""
     with single_metric(name, MetricUnit.Count, number, namespace=NAMESPACE) as metric:
         metric.add_dimension(DIMENSION, settings()[0].name)

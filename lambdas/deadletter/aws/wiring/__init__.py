@@ -1,4 +1,6 @@
-"""Puts the parts of one function together: its ports on one side, AWS on the other.
+"""Puts each function together: its ports, and the AWS adapters that fill them.
 
-One module a function, so that each loads what it needs and nothing else.
+One module per function, so that a function loads what it needs and nothing else. `resources`
+names the queues, tables and functions of a deployment, `clients` are boto3's, and `world` is
+the clock, ids and randomness.
 """

@@ -1,25 +1,20 @@
-"""The rule checker's function."""
+"""Puts the function `check_rules` together: the checker of the rules table."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import CheckClients, check_clients
 from deadletter.aws.events import EventBridgeRuleEvents
 from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
+from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import RuleChecker
 from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.world import World
 
 __all__ = ["check_clients", "edits", "response", "rule_checker_for"]
 
 
 def rule_checker_for(resources: Resources, clients: CheckClients, world: World) -> RuleChecker:
-    """The app's rule checker."""
+    """The app's rule checker, on the tables and registrations of `resources`."""
     keep_seconds = resources.audit_days * 86_400.0
     return RuleChecker(
         terms=SsmPipelines(clients.ssm, resources.registrations, world.clock),

@@ -1,21 +1,17 @@
-"""The circuit's function: the steps of an outage beside the canary."""
+"""Puts the function `circuit` together: the steps of an outage, except for the canary."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import OutageClients, outage_clients
-from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.settings.pipeline import Pipeline
-from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.world import World
+from deadletter.outage.consumer_steps import ConsumerSteps
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 __all__ = ["consumer_steps_for", "outage_clients"]
 
@@ -27,7 +23,7 @@ def consumer_steps_for(
     world: World,
     count_metric: Callable[[str, int], None],
 ) -> ConsumerSteps:
-    """The steps of a pipeline's outages, the canary aside."""
+    """The steps of a pipeline's outages, except for the canary."""
     breaker = breaker_for(pipeline, resources, clients, world)
     return ConsumerSteps(
         pipeline=pipeline.name,

@@ -1,24 +1,20 @@
-"""The consumer library, in a function of a team or of ours."""
+"""Puts the consumer library together, for a team's function or one of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
-from deadletter.processing.batch import Consumer, Handle, unhandled
-from deadletter.settings.pipeline import Pipeline
-from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
+from deadletter.processing.batch import Consumer, Handle, unhandled
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 
 __all__ = ["consumer_clients", "consumer_for"]
 
@@ -32,7 +28,7 @@ def consumer_for(
     handle: Handle = unhandled,
     count_metric: Callable[[str, int], None],
 ) -> Consumer:
-    """The consumer of a pipeline; `count_metric` counts what becomes of its outcomes, by figure."""
+    """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name."""
     name = pipeline.name
     breaker = breaker_for(pipeline, resources, clients, world)
     return Consumer(
@@ -49,7 +45,7 @@ def consumer_for(
             pipeline=name,
             policy=pipeline.circuit,
             breaker=breaker,
-            # Where it may not start outages, the sweep of the next redrive run does.
+            # Without the state machine, the next redrive run starts the outage.
             outages=StepFunctionsExecutions(brief_stepfunctions(), resources.circuit_machine, name)
             if resources.circuit_machine
             else None,
@@ -58,7 +54,7 @@ def consumer_for(
         ),
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         parking={
-            one: SqsQueue(clients.sqs, url, world.clock) for one, url in resources.parking.items()
+            name: SqsQueue(clients.sqs, url, world.clock) for name, url in resources.parking.items()
         },
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,

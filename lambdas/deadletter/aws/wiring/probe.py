@@ -1,4 +1,4 @@
-"""The probe's function: one canary."""
+"""Puts the function `probe` together: it sends one canary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Mode
 from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
@@ -33,24 +38,17 @@ from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
-from deadletter.aws.wiring.world import World, in_threads
 
 __all__ = ["clients", "outage_clients", "prober_for"]
 
 ANSWER_MARGIN = 5
-"""Seconds past the consumer's own timeout in which its answer may still come."""
-
+"""Seconds to wait for the consumer's answer beyond its own timeout."""
 
 FINDING_SECONDS = 10
-"""What it may take to find a letter, the permit being taken: empty polls, a look at each shard."""
-
+"""Seconds to find a letter while the permit is held: empty polls, and a read of each shard."""
 
 HEALTH_SECONDS = 5.0
-"""How long a dependency may take to say that it is well."""
+"""Seconds that a dependency may take to answer a health check."""
 
 
 def prober_for(
@@ -64,29 +62,31 @@ def prober_for(
     router: Router | None = None,
     consumer: LambdaClient | None = None,
 ) -> Prober:
-    """Whoever sends a pipeline's canaries: to the consumer's function, or by the main queue.
+    """Sends a pipeline's canaries: to the consumer's function, or through the main queue.
 
-    Raises BadSettings for a lease in which no canary could be answered: none would ever
-    be sent, and the circuit never close.
+    Raises BadSettings if the lease of a permit is shorter than a canary may take: then no
+    canary would ever be sent, and no circuit would close.
     """
     breaker = breaker_for(pipeline, resources, clients, world)
     seconds = resources.consumer_timeout + ANSWER_MARGIN
     if pipeline.circuit.lease < seconds + FINDING_SECONDS:
         raise BadSettings(
             f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"
-            f" {seconds + FINDING_SECONDS}, the consumer's timeout and what a probe needs besides"
+            f" {seconds + FINDING_SECONDS}, the consumer's timeout and the time to find a letter"
         )
     call = consumer or consumer_call(seconds)
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        sources=_canaries(pipeline, resources, clients, world, router)
+        sources=_canary_sources(pipeline, resources, clients, world, router)
         if resources.consumer_function
         else [],
-        # A consumer that is no function can't be given a letter; with the library, the
-        # ledger tells what became of one.
-        sender=_sender(pipeline, resources, clients, world, count_metric, router)
-        if resources.main_url and not resources.consumer_function and _writes_and_moves(pipeline)
+        # A consumer that is no Lambda function cannot be invoked with a letter. With the
+        # library, the ledger has the result of a letter sent through the main queue.
+        sender=_main_queue_sender(pipeline, resources, clients, world, count_metric, router)
+        if resources.main_url
+        and not resources.consumer_function
+        and _has_library_and_enforces(pipeline)
         else None,
         consumer=LambdaConsumer(call, resources.consumer_function),
         answer_seconds=seconds,
@@ -100,23 +100,23 @@ def prober_for(
     )
 
 
-def _canaries(
+def _canary_sources(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World, router: Router | None
 ) -> list[CanarySource]:
-    """Where canaries come from: first what is dead already, last what has not been tried."""
+    """The sources of canaries in order: dead letters first, untried messages last."""
     main = MainQueueCanaries(
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         arn=resources.main_arn,
         key=pipeline.name,
     )
     if pipeline.mode is Mode.OBSERVE:
-        # Dead letters are looked at there, and nothing else.
+        # This mode may not move dead letters.
         return [main]
     router = router or LambdaRouter(clients.functions, resources.router_function)
-    return [*_dead(pipeline, resources, clients, world, Waiting(router)), main]
+    return [*_dead_letter_sources(pipeline, resources, clients, world, Waiting(router)), main]
 
 
-def _sender(
+def _main_queue_sender(
     pipeline: Pipeline,
     resources: Resources,
     clients: Clients,
@@ -124,8 +124,9 @@ def _sender(
     count_metric: Callable[[str, int], None],
     router: Router | None,
 ) -> MainQueueSender:
-    """Sends canaries through the main queue; dead letters alone, for what lies in it already
-    the consumer takes by itself.
+    """Sends dead letters as canaries through the main queue.
+
+    The consumer receives the messages already in that queue by itself.
     """
     main = SqsQueue(clients.sqs, resources.main_url, world.clock)
     ledger = ledger_for(pipeline, resources, clients, world)
@@ -133,7 +134,7 @@ def _sender(
         router=router or LambdaRouter(clients.functions, resources.router_function),
         ledger=ledger,
         main=main,
-        aside_seconds=_aside_seconds(pipeline),
+        aside_seconds=_retry_seconds(pipeline),
         clock=world.clock,
     )
 
@@ -150,7 +151,7 @@ def _sender(
         )
 
     return MainQueueSender(
-        sources=_dead(pipeline, resources, clients, world, choice),
+        sources=_dead_letter_sources(pipeline, resources, clients, world, choice),
         choice=choice,
         mover_for=mover_for,
         ledger=ledger,
@@ -158,19 +159,20 @@ def _sender(
     )
 
 
-def _writes_and_moves(pipeline: Pipeline) -> bool:
-    """Whether its consumer says in the ledger what became of a letter that we may move."""
+def _has_library_and_enforces(pipeline: Pipeline) -> bool:
+    """True if the consumer records results in the ledger, and the mode lets us move letters."""
     return pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE
 
 
-def _aside_seconds(pipeline: Pipeline) -> float:
+def _retry_seconds(pipeline: Pipeline) -> float:
+    """Seconds before a dead letter that failed as a canary is tried again."""
     return ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap
 
 
-def _dead(
+def _dead_letter_sources(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
 ) -> list[DlqCanaries | LaneCanaries]:
-    """Where letters wait for a circuit, outside the main queue."""
+    """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
     journal = DynamoDBJournal(clients.dynamodb, resources.letters_table, pipeline.name, ROWS_KEPT)
     room = waiting_room_for(pipeline, resources, clients, world)
     return [
@@ -182,7 +184,7 @@ def _dead(
             choice=choice,
             journal=journal,
             room=room,
-            aside_seconds=_aside_seconds(pipeline),
+            aside_seconds=_retry_seconds(pipeline),
             clock=world.clock,
         ),
         LaneCanaries(

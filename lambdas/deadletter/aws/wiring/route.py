@@ -1,20 +1,15 @@
-"""The router's function."""
+"""Puts the function `route` together: the router."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.world import World
 from deadletter.routing.router import DirectRouter
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.parts.ledger import ledger_for
-from deadletter.aws.wiring.world import World
 
 __all__ = ["clients", "router_for"]
 
@@ -22,7 +17,7 @@ __all__ = ["clients", "router_for"]
 def router_for(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World
 ) -> DirectRouter:
-    """The router of a pipeline, reading the real tables."""
+    """The router of a pipeline, on the tables of `resources`."""
     return DirectRouter(
         pipeline=pipeline,
         rules=DynamoDBRules(clients.dynamodb, resources.rules_table, world.clock),

@@ -1,24 +1,20 @@
-"""The webhook dispatcher's function."""
+"""Puts the function `dispatch` together: the webhook dispatcher in a consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, secretsmanager
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.world import World
 from deadletter.processing.batch import Consumer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.settings.webhook import Webhook
 from deadletter.webhook.dispatcher import Dispatcher
 from deadletter.webhook.http import HttpsClient
-
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.world import World
 
 __all__ = ["consumer_clients", "dispatcher_for", "webhook_consumer_for"]
 
@@ -45,7 +41,7 @@ def dispatcher_for(
     clients: Clients | ConsumerClients,
     world: World,
 ) -> Dispatcher:
-    """The webhook dispatcher: where the messages of a pipeline go, and how."""
+    """The webhook dispatcher: sends a pipeline's messages to the registered endpoints."""
     return Dispatcher(
         webhook=webhook,
         registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, world.clock),

@@ -1,4 +1,4 @@
-"""What differs each time it is asked: clock, waiting, ids, randomness."""
+"""What a function gets from outside: clock, waiting, ids and randomness."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    pass
-
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that is not the same each time it is asked.
+    """The inputs that differ on each call.
 
-    `clock` gives epoch seconds, `wait` lets seconds pass, `new_id` gives a text that
-    nobody else has.
+    `clock` returns epoch seconds, `wait` waits for seconds, and `new_id` returns a unique text.
     """
 
     clock: Callable[[], float]
@@ -30,7 +25,10 @@ class World:
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls at the same time; what one of them raises is raised when all have ended."""
+    """Run calls in parallel; returns their results in order.
+
+    An exception of a call is raised after all calls have ended.
+    """
     if len(calls) == 1:
         return [calls[0]()]
     with ThreadPoolExecutor(max_workers=max(1, min(len(calls), 16))) as pool:

@@ -1,1 +1,1 @@
-"""Parts that several functions share, each put together in one place."""
+"""Parts that several functions share, one module each."""

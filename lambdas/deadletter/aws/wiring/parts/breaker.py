@@ -1,21 +1,12 @@
-"""The circuit breaker of a pipeline."""
+"""Puts the circuit breaker of a pipeline together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.clients import (
-    Clients,
-    ConsumerClients,
-    OutageClients,
-)
+from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
+from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.world import World
 
 
 def breaker_for(
@@ -24,6 +15,7 @@ def breaker_for(
     clients: Clients | OutageClients | ConsumerClients,
     world: World,
 ) -> DynamoDBBreaker:
+    """The circuits of a pipeline, to read and change."""
     return DynamoDBBreaker(
         client=clients.dynamodb,
         table=resources.circuits_table,

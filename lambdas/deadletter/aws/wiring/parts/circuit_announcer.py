@@ -1,23 +1,18 @@
-"""The announcer of a pipeline's circuit."""
+"""Puts the announcer of a pipeline's circuits together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    OutageClients,
-)
+from deadletter.aws.clients import OutageClients
 from deadletter.aws.events import EventBridgeCircuitEvents
 from deadletter.outage.execution_step import CircuitAnnouncer
 from deadletter.settings.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    pass
 
 
 def circuit_announcer_for(
     pipeline: Pipeline, clients: OutageClients, count_metric: Callable[[str, int], None]
 ) -> CircuitAnnouncer:
+    """Announces changed circuits on EventBridge and by metrics."""
     announcer = EventBridgeCircuitEvents(clients.events, pipeline.name, count_metric)
     return CircuitAnnouncer(pipeline=pipeline.name, announcer=announcer, count_metric=count_metric)

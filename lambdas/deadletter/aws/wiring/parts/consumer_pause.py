@@ -1,21 +1,14 @@
-"""The pause of a pipeline's consumer, where its event source mapping is ours."""
+"""Puts the pause of a pipeline's consumer together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import (
-    Clients,
-    OutageClients,
-)
+from deadletter.aws.clients import Clients, OutageClients
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.circuit.transitions import Breaker
 from deadletter.outage.event_source import ConsumerPause
 from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
 
 
 def consumer_pause_for(
@@ -24,7 +17,7 @@ def consumer_pause_for(
     breaker: Breaker,
     count_metric: Callable[[str, int], None],
 ) -> ConsumerPause | None:
-    """The consumer's mapping in our hand, where the pipeline has one that we may touch."""
+    """Pauses the consumer by its event source mapping. None if we may change no mapping."""
     if not resources.consumer_mapping and not resources.consumer_function:
         return None
     mappings = LambdaMappings(

@@ -1,27 +1,20 @@
-"""The ledger of a pipeline, and how long its rows are kept."""
+"""Puts the ledger of a pipeline together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from deadletter.aws.clients import (
-    Clients,
-    ConsumerClients,
-)
+from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.wiring.world import World
 from deadletter.contract import ROWS_KEPT
 from deadletter.failure.ledger import LIVES
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.world import World
-
 
 def ledger_for(
     pipeline: Pipeline, resources: Resources, clients: Clients | ConsumerClients, world: World
 ) -> DynamoDBLedger:
+    """The ledger of a pipeline, which keeps at least as many lives as make a letter poison."""
     return DynamoDBLedger(
         clients.dynamodb,
         resources.letters_table,

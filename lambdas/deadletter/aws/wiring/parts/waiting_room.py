@@ -1,24 +1,18 @@
-"""The waiting room of a pipeline."""
+"""Puts the waiting room of a pipeline together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from deadletter.aws.clients import (
-    Clients,
-)
+from deadletter.aws.clients import Clients
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-
-if TYPE_CHECKING:
-    pass
-from deadletter.aws.wiring.world import World
 
 
 def waiting_room_for(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World
 ) -> DynamoDBWaitingRoom:
+    """The waiting room of a pipeline, in the table and bucket of `resources`."""
     return DynamoDBWaitingRoom(
         dynamodb=clients.dynamodb,
         table=resources.letters_table,
