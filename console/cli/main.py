@@ -1,10 +1,9 @@
-"""`dlq`: the commands there are, each loaded only when it is asked for."""
+"""`dlq`: its commands, each loaded when it is called."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +20,9 @@ from .command import (
     Shared,
     examples,
 )
+
+DISTRIBUTION = "deadletter"
+"""The name under which pip installs `dlq`."""
 
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
@@ -81,19 +83,26 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"dlq {version('deadletter')}")
+def version() -> str:
+    """The version of the installed distribution, or that none is installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return f"of unknown version: the distribution {DISTRIBUTION!r} is not installed"
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"dlq {version()}\n")
         raise typer.Exit
 
 
 Version = Annotated[
     bool,
     typer.Option(
-        "--version",
-        callback=_print_version,
-        is_eager=True,
-        help="Print the version of dlq, and end.",
+        "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
     ),
 ]
 
@@ -107,7 +116,7 @@ def root(
     as_json: AsJson = False,
     query: Query = None,
     debug: Debug = False,
-    version_wanted: Version = False,
+    version: Version = False,
 ) -> None:
     """Read and steer the dead-letter queues of a deadletter app.
 

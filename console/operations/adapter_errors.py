@@ -14,7 +14,7 @@ def aws_errors() -> Iterator[None]:
     from deadletter.aws.errors import AWS_ERRORS
     from deadletter.circuit.state import CircuitsUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
-    from deadletter.redrive.redriver import LeaseUnavailable
+    from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
     from deadletter.routing.router import RouterUnavailable
 

@@ -25,7 +25,7 @@ from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
-from tests.simulation.stage import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_letters_table
 
 BUCKET = "letters-of-the-contract"
 

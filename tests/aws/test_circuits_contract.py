@@ -54,7 +54,7 @@ from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import REGION, Aws
-from tests.simulation.stage import CIRCUITS, create_circuits_table
+from tests.tables import CIRCUITS, create_circuits_table
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()

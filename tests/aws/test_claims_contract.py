@@ -13,7 +13,7 @@ from deadletter.aws.claims import DynamoDBClaims
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.testing.fakes.errors import client_error
 from tests.aws.backends import Aws
-from tests.simulation.stage import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_letters_table
 
 KEEP = 3_000_000.0
 # Seconds.

@@ -23,7 +23,7 @@ from deadletter.failure.ledger import (
 from deadletter.message.stamp import Stamp
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.aws.backends import Aws
-from tests.simulation.stage import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_letters_table
 
 ONE = Failure(
     at=1_800_000_000.125,

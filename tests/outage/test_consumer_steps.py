@@ -57,8 +57,8 @@ class Scene:
 
     def close(self) -> None:
         self.circuits.now = self.circuits.held[KEY].open_until
-        taken = self.circuits.apply(KEY, PermitTaken("me")).circuit
-        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
+        half_open = self.circuits.apply(KEY, PermitTaken("me")).circuit
+        self.circuits.apply(KEY, CanaryAnswered(half_open.generation, "me", CanaryVerdict.SUCCESS))
 
 
 def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
@@ -172,14 +172,14 @@ def test_a_course_is_what_the_execution_carries() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"key": 7}, "key must be a text"),
-        ({"generation": -1}, "generation must be a whole number from 0 up"),
-        ({"generation": True}, "generation must be a whole number from 0 up"),
-        ({"restart": "1"}, "restart must be a whole number from 0 up"),
+        ({"key": 7}, "key must be text"),
+        ({"generation": -1}, "generation must be a whole number, at least 0"),
+        ({"generation": True}, "generation must be a whole number, at least 0"),
+        ({"restart": "1"}, "restart must be a whole number, at least 0"),
         ({"circuit": []}, "circuit must be an object"),
-        ({"circuit": {"probes": 1.5}}, "probes must be a whole number from 0 up"),
+        ({"circuit": {"probes": 1.5}}, "probes must be a whole number, at least 0"),
     ],
 )
-def test_a_course_that_is_none_is_refused(change: dict[str, object], why: str) -> None:
+def test_an_execution_with_a_bad_field_is_refused(change: dict[str, object], why: str) -> None:
     with pytest.raises(BadExecution, match=why):
         execution_from_json({"key": KEY, "generation": 1, "restart": 0, **change})

@@ -73,8 +73,8 @@ def consumer_pause(circuits: Circuits, lambda_: OneMapping) -> ConsumerPause:
 
 def close(circuits: Circuits) -> None:
     circuits.now = circuits.held[KEY].open_until
-    taken = circuits.apply(KEY, PermitTaken("me")).circuit
-    circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
+    half_open = circuits.apply(KEY, PermitTaken("me")).circuit
+    circuits.apply(KEY, CanaryAnswered(half_open.generation, "me", CanaryVerdict.SUCCESS))
 
 
 def test_what_it_was_is_written_down_before_it_is_changed(

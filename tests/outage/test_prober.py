@@ -14,16 +14,16 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canary_sources import CanaryResult
 from deadletter.outage.execution_step import (
-    BREATH,
-    LONGEST_WAIT,
+    LONGEST_WAIT_SECONDS,
     MOST_PROBES,
+    SECONDS_BETWEEN_CANARIES,
     CircuitAnnouncer,
     Execution,
     ExecutionStep,
     Next,
 )
 from deadletter.outage.prober import (
-    ENOUGH_EMPTY,
+    EMPTY_PROBES_FOR_SUCCESS,
     CanaryConsumer,
     ConsumerUnavailable,
     Health,
@@ -44,7 +44,7 @@ class Letters:
     letters: list[str] = field(default_factory=list)
     away: list[tuple[str, CanaryResult]] = field(default_factory=list)
     fails_to_take: bool = False
-    fails_to_put_away: bool = False
+    fails_to_settle: bool = False
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         if self.fails_to_take:
@@ -54,11 +54,11 @@ class Letters:
             return None
         return ReceivedLetter(Letter(self.letters[0], "{}"), "handle", lock_seconds)
 
-    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
-        if self.fails_to_put_away:
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        if self.fails_to_settle:
             raise QueueUnavailable("throttled")
-        self.away.append((taken.letter.message_id, given))
-        return given.proof is not None
+        self.away.append((received.letter.message_id, result))
+        return result.proof is not None
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Answers(CanaryConsumer):
     meanwhile: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
 
-    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
+    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
         self.asked.append(permit)
         self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -140,9 +140,13 @@ def scene() -> Scene:
 
 def test_two_that_came_back_well_close_the_circuit(scene: Scene) -> None:
     first, second = scene.probe(), scene.probe()
-    assert (first.next, first.state, first.wait_seconds) == (Next.PROBE, "HALF_OPEN", BREATH)
+    assert (first.next, first.state, first.wait_seconds) == (
+        Next.PROBE,
+        "HALF_OPEN",
+        SECONDS_BETWEEN_CANARIES,
+    )
     assert (second.next, second.state) == (Next.RESUME, "CLOSED")
-    assert [given for _, given in scene.sources[0].away] == [WELL, WELL]
+    assert [result for _, result in scene.sources[0].away] == [WELL, WELL]
     assert scene.announced.said == [("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
 
 
@@ -235,7 +239,7 @@ def test_a_consumer_that_was_surely_not_called_gives_letter_and_permit_back(scen
 
 
 def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) -> None:
-    scene.sources[0].fails_to_put_away = True
+    scene.sources[0].fails_to_settle = True
     scene.probe()
     assert scene.probe().state == "CLOSED"
     assert scene.circuits.metrics["Undeleted"] == 2
@@ -274,7 +278,7 @@ def test_without_a_letter_it_asks_again_after_the_same_cooldown(scene: Scene) ->
     for source in scene.sources:
         source.letters = []
     cooldown = scene.circuit.cooldown
-    for number in range(1, ENOUGH_EMPTY):
+    for number in range(1, EMPTY_PROBES_FOR_SUCCESS):
         step = scene.probe()
         assert (step.next, step.state, step.empty) == (Next.PROBE, "HALF_OPEN", number)
         assert step.wait_seconds == cooldown
@@ -285,8 +289,8 @@ def test_without_a_letter_it_asks_again_after_the_same_cooldown(scene: Scene) ->
 def test_where_there_is_never_a_letter_there_is_nothing_to_harm(scene: Scene) -> None:
     for source in scene.sources:
         source.letters = []
-    states = [scene.probe().state for _ in range(ENOUGH_EMPTY + 1)]
-    assert states == ["HALF_OPEN"] * ENOUGH_EMPTY + ["CLOSED"]
+    states = [scene.probe().state for _ in range(EMPTY_PROBES_FOR_SUCCESS + 1)]
+    assert states == ["HALF_OPEN"] * EMPTY_PROBES_FOR_SUCCESS + ["CLOSED"]
 
 
 def test_a_letter_in_between_begins_the_count_anew(scene: Scene) -> None:
@@ -336,10 +340,10 @@ def test_the_last_probe_may_still_close(scene: Scene) -> None:
 
 
 def test_a_long_word_is_looked_after_each_day(scene: Scene) -> None:
-    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT)
+    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT_SECONDS)
     forced = scene.circuits.apply(KEY, OverrideBegun(word)).circuit
     scene.execution = replace(scene.execution, restart=forced.restart)
-    assert scene.probe().wait_seconds == LONGEST_WAIT
+    assert scene.probe().wait_seconds == LONGEST_WAIT_SECONDS
 
 
 def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:

@@ -22,14 +22,14 @@ from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.execution_step import (
-    FIRST_LOOK,
+    SECONDS_TO_FIRST_CHECK,
     CircuitAnnouncer,
     Execution,
     ExecutionStep,
     Next,
 )
 from deadletter.outage.prober import CanarySender, Prober, QueueCanary
-from deadletter.outage.queue_canary import heard
+from deadletter.outage.queue_canary import verdict_from_row
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
@@ -53,7 +53,7 @@ class Letter(QueueCanary):
         self.fate.append("sent" if gone else "back")
         return gone
 
-    def put_back(self) -> None:
+    def give_back(self) -> None:
         self.fate.append("back")
 
 
@@ -157,7 +157,11 @@ def test_what_the_ledger_says_is_the_canarys_answer(
     scene: Scene, word: CanaryVerdict, state: str
 ) -> None:
     sent = scene.probe()
-    assert (sent.next, sent.state, sent.wait_seconds) == (Next.PROBE, "HALF_OPEN", FIRST_LOOK)
+    assert (sent.next, sent.state, sent.wait_seconds) == (
+        Next.PROBE,
+        "HALF_OPEN",
+        SECONDS_TO_FIRST_CHECK,
+    )
     scene.letters.word = word
     assert scene.probe().state == state
     assert scene.letters.asked == [("first", 3)]
@@ -280,15 +284,18 @@ def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> N
 
 
 def test_only_the_permits_owner_names_a_letter(scene: Scene) -> None:
-    taken = scene.circuits.apply(KEY, PermitTaken("me")).circuit
-    mine = CanarySent(taken.generation, "me", "first", 1)
-    stale = replace(mine, generation=taken.generation - 1)
+    half_open = scene.circuits.apply(KEY, PermitTaken("me")).circuit
+    mine = CanarySent(half_open.generation, "me", "first", 1)
+    stale = replace(mine, generation=half_open.generation - 1)
     assert scene.circuits.apply(KEY, stale).refused is Refusal.STALE
     other = replace(mine, owner="another")
     assert scene.circuits.apply(KEY, other).refused is Refusal.NOT_OWNER
     named = scene.circuits.apply(KEY, mine).circuit
     assert named.permit is not None
-    assert (named.generation, named.permit.until) == (taken.generation, scene.circuits.now + LEASE)
+    assert (named.generation, named.permit.until) == (
+        half_open.generation,
+        scene.circuits.now + LEASE,
+    )
     assert (named.permit.origin, named.permit.attempt) == ("first", 1)
 
 
@@ -328,4 +335,4 @@ def failed(**said: object) -> Failure:
 def test_a_row_speaks_of_this_life_and_only_if_it_was_tried(
     row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
-    assert heard(row, 3) is verdict
+    assert verdict_from_row(row, 3) is verdict

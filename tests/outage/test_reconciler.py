@@ -68,8 +68,8 @@ class Scene:
         self.circuits.apply(KEY, MappingPaused("m", 50))
         self.mappings.mapping = ConsumerMapping("m", False, concurrency=50)
         self.circuits.now = self.circuits.held[KEY].open_until + START_SECONDS
-        taken = self.circuits.apply(KEY, PermitTaken("me")).circuit
-        self.circuits.apply(KEY, CanaryAnswered(taken.generation, "me", CanaryVerdict.SUCCESS))
+        half_open = self.circuits.apply(KEY, PermitTaken("me")).circuit
+        self.circuits.apply(KEY, CanaryAnswered(half_open.generation, "me", CanaryVerdict.SUCCESS))
 
 
 @pytest.fixture

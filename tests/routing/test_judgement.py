@@ -20,6 +20,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.routing import judgement
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
+from deadletter.rules.document import Document
 from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import Match
 from deadletter.settings.backoff import Backoff
@@ -54,7 +55,7 @@ def quarantined(case: Case) -> Case:
 
 
 def unreadable(case: Case) -> Case:
-    return replace(case, unreadable="not JSON at line 1 column 1")
+    return replace(case, document=Document({}, "not JSON at line 1 column 1"))
 
 
 def old(case: Case) -> Case:

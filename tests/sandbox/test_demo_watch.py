@@ -89,7 +89,7 @@ def test_it_ends_when_nothing_has_moved_for_long():
 def test_it_goes_on_as_long_as_anything_moves():
     long = STANDSTILL_SECONDS - 1
     looks = [Look(number * long, main=number) for number in range(1, 10)]
-    assert len(Watched([*looks, empty(802), empty(803)]).seen) == 11
+    assert len(Watched([*looks, empty(802, 100), empty(803, 100)]).seen) == 11
 
 
 def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():

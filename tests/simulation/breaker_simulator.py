@@ -43,8 +43,8 @@ from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from tests.simulation.breaker_witness import MOST_SKEW, BreakerWitness, Canary
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
-from tests.simulation.stage import CIRCUITS, create_circuits_table
 from tests.simulation.witness import Broken
+from tests.tables import CIRCUITS, create_circuits_table
 
 PIPELINE = KEY = "orders"
 MAPPING = "a-mapping"

@@ -26,8 +26,8 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.scheduler import Process, Scheduler
-from tests.simulation.stage import CIRCUITS
 from tests.simulation.witness import Broken
+from tests.tables import CIRCUITS
 
 MOST_SKEW = 5.0
 

@@ -17,7 +17,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.scheduler import Process, Scheduler
-from tests.simulation.stage import LETTERS, REDRIVER
+from tests.simulation.stage import REDRIVER
+from tests.tables import LETTERS
 
 
 class Broken(BaseException):

@@ -32,15 +32,9 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
 from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
-from tests.simulation.stage import (
-    CIRCUITS,
-    RULES,
-    Stage,
-    attribute,
-    ids_from,
-    in_turn,
-)
+from tests.simulation.stage import Stage, attribute, ids_from, in_turn
 from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
+from tests.tables import CIRCUITS, RULES
 
 ATTEMPTS = 3
 KINDS = (

@@ -23,11 +23,11 @@ from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
+from tests.tables import BUCKET, CIRCUITS, LETTERS, RULES, create_tables
 
 PRODUCER = "AIDAPRODUCER"
 REDRIVER = "AROAREDRIVER"
 CONSUMER = "AROACONSUMER"
-LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
 
 DAY = 86_400.0
 
@@ -119,9 +119,7 @@ class Stage:
         )
 
     def _create_tables(self) -> None:
-        create_letters_table(self.dynamodb)
-        create_keyed_table(self.dynamodb, RULES, "pipeline", "rule_id")
-        create_circuits_table(self.dynamodb)
+        create_tables(self.dynamodb)
         self.s3.create_bucket(Bucket=BUCKET)
 
     def arn(self, url: str) -> str:
@@ -239,71 +237,6 @@ class Stage:
 
 def with_(pipeline: Pipeline, **changes: Any) -> Pipeline:
     return replace(pipeline, **changes)
-
-
-def create_letters_table(dynamodb: Any) -> None:
-    dynamodb.create_table(
-        TableName=LETTERS,
-        KeySchema=[
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-            {"AttributeName": "lane", "AttributeType": "S"},
-            {"AttributeName": "due", "AttributeType": "N"},
-        ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "lanes",
-                "KeySchema": [
-                    {"AttributeName": "lane", "KeyType": "HASH"},
-                    {"AttributeName": "due", "KeyType": "RANGE"},
-                ],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-
-
-def create_keyed_table(dynamodb: Any, name: str, partition: str, sort: str) -> None:
-    dynamodb.create_table(
-        TableName=name,
-        KeySchema=[
-            {"AttributeName": partition, "KeyType": "HASH"},
-            {"AttributeName": sort, "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": partition, "AttributeType": "S"},
-            {"AttributeName": sort, "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-
-
-def create_circuits_table(dynamodb: Any) -> None:
-    dynamodb.create_table(
-        TableName=CIRCUITS,
-        KeySchema=[
-            {"AttributeName": "pipeline", "KeyType": "HASH"},
-            {"AttributeName": "circuit_key", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "pipeline", "AttributeType": "S"},
-            {"AttributeName": "circuit_key", "AttributeType": "S"},
-            {"AttributeName": "troubled", "AttributeType": "S"},
-        ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "troubled",
-                "KeySchema": [{"AttributeName": "troubled", "KeyType": "HASH"}],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
 
 
 def attribute(value: str | bytes, data_type: str | None = None) -> Mapping[str, Any]:

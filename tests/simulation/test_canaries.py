@@ -19,7 +19,8 @@ import handlers.route
 from deadletter.aws.wiring.route import router_for
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.e2e.canaries import ALL, ATTRIBUTE, BODY, SECRET, leaks
-from tests.simulation.stage import LETTERS, Stage
+from tests.simulation.stage import Stage
+from tests.tables import LETTERS
 
 
 @dataclass

@@ -22,7 +22,7 @@ from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.effects import Broken
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
-from tests.simulation.stage import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_letters_table
 
 KEYS = (BusinessKey("key:7", "a"), BusinessKey("key:7", "b"), BusinessKey("origin:1", "a"))
 LEASE = 60.0

@@ -10,7 +10,8 @@ from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.redrive.report import Report
 from deadletter.settings.pipeline import Pipeline
-from tests.simulation.stage import CIRCUITS, Stage, in_turn, prompt_policy
+from tests.simulation.stage import Stage, in_turn, prompt_policy
+from tests.tables import CIRCUITS
 
 
 @dataclass

@@ -14,7 +14,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
-from tests.simulation.stage import LETTERS, REDRIVER, Stage
+from tests.simulation.stage import REDRIVER, Stage
+from tests.tables import LETTERS
 
 MINUTE = 60.0
 HALF = 31.0

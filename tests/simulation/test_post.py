@@ -9,34 +9,25 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
+from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.probe import prober_for
-from deadletter.circuit.state import Circuit, CircuitPolicy, State
-from deadletter.circuit.transitions import CLOCK_SKEW, Tripped
+from deadletter.circuit.state import CircuitPolicy, State
+from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.consumer import Permanent, Skip
 from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import FIRST_LOOK, Execution, ExecutionStep
+from deadletter.outage.execution_step import SECONDS_TO_FIRST_CHECK, ExecutionStep
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
-from tests.simulation.stage import (
-    CONSUMER,
-    LETTERS,
-    REDRIVER,
-    Stage,
-    attribute,
-    prompt_policy,
-)
-from tests.simulation.test_probe import DeafBus
+from tests.simulation.probed_stage import ProbedStage, SilentBus
+from tests.simulation.stage import CONSUMER, REDRIVER, Stage, attribute, prompt_policy
+from tests.tables import LETTERS
 
 PROBE = "AROAPROBE"
-CONSUMER_SECONDS = 20
 
 
 class Down(Exception):
@@ -76,77 +67,32 @@ class Faulty:
 
 
 @dataclass
-class Site:
-    """A stage with an open circuit, a probe without anybody to call, and a polling consumer."""
+class PostedSite(ProbedStage):
+    """A stage with an open circuit, a probe without a function to call, and a polling consumer."""
 
-    stage: Stage
-    key: str = "orders"
     down: Callable[[Delivery], Exception | None] = lambda _: None
     processed: Counter[str] = field(default_factory=Counter)
-    metrics: Counter[str] = field(default_factory=Counter)
     strike: Callable[[str], str | None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self.stage.resources = replace(
-            self.stage.resources,
-            dlq_arn=self.stage.arn(self.stage.dlq),
-            trusted_senders=(REDRIVER, CONSUMER, PROBE),
-            consumer_timeout=CONSUMER_SECONDS,
-        )
+        super().__post_init__()
         self.sqs = self.stage.sqs.as_sender(f"{PROBE}:probe")
-        self.execution: Execution | None = None
 
-    @property
-    def breaker(self) -> DynamoDBBreaker:
-        world = self.stage.world
-        return DynamoDBBreaker(
-            client=self.stage.clients.dynamodb,
-            table="circuits",
-            pipeline="orders",
-            policy=self.stage.pipeline.circuit,
-            clock=world.clock,
-            random=world.random,
-            new_id=world.new_id,
-        )
+    def changes(self) -> dict[str, Any]:
+        return {"trusted_senders": (REDRIVER, CONSUMER, PROBE)}
 
     @property
     def ledger(self) -> DynamoDBLedger:
         dynamodb = self.stage.clients.dynamodb
         return DynamoDBLedger(dynamodb, LETTERS, "orders", self.stage.clock, 1e6)
 
-    def circuit(self) -> Circuit:
-        return self.breaker.read([self.key])[self.key]
-
-    def trip(self) -> None:
-        opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.execution = Execution(self.key, opened.outage, opened.restart, said="OPEN")
-
-    def probe(self) -> ExecutionStep:
-        """One call of the probe's function, the cooldown being over."""
-        stage, world = self.stage, self.stage.world
-        if self.execution is None:
-            self.trip()
-        assert self.execution is not None
-        stage.clock.now = max(stage.clock.now, self.circuit().open_until)
-        bus: Any = DeafBus()
+    def probe_clients(self) -> tuple[Clients, Any]:
+        """Clients whose calls may fail; nothing calls the consumer."""
         sqs: Any = Faulty(self.sqs, self.strike)
-        dynamodb: Any = Faulty(stage.dynamodb, self.strike)
-        clients = Clients(sqs=sqs, dynamodb=dynamodb, s3=stage.clients.s3, functions=bus)
-        prober = prober_for(
-            stage.pipeline,
-            stage.resources,
-            clients,
-            OutageClients(dynamodb=dynamodb, events=bus, functions=bus),
-            world,
-            lambda name, number: self.metrics.update({name: number}),
-            router=stage.router,
-            consumer=bus,
-        )
-        step = prober.probe(self.execution)
-        self.execution = replace(
-            self.execution, probes=step.probes, empty=step.empty, said=step.said
-        )
-        return step
+        dynamodb: Any = Faulty(self.stage.dynamodb, self.strike)
+        nothing: Any = SilentBus()
+        s3 = self.stage.clients.s3
+        return Clients(sqs=sqs, dynamodb=dynamodb, s3=s3, functions=nothing), nothing
 
     def wait(self, step: ExecutionStep) -> None:
         self.stage.clock.advance(step.wait_seconds)
@@ -203,7 +149,7 @@ class Site:
         )
 
 
-def site_for(**settings: Any) -> Site:
+def site_for(**settings: Any) -> PostedSite:
     policy = CircuitPolicy(lease=60, successes=1, cooldown=30)
     base = Pipeline(
         "orders",
@@ -214,18 +160,22 @@ def site_for(**settings: Any) -> Site:
         consumer_library=True,
         refuse_when_open=True,
     )
-    return Site(Stage(replace(base, **settings)))
+    return PostedSite(Stage(replace(base, **settings)))
 
 
 @pytest.fixture
-def site() -> Site:
+def site() -> PostedSite:
     return site_for()
 
 
-def test_a_letter_that_is_processed_closes_the_circuit(site: Site) -> None:
+def test_a_letter_that_is_processed_closes_the_circuit(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     sent = site.probe()
-    assert (sent.next, sent.state, sent.wait_seconds) == ("probe", "HALF_OPEN", FIRST_LOOK)
+    assert (sent.next, sent.state, sent.wait_seconds) == (
+        "probe",
+        "HALF_OPEN",
+        SECONDS_TO_FIRST_CHECK,
+    )
     assert site.everywhere() == site.stage.bodies(site.stage.main) == ["1"]
     site.consume()
     site.wait(sent)
@@ -235,7 +185,9 @@ def test_a_letter_that_is_processed_closes_the_circuit(site: Site) -> None:
     assert site.metrics["Redriven"] == 1
 
 
-def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(site: Site) -> None:
+def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(
+    site: PostedSite,
+) -> None:
     for body in "123":
         site.stage.put(body, url=site.stage.dlq)
     site.probe()
@@ -245,7 +197,7 @@ def test_one_letter_is_under_way_at_a_time_however_often_it_is_asked_after(site:
     assert len(site.stage.bodies(site.stage.dlq)) == 2
 
 
-def test_the_consumer_refuses_everything_but_the_canary(site: Site) -> None:
+def test_the_consumer_refuses_everything_but_the_canary(site: PostedSite) -> None:
     site.stage.put('"dead"', url=site.stage.dlq)
     site.probe()
     site.stage.put('"live"')
@@ -253,7 +205,7 @@ def test_the_consumer_refuses_everything_but_the_canary(site: Site) -> None:
     assert site.processed == {'"dead"': 1}
 
 
-def test_a_permit_that_has_ended_opens_no_door(site: Site) -> None:
+def test_a_permit_that_has_ended_opens_no_door(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     site.stage.clock.advance(site.stage.pipeline.circuit.lease)
@@ -261,7 +213,9 @@ def test_a_permit_that_has_ended_opens_no_door(site: Site) -> None:
     assert site.processed == {}
 
 
-def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(site: Site) -> None:
+def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(
+    site: PostedSite,
+) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.wait(site.probe())
@@ -280,7 +234,7 @@ def test_a_canary_that_failed_opens_it_for_longer_and_is_refused_like_any_other(
 
 @pytest.mark.parametrize("trouble", [Permanent("never"), Skip("nothing to do")])
 def test_what_says_nothing_of_the_dependency_gives_the_permit_back(
-    site: Site, trouble: Exception
+    site: PostedSite, trouble: Exception
 ) -> None:
     site.down = lambda _: trouble
     site.stage.put("1", url=site.stage.dlq)
@@ -302,7 +256,7 @@ def test_a_duplicate_says_nothing_of_the_dependency() -> None:
     assert site.processed == {'{"id": 7}': 1}
 
 
-def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: Site) -> None:
+def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     step = site.probe()
     waited = 0
@@ -315,7 +269,7 @@ def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: Site) -> 
     assert site.everywhere() == ["1"]
 
 
-def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> None:
+def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     site.stage.clock.advance(site.stage.pipeline.circuit.lease + CLOCK_SKEW + 1)
@@ -326,7 +280,7 @@ def test_a_ledger_that_gives_no_answer_never_jams_the_circuit(site: Site) -> Non
     assert site.metrics["LedgerUnavailable"] == 1
 
 
-def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Site) -> None:
+def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: PostedSite) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     for _ in range(2):
@@ -341,7 +295,7 @@ def test_one_letter_of_its_own_fault_does_not_keep_the_circuit_open(site: Site) 
     assert site.stage.bodies(site.stage.dlq) == ["1"]
 
 
-def test_it_is_tried_again_when_it_has_rested(site: Site) -> None:
+def test_it_is_tried_again_when_it_has_rested(site: PostedSite) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
@@ -353,7 +307,7 @@ def test_it_is_tried_again_when_it_has_rested(site: Site) -> None:
     assert site.stage.bodies(site.stage.main) == ["1"]
 
 
-def test_what_goes_back_later_carries_no_mark_of_a_canary(site: Site) -> None:
+def test_what_goes_back_later_carries_no_mark_of_a_canary(site: PostedSite) -> None:
     site.down = lambda _: Down()
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
@@ -369,7 +323,7 @@ def test_what_goes_back_later_carries_no_mark_of_a_canary(site: Site) -> None:
     assert (mark.attempt, mark.canary) == (2, None)
 
 
-def test_a_mark_that_a_producer_wrote_opens_no_door(site: Site) -> None:
+def test_a_mark_that_a_producer_wrote_opens_no_door(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.probe()
     [mark] = site.stage.sqs.snapshot()
@@ -381,7 +335,7 @@ def test_a_mark_that_a_producer_wrote_opens_no_door(site: Site) -> None:
     assert site.processed == {}
 
 
-def test_a_letter_that_cannot_carry_the_mark_is_no_canary(site: Site) -> None:
+def test_a_letter_that_cannot_carry_the_mark_is_no_canary(site: PostedSite) -> None:
     full = {f"a{number}": attribute("x") for number in range(10)}
     site.stage.put("1", url=site.stage.dlq, MessageAttributes=full)
     assert site.probe().empty == 1
@@ -424,7 +378,7 @@ def test_a_letter_of_the_lane_that_is_passed_over_is_nobodys() -> None:
     assert site.stage.journal() == []
 
 
-def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: Site) -> None:
+def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "error" if name == "get_queue_attributes" else None
     with pytest.raises(QueueUnavailable):
@@ -433,14 +387,14 @@ def test_a_main_queue_that_takes_nothing_gives_letter_and_permit_back(site: Site
     assert len(site.stage.take(site.stage.dlq)) == 1
 
 
-def test_a_letter_that_was_processed_before_is_no_canary(site: Site) -> None:
+def test_a_letter_that_was_processed_before_is_no_canary(site: PostedSite) -> None:
     origin = site.stage.put("1", url=site.stage.dlq)
     site.ledger.recovered(origin, 1, site.stage.clock())
     assert site.probe().empty == 1
     assert len(site.stage.take(site.stage.dlq)) == 1
 
 
-def test_a_send_that_was_refused_gives_letter_and_permit_back(site: Site) -> None:
+def test_a_send_that_was_refused_gives_letter_and_permit_back(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "denied" if name == "send_message_batch" else None
     with pytest.raises(QueueUnavailable):
@@ -450,7 +404,7 @@ def test_a_send_that_was_refused_gives_letter_and_permit_back(site: Site) -> Non
     assert site.stage.journal() == []
 
 
-def test_a_send_without_an_answer_may_have_arrived_and_is_asked_after(site: Site) -> None:
+def test_a_send_without_an_answer_may_have_arrived_and_is_asked_after(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     site.strike = lambda name: "lost" if name == "send_message_batch" else None
     site.wait(site.probe())
@@ -502,7 +456,7 @@ def test_a_fault_at_any_call_loses_nothing_doubles_nothing_unmarked_and_jams_not
     assert number > 12
 
 
-def attempt(site: Site) -> None:
+def attempt(site: PostedSite) -> None:
     try:
         site.probe()
     except (Dead, Exception):
@@ -510,7 +464,7 @@ def attempt(site: Site) -> None:
         return
 
 
-def heal(site: Site) -> None:
+def heal(site: PostedSite) -> None:
     """Probes as the execution makes them, a consumer that polls, and the run of each minute."""
     for _ in range(40):
         if site.circuit().is_closed and not site.everywhere():

@@ -11,22 +11,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.clients import OutageClients
+from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.wiring.probe import prober_for
-from deadletter.circuit.state import Circuit, CircuitPolicy, State
-from deadletter.circuit.transitions import Tripped
+from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import Execution, ExecutionStep
+from deadletter.outage.execution_step import ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import MemoryLambda, client_error
-from tests.simulation.stage import LETTERS, Stage, prompt_policy
+from tests.simulation.probed_stage import CONSUMER_SECONDS, ProbedStage
+from tests.simulation.stage import Stage, prompt_policy
+from tests.tables import LETTERS
 
-CONSUMER_SECONDS = 20
 ACKNOWLEDGED: dict[str, Any] = {"batchItemFailures": []}
 
 
@@ -39,28 +37,18 @@ def neutral(event: dict[str, Any]) -> dict[str, Any]:
     return {**refused(event), "deadletter": {"verdict": "neutral"}}
 
 
-class DeafBus:
-    """An event bus that nobody listens to."""
-
-    def put_events(self, **_: Any) -> dict[str, Any]:
-        return {"FailedEntryCount": 0, "Entries": [{}]}
-
-
 @dataclass
-class Probe:
+class ProbedFunction(ProbedStage):
     """A stage whose circuit has tripped, and the consumer as a function in memory."""
 
-    stage: Stage
     answer: Callable[[dict[str, Any]], Any] = lambda _: ACKNOWLEDGED
-    key: str = "orders"
     function: str = "consumer"
     given: list[str] = field(default_factory=list)
     permits: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    metrics: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.execution: Execution | None = None
+        super().__post_init__()
         numbers = itertools.count(1)
         self.functions = MemoryLambda(self.stage.clock, lambda: f"request{next(numbers)}")
         self.functions.register("consumer", self._consume)
@@ -73,59 +61,13 @@ class Probe:
         self.permits.append(context.client_context.custom["deadletter_permit"])
         return self.answer(event)
 
-    @property
-    def breaker(self) -> DynamoDBBreaker:
-        stage = self.stage
-        return DynamoDBBreaker(
-            client=stage.clients.dynamodb,
-            table="circuits",
-            pipeline=stage.pipeline.name,
-            policy=stage.pipeline.circuit,
-            clock=stage.clock,
-            random=stage.world.random,
-            new_id=stage.world.new_id,
-        )
-
-    def circuit(self) -> Circuit:
-        return self.breaker.read([self.key])[self.key]
-
-    def trip(self) -> None:
-        opened = self.breaker.apply(self.key, Tripped()).circuit
-        self.execution = Execution(self.key, opened.outage, opened.restart, said="OPEN")
+    def probe_clients(self) -> tuple[Clients, Any]:
+        return self.stage.clients, self.client
 
     def __call__(self) -> ExecutionStep:
-        """One probe, the cooldown being over."""
         stage = self.stage
-        if self.execution is None:
-            self.trip()
-        assert self.execution is not None
-        stage.clock.now = max(stage.clock.now, self.circuit().open_until)
-        bus: Any = DeafBus()
-        outage = OutageClients(dynamodb=stage.clients.dynamodb, events=bus, functions=self.client)
-        resources = replace(
-            stage.resources,
-            dlq_arn=stage.arn(stage.dlq),
-            consumer_function=self.function,
-            consumer_timeout=CONSUMER_SECONDS,
-        )
-        prober = prober_for(
-            stage.pipeline,
-            resources,
-            stage.clients,
-            outage,
-            stage.world,
-            self._count_metric,
-            router=stage.router,
-            consumer=self.client,
-        )
-        step = prober.probe(self.execution)
-        self.execution = replace(
-            self.execution, probes=step.probes, empty=step.empty, said=step.said
-        )
-        return step
-
-    def _count_metric(self, name: str, number: int) -> None:
-        self.metrics[name] = self.metrics.get(name, 0) + number
+        stage.resources = replace(stage.resources, consumer_function=self.function)
+        return self.probe()
 
 
 def stage_for(**settings: Any) -> Stage:
@@ -146,11 +88,11 @@ def stage() -> Stage:
 
 
 @pytest.fixture
-def probe(stage: Stage) -> Probe:
-    return Probe(stage)
+def probe(stage: Stage) -> ProbedFunction:
+    return ProbedFunction(stage)
 
 
-def test_a_dead_letter_comes_first_and_is_gone_when_it_was_processed(probe: Probe) -> None:
+def test_a_dead_letter_comes_first_and_is_gone_when_it_was_processed(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put('"dead"', url=stage.dlq)
     stage.put('"live"')
@@ -160,7 +102,7 @@ def test_a_dead_letter_comes_first_and_is_gone_when_it_was_processed(probe: Prob
     assert stage.bodies(stage.main) == ['"live"']
 
 
-def test_without_a_dead_letter_one_of_the_main_queue_is_let_through(probe: Probe) -> None:
+def test_without_a_dead_letter_one_of_the_main_queue_is_let_through(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put('"one"')
     stage.put('"two"')
@@ -169,7 +111,7 @@ def test_without_a_dead_letter_one_of_the_main_queue_is_let_through(probe: Probe
     assert len(stage.bodies(stage.main)) == 1
 
 
-def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Probe) -> None:
+def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: ProbedFunction) -> None:
     stage = probe.stage
     for body in ("1", "2"):
         stage.put(body, url=stage.dlq)
@@ -182,7 +124,9 @@ def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Prob
     assert len(stage.take(stage.dlq)) == 2
 
 
-def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(probe: Probe) -> None:
+def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(
+    probe: ProbedFunction,
+) -> None:
     probe.stage.put('"poison"', url=probe.stage.dlq)
     probe.answer = refused
     probe()
@@ -191,7 +135,7 @@ def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(probe: 
     assert probe.stage.bodies(probe.stage.dlq) == ['"poison"']
 
 
-def test_a_message_of_the_main_queue_that_failed_is_there_at_once(probe: Probe) -> None:
+def test_a_message_of_the_main_queue_that_failed_is_there_at_once(probe: ProbedFunction) -> None:
     stage = probe.stage
     redrive = json.dumps({"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5})
     stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"RedrivePolicy": redrive})
@@ -201,7 +145,7 @@ def test_a_message_of_the_main_queue_that_failed_is_there_at_once(probe: Probe) 
     assert len(stage.take(stage.main)) == 1
 
 
-def test_one_that_said_nothing_makes_room_for_another(probe: Probe) -> None:
+def test_one_that_said_nothing_makes_room_for_another(probe: ProbedFunction) -> None:
     stage = probe.stage
     for body in ("1", "2"):
         stage.put(body, url=stage.dlq)
@@ -213,7 +157,7 @@ def test_one_that_said_nothing_makes_room_for_another(probe: Probe) -> None:
     assert stage.bodies(stage.dlq) == [probe.given[0]]
 
 
-def test_a_duplicate_says_nothing_and_is_gone(probe: Probe) -> None:
+def test_a_duplicate_says_nothing_and_is_gone(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put("1", url=stage.dlq)
     probe.answer = lambda _: {**ACKNOWLEDGED, "deadletter": {"verdict": "neutral"}}
@@ -235,7 +179,7 @@ def raising(_: dict[str, Any]) -> Any:
     ],
 )
 def test_what_is_no_success_deletes_nothing(
-    probe: Probe, answer: Callable[[dict[str, Any]], Any]
+    probe: ProbedFunction, answer: Callable[[dict[str, Any]], Any]
 ) -> None:
     probe.stage.put("1", url=probe.stage.dlq)
     probe.answer = answer
@@ -245,7 +189,7 @@ def test_what_is_no_success_deletes_nothing(
 
 @pytest.mark.parametrize("said", [None, "done", {"batchItemFailures": None}, {}, ACKNOWLEDGED])
 def test_a_consumer_that_reports_no_items_succeeds_by_not_failing(
-    probe: Probe, said: object
+    probe: ProbedFunction, said: object
 ) -> None:
     probe.stage.put("1", url=probe.stage.dlq)
     probe.answer = lambda _: said
@@ -262,7 +206,9 @@ class Failing:
         raise self._error
 
 
-def test_no_answer_leaves_the_letter_locked_for_it_may_be_at_work_still(probe: Probe) -> None:
+def test_no_answer_leaves_the_letter_locked_for_it_may_be_at_work_still(
+    probe: ProbedFunction,
+) -> None:
     stage = probe.stage
     stage.put("1", url=stage.dlq)
     probe.client = Failing(ReadTimeoutError(endpoint_url="lambda"))
@@ -271,7 +217,9 @@ def test_no_answer_leaves_the_letter_locked_for_it_may_be_at_work_still(probe: P
     assert stage.take(stage.dlq) == []
 
 
-def test_a_throttled_consumer_says_nothing_and_the_step_is_tried_again(probe: Probe) -> None:
+def test_a_throttled_consumer_says_nothing_and_the_step_is_tried_again(
+    probe: ProbedFunction,
+) -> None:
     stage = probe.stage
     stage.put("1", url=stage.dlq)
     probe.client = Failing(client_error("Invoke", "TooManyRequestsException", "", status=429))
@@ -282,7 +230,7 @@ def test_a_throttled_consumer_says_nothing_and_the_step_is_tried_again(probe: Pr
     assert stage.bodies(stage.dlq) == ["1"]
 
 
-def test_a_consumer_that_is_no_function_is_tried_by_closing_gently(probe: Probe) -> None:
+def test_a_consumer_that_is_no_function_is_tried_by_closing_gently(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put("1", url=stage.dlq)
     probe.function = ""
@@ -291,7 +239,7 @@ def test_a_consumer_that_is_no_function_is_tried_by_closing_gently(probe: Probe)
 
 
 def test_a_lease_in_which_no_canary_could_be_answered_is_refused() -> None:
-    probe = Probe(stage_for(circuit=CircuitPolicy(lease=CONSUMER_SECONDS + 14)))
+    probe = ProbedFunction(stage_for(circuit=CircuitPolicy(lease=CONSUMER_SECONDS + 14)))
     with pytest.raises(BadSettings, match="lease is 34 seconds; allowed: at least 35"):
         probe()
 
@@ -299,7 +247,7 @@ def test_a_lease_in_which_no_canary_could_be_answered_is_refused() -> None:
 # Letters that are no canaries.
 
 
-def test_a_letter_that_a_rule_stops_is_no_canary(probe: Probe) -> None:
+def test_a_letter_that_a_rule_stops_is_no_canary(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put('{"tenantId": "b"}', url=stage.dlq)
     stage.add_rule("stop", action="HOLD", tenantId="b")
@@ -309,7 +257,7 @@ def test_a_letter_that_a_rule_stops_is_no_canary(probe: Probe) -> None:
     assert stage.bodies(stage.dlq) == ['{"tenantId": "b"}']
 
 
-def test_a_letter_that_somebody_is_moving_is_no_canary(probe: Probe) -> None:
+def test_a_letter_that_somebody_is_moving_is_no_canary(probe: ProbedFunction) -> None:
     stage = probe.stage
     copy = stage.put("1", url=stage.dlq)
     journal = DynamoDBJournal(stage.clients.dynamodb, LETTERS, "orders", 1e6)
@@ -324,7 +272,7 @@ def test_a_letter_that_somebody_is_moving_is_no_canary(probe: Probe) -> None:
     assert stage.bodies(stage.dlq) == ["1"]
 
 
-def test_a_letter_that_died_in_another_queue_is_no_canary(probe: Probe) -> None:
+def test_a_letter_that_died_in_another_queue_is_no_canary(probe: ProbedFunction) -> None:
     stage = probe.stage
     other = stage.sqs.create_queue(QueueName="others")["QueueUrl"]
     redrive = json.dumps({"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 1})
@@ -338,7 +286,7 @@ def test_a_letter_that_died_in_another_queue_is_no_canary(probe: Probe) -> None:
     assert probe.given == []
 
 
-def test_those_that_are_passed_over_are_there_at_once(probe: Probe) -> None:
+def test_those_that_are_passed_over_are_there_at_once(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put('{"tenantId": "b"}', url=stage.dlq)
     stage.add_rule("stop", action="HOLD", tenantId="b")
@@ -350,12 +298,12 @@ def test_those_that_are_passed_over_are_there_at_once(probe: Probe) -> None:
 
 
 @pytest.fixture
-def keyed() -> Probe:
+def keyed() -> ProbedFunction:
     stage = stage_for(circuit_key="body.to")
-    return Probe(stage, key="b")
+    return ProbedFunction(stage, key="b")
 
 
-def test_a_single_keys_canary_is_a_letter_of_that_key(keyed: Probe) -> None:
+def test_a_single_keys_canary_is_a_letter_of_that_key(keyed: ProbedFunction) -> None:
     stage = keyed.stage
     for to in ("a", "b", "a"):
         stage.put(f'{{"to": "{to}"}}', url=stage.dlq)
@@ -364,13 +312,15 @@ def test_a_single_keys_canary_is_a_letter_of_that_key(keyed: Probe) -> None:
     assert len(stage.bodies(stage.dlq)) == 2
 
 
-def test_a_single_keys_canary_is_never_looked_for_in_the_main_queue(keyed: Probe) -> None:
+def test_a_single_keys_canary_is_never_looked_for_in_the_main_queue(keyed: ProbedFunction) -> None:
     keyed.stage.put('{"to": "a"}')
     keyed()
     assert keyed.given == []
 
 
-def test_a_letter_of_the_lane_that_somebody_is_letting_out_is_no_canary(keyed: Probe) -> None:
+def test_a_letter_of_the_lane_that_somebody_is_letting_out_is_no_canary(
+    keyed: ProbedFunction,
+) -> None:
     stage = keyed.stage
     keyed.trip()
     copy = stage.put('{"to": "b"}', url=stage.dlq)
@@ -383,7 +333,9 @@ def test_a_letter_of_the_lane_that_somebody_is_letting_out_is_no_canary(keyed: P
     assert len(stage.waiting()) == 1
 
 
-def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(keyed: Probe) -> None:
+def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(
+    keyed: ProbedFunction,
+) -> None:
     stage = keyed.stage
     keyed.trip()
     for number in range(3):
@@ -400,7 +352,7 @@ def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(keyed: Pro
 
 
 def test_a_canary_of_the_lane_without_an_answer_is_known_to_whoever_lets_it_out(
-    keyed: Probe,
+    keyed: ProbedFunction,
 ) -> None:
     stage = keyed.stage
     keyed.trip()
@@ -423,7 +375,7 @@ def test_a_canary_of_the_lane_without_an_answer_is_known_to_whoever_lets_it_out(
 
 def test_of_a_fifo_group_none_goes_before_an_earlier_one() -> None:
     stage = stage_for(fifo=True, circuit_key="body.to")
-    other = Probe(stage, key="b")
+    other = ProbedFunction(stage, key="b")
     other.trip()
     for number, to in enumerate("ba"):
         stage.put(
@@ -435,6 +387,6 @@ def test_of_a_fifo_group_none_goes_before_an_earlier_one() -> None:
     stage.run()
     assert len(stage.waiting()) == 2
     stage.put('{"to": "c"}', url=stage.dlq, MessageGroupId="g", MessageDeduplicationId="d3")
-    third = Probe(stage, key="c")
+    third = ProbedFunction(stage, key="c")
     third()
     assert third.given == []

@@ -22,7 +22,7 @@ from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
 from tests.simulation.effects import Effects
 from tests.simulation.scheduler import Process, Scheduler
-from tests.simulation.stage import BUCKET, LETTERS
+from tests.tables import BUCKET, LETTERS
 
 _PLAN_BYTES = 18
 

@@ -35,29 +35,23 @@ import handlers.probe
 import handlers.route
 import handlers.runtime
 from deadletter.aws import clients as aws_clients
-from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
-from deadletter.circuit.transitions import Event, OverrideBegun, TransitionResult, Tripped
+from deadletter.circuit.transitions import OverrideBegun
 from deadletter.outage.executions import execution_name
 from deadletter.redrive.report import Report
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
 from deadletter.testing.clock import Clock
-from tests.simulation.stage import (
-    CIRCUITS,
-    LETTERS,
-    RULES,
-    create_circuits_table,
-    create_keyed_table,
-    create_letters_table,
-)
+from tests.outages import OutageHarness
+from tests.tables import BUCKET, CIRCUITS, LETTERS, RULES, create_tables
 
 REGION = "eu-central-1"
 DEFINITION = Path(__file__).parents[2] / "statemachines" / "circuit_breaker.asl.json"
 ROLE = "arn:aws:iam::123456789012:role/any"
-BUCKET = "bodies"
 CONSUMER_SECONDS = 20
 
 POLICY = CircuitPolicy(cooldown=30, cooldown_cap=600, lease=60, ramp=300, pause_consumer=True)
@@ -87,7 +81,7 @@ class Execution:
 
 
 @dataclass
-class Account:
+class Account(OutageHarness):
     """One pipeline. `answers` is what the consumer makes of a canary; `broken` says how often a
     step raises before it works, `changing` how often Lambda is still disabling the mapping."""
 
@@ -124,9 +118,7 @@ class Account:
             ]
         }
         client("iam").create_role(RoleName="any", AssumeRolePolicyDocument=json.dumps(trust))
-        create_circuits_table(dynamodb)
-        create_letters_table(dynamodb)
-        create_keyed_table(dynamodb, RULES, "pipeline", "rule_id")
+        create_tables(dynamodb)
         self.functions |= {
             "circuit": handlers.circuit.handler,
             "probe": handlers.probe.handler,
@@ -221,26 +213,8 @@ class Account:
 
     # What tests do and look at.
 
-    @property
-    def breaker(self) -> DynamoDBBreaker:
-        return DynamoDBBreaker(
-            client=client("dynamodb"),
-            table=CIRCUITS,
-            pipeline="orders",
-            policy=handlers.runtime.settings()[0].circuit,
-            clock=self.clock,
-            random=self.random,
-            new_id=self.world.new_id,
-        )
-
-    def apply(self, event: Event, key: str = "orders") -> TransitionResult:
-        return self.breaker.apply(key, event)
-
-    def circuit(self, key: str = "orders") -> Circuit:
-        return self.breaker.read([key])[key]
-
-    def trip(self, key: str = "orders") -> Circuit:
-        return self.apply(Tripped(), key).circuit
+    def wiring(self) -> tuple[Pipeline, Resources, Clients, World]:
+        return *handlers.runtime.settings(), aws_clients.clients(), self.world
 
     def force(self, state: State, seconds: float) -> Circuit:
         word = Override(state, "ada", "looks odd", self.clock() + seconds)

@@ -14,8 +14,8 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Category, Failure
 from deadletter.message import stamp as stamps
-from tests.simulation.stage import LETTERS
 from tests.statemachines.conftest import Account, client
+from tests.tables import LETTERS
 
 
 class Container:

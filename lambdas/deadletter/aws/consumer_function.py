@@ -29,8 +29,8 @@ class LambdaConsumer(CanaryConsumer):
         self._client: Any = client
         self._function = function
 
-    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
-        record = to_event(taken.letter, receipt_handle=taken.handle, source_arn=source_arn)
+    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
+        record = to_event(received.letter, receipt_handle=received.handle, source_arn=source_arn)
         context = json.dumps({"custom": {PERMIT: permit}}).encode()
         try:
             answer = self._client.invoke(
@@ -45,4 +45,4 @@ class LambdaConsumer(CanaryConsumer):
             return CanaryResult(CanaryVerdict.NO_ANSWER)
         if answer.get("FunctionError"):
             return CanaryResult(CanaryVerdict.FAILURE)
-        return judge_answer(payload, taken.letter.message_id)
+        return judge_answer(payload, received.letter.message_id)

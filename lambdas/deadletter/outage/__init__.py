@@ -1,1 +1,1 @@
-"""One outage of a dependency, from the trip to the consumer's full return."""
+"""One outage of a dependency, from the trip until the consumer runs at full rate again."""

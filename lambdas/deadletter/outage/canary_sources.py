@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from deadletter.circuit.transitions import (
-    CanaryVerdict,
-)
+from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import RESPONSE, circuit_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Queue, ReceivedLetter
@@ -35,18 +33,15 @@ from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, WaitingRoom
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Question, Router, usable_verdicts
 
-MOST_LOOKED_AT = 5
-"""Letters of a queue that one probe looks at: each look counts as a receive."""
-
+MOST_LETTERS_LOOKED_AT = 5
+"""Letters of a queue that one probe receives at most: each receive counts for the letter."""
 
 POLL_SECONDS = 2
-"""Seconds to wait for a letter: a short poll may find nothing in a queue that is not empty."""
-
+"""Seconds to wait for a letter: a short poll may miss a letter that is in the queue."""
 
 ASIDE_COOLDOWNS = 3
-"""Longest cooldowns for which a dead letter that failed as a canary is not tried again: were its
-fault its own, it would keep the circuit open for as long as it is there, alone or with a few
-like it."""
+"""How many of the longest cooldowns a dead letter that failed as a canary is not tried again.
+A letter that fails by its own fault, or a few of them, would otherwise keep the circuit open."""
 
 
 CONSUMER = "consumer"
@@ -55,7 +50,7 @@ CONSUMER = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
-    """What the consumer made of a letter; with a proof it was processed and may go."""
+    """The result of one canary; with a proof the letter was processed and may be deleted."""
 
     verdict: CanaryVerdict
     proof: Confirmation | None = None
@@ -87,46 +82,47 @@ def judge_answer(payload: bytes, copy: str) -> CanaryResult:
 
 
 class CanaryChoice(Protocol):
-    """Whoever says which letters may be canaries."""
+    """Decides which letters may be canaries."""
 
-    def takes(self, taken: ReceivedLetter, key: str) -> bool:
-        """Whether this letter says something of that circuit; raises RouterUnavailable."""
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        """Whether this letter can test that circuit; raises RouterUnavailable."""
 
 
 class HidingQueue(Queue, Protocol):
-    """A queue in which letters can be hidden for longer than they were locked for."""
+    """A queue that can hide letters for longer than their lock."""
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
-        """Hide letters, by handle, for seconds from now; how many it failed for."""
+        """Hide letters, by handle, for seconds from now. Returns how many failed."""
 
 
 class CanarySource(Protocol):
-    """Where a canary comes from.
+    """A place that canaries come from.
 
     Both calls raise QueueUnavailable, RoomUnavailable, JournalUnavailable and
-    RouterUnavailable; the letter is then where it was, its lock ends by itself.
+    RouterUnavailable. The letter then stays in its place until its lock ends.
     """
 
     @property
     def arn(self) -> str:
-        """The queue that the consumer is told the letter came from."""
+        """The ARN of the queue that is named to the consumer as the letter's source."""
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        """A letter of this circuit that nobody else takes meanwhile, if there is one."""
+        """A letter of this circuit, locked for `lock_seconds`; None if there is none."""
 
-    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
-        """Delete a letter that was processed and leave any other; False if it may still be there.
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        """Delete a letter that was processed, and leave any other in its place.
 
-        Of those that are left, one that said nothing stays locked, so that the next probe
-        takes another; one without an answer too, for it may be at work still.
+        Returns False if the letter may still be there. A letter whose verdict is neutral
+        stays locked, so that the next probe takes another one. So does a letter without an
+        answer, because the consumer may still be working on it.
         """
 
 
 class MainQueueCanaries(CanarySource):
     """The next message of the main queue: in HALF_OPEN it is the one that is let through.
 
-    `key` is the circuit of the whole pipeline. Of a single key nobody knows a message
-    without reading many, and each look at one is a receive of its life.
+    `key` is the circuit of the whole pipeline. For the circuit of a single key it gives no
+    letter: finding one means receiving many, and each receive counts for its letter.
     """
 
     def __init__(self, *, queue: Queue, arn: str, key: str) -> None:
@@ -143,20 +139,21 @@ class MainQueueCanaries(CanarySource):
             return None
         return next(iter(self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
 
-    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
-        if given.proof is not None:
-            return not self._queue.delete([(taken, given.proof)])
-        if given.verdict is CanaryVerdict.FAILURE:
-            self._queue.make_visible([taken.handle])
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        if result.proof is not None:
+            return not self._queue.delete([(received, result.proof)])
+        if result.verdict is CanaryVerdict.FAILURE:
+            self._queue.make_visible([received.handle])
         return False
 
 
 class DlqCanaries(CanarySource):
-    """A letter of the DLQ that waits there for nothing but this circuit.
+    """A letter in the DLQ that waits for this circuit and for nothing else.
 
-    What a rule stops, what is expired, poison or somebody else's, and what the journal
-    shows as under way is left alone. Of a FIFO group nothing goes while an earlier letter
-    of it waits elsewhere. One that failed is hidden for `aside_seconds`.
+    It leaves alone a letter that a rule stops, that is expired, poison or from another
+    pipeline's queue, or that the journal shows as being moved. A letter of a FIFO group is
+    left alone while an earlier letter of its group waits elsewhere. A letter that failed is
+    hidden for `aside_seconds`.
     """
 
     def __init__(
@@ -189,64 +186,64 @@ class DlqCanaries(CanarySource):
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         passed_over: list[ReceivedLetter] = []
         try:
-            for _ in range(MOST_LOOKED_AT):
-                found = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
-                if not found:
+            for _ in range(MOST_LETTERS_LOOKED_AT):
+                batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
+                if not batch:
                     return None
-                passed_over += found
-                if self._fits(found[0], key):
+                passed_over += batch
+                if self._fits(batch[0], key):
                     return passed_over.pop()
             return None
         finally:
             if passed_over:
-                self._queue.make_visible([one.handle for one in passed_over])
+                self._queue.make_visible([received.handle for received in passed_over])
 
-    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
-        if given.proof is not None:
-            return not self._queue.delete([(taken, given.proof)])
-        if given.verdict is CanaryVerdict.FAILURE:
-            # Behind the first of a FIFO group its others would wait as long.
-            self._queue.hide([(taken.handle, 0 if self._fifo else self._aside)])
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        if result.proof is not None:
+            return not self._queue.delete([(received, result.proof)])
+        if result.verdict is CanaryVerdict.FAILURE:
+            # On FIFO the rest of the group would be hidden as long.
+            self._queue.hide([(received.handle, 0 if self._fifo else self._aside)])
         return False
 
-    def give_back(self, taken: ReceivedLetter) -> None:
-        """Give a letter back at once, for nobody has tried it."""
-        self._queue.make_visible([taken.handle])
+    def give_back(self, received: ReceivedLetter) -> None:
+        """Release a letter at once, because it was not tried."""
+        self._queue.make_visible([received.handle])
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+        """Move a letter with the mover. Returns False if it certainly is still in its place."""
         slot = Slot(self._journal, f"canary.{owner}", owner)
         gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
         if not gone:
             self.give_back(order.received)
         return gone
 
-    def _fits(self, taken: ReceivedLetter, key: str) -> bool:
-        source = taken.letter.source_arn
+    def _fits(self, received: ReceivedLetter, key: str) -> bool:
+        source = received.letter.source_arn
         foreign = bool(source and self._main_arn and source != self._main_arn)
-        if foreign or self._is_under_way(taken) or self._is_overtaking(taken):
+        if foreign or self._is_under_way(received) or self._is_overtaking(received):
             return False
-        return self._choice.takes(taken, key)
+        return self._choice.accepts(received, key)
 
-    def _is_under_way(self, taken: ReceivedLetter) -> bool:
-        """Whether the mover has, or may have, sent it: the next run will know what to do."""
-        copy = taken.letter.message_id
+    def _is_under_way(self, received: ReceivedLetter) -> bool:
+        """Whether the mover has sent it, or may have: then the next redrive run handles it."""
+        copy = received.letter.message_id
         opens = open_intents(self._journal.read(), self._clock())
         touched = opens.confirmation_of(copy) is not None or opens.is_busy(copy)
         return touched or opens.unknown_target(copy) is not None
 
-    def _is_overtaking(self, taken: ReceivedLetter) -> bool:
-        group = taken.letter.group
+    def _is_overtaking(self, received: ReceivedLetter) -> bool:
+        group = received.letter.group
         if not self._fifo or group is None:
             return False
-        return bool(self._room.waits([group], taken.home))
+        return bool(self._room.waits([group], received.home))
 
 
 class LaneCanaries(CanarySource):
     """A letter of the circuit's lane in the waiting room.
 
-    The shard's open intent is the claim, as for whoever lets letters out: a canary that
-    is never answered leaves it standing, and whoever sees the letter next knows that it
+    The shard's open intent is the claim, as for a run that sends letters from the room. A
+    canary without an answer leaves the intent open: the next run sees from it that the letter
     may have been processed.
     """
 
@@ -278,48 +275,50 @@ class LaneCanaries(CanarySource):
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         lane = circuit_lane(key)
-        if all(one.name != lane for one in self._room.lanes()):
+        if all(open_lane.name != lane for open_lane in self._room.lanes()):
             return None
         shards = list(range(SHARDS))
-        # One that said nothing would else be the first again.
+        # In a fixed order a letter with a neutral verdict would be tried again and again.
         self._random.shuffle(shards)
         for shard in shards:
-            taken = self._from(lane, shard, key, lock_seconds)
-            if taken is not None:
-                return taken
+            received = self._from(lane, shard, key, lock_seconds)
+            if received is not None:
+                return received
         return None
 
-    def put_away(self, taken: ReceivedLetter, given: CanaryResult) -> bool:
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
         slot = self._claim()
-        gone = given.proof is not None and not self._room.delete([(taken, given.proof)])
-        if given.verdict is not CanaryVerdict.NO_ANSWER:
+        gone = result.proof is not None and not self._room.delete([(received, result.proof)])
+        if result.verdict is not CanaryVerdict.NO_ANSWER:
             slot.close()
         return gone
 
-    def give_back(self, taken: ReceivedLetter) -> None:
-        """Give a letter back at once, for nobody has tried it."""
+    def give_back(self, received: ReceivedLetter) -> None:
+        """Release a letter at once, because it was not tried."""
         with suppress(JournalUnavailable):
             self._claim().close()
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+        """Move a letter with the mover. Returns False if it certainly is still in its place."""
         slot = self._claim()
         return _is_gone(mover.move_from_room([order], slot), slot)
 
     def _claim(self) -> Slot:
         slot, self._slot = self._slot, None
-        assert slot is not None, "a letter is taken before it is put away"
+        assert slot is not None, "a letter is taken before it is settled"
         return slot
 
     def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> ReceivedLetter | None:
         until = self._clock() + lock_seconds
-        seats = self._room.due(lane, shard, END_OF_TIME, MOST_LOOKED_AT)
+        seats = self._room.due(lane, shard, END_OF_TIME, MOST_LETTERS_LOOKED_AT)
         if not seats:
             return None
         seat = seats[0] if self._fifo else self._random.choice(seats)
         name = f"{ROOM}:{lane}:{shard}"
         intents: Sequence[Intent] = self._journal.read()
-        claimed = any(one.slot == name or one.slot.startswith(f"{name}~") for one in intents)
+        claimed = any(
+            intent.slot == name or intent.slot.startswith(f"{name}~") for intent in intents
+        )
         opens = open_intents(intents, self._clock())
         touched = opens.confirmation_of(seat.copy) is not None or opens.is_busy(seat.copy)
         if claimed or touched or opens.unknown_target(seat.copy) is not None:
@@ -330,10 +329,10 @@ class LaneCanaries(CanarySource):
         except ClaimLost:
             return None
         try:
-            found = self._room.read([seat], until).letters
-            if found and self._choice.takes(found[0], key):
+            letters = self._room.read([seat], until).letters
+            if letters and self._choice.accepts(letters[0], key):
                 self._slot = slot
-                return found[0]
+                return letters[0]
         finally:
             if self._slot is None:
                 slot.close()
@@ -341,28 +340,29 @@ class LaneCanaries(CanarySource):
 
 
 def _is_gone(left: Sequence[ReceivedLetter], slot: Slot) -> bool:
-    """Whether the mover has sent a letter, or may have; its slot is closed."""
+    """Close the slot of a move. Returns whether the mover has sent the letter, or may have."""
     gone = not left or slot.is_kept
-    # An intent that stays speaks of a letter that is gone, or makes it wait for its lock's end.
+    # If closing fails, the intent that stays is about a letter that is gone, or makes the
+    # letter wait until its lock ends.
     with suppress(JournalUnavailable):
         slot.close()
     return gone
 
 
-class Waiting(CanaryChoice):
-    """Any letter that waits for its circuit and for nothing else may be a canary."""
+class WaitingLetters(CanaryChoice):
+    """Accepts any letter that waits for its circuit and for nothing else."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    def takes(self, taken: ReceivedLetter, key: str) -> bool:
-        return waits_for(self._router, taken, key) is not None
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        return waits_for(self._router, received, key) is not None
 
 
-def waits_for(router: Router, taken: ReceivedLetter, key: str) -> Stamp | None:
-    """The letter's stamp, if the router holds it back for this circuit, and for nothing else."""
-    copy = taken.letter.message_id
-    answer = router.decide([Question(taken.letter, served=True, home=taken.home)])
+def waits_for(router: Router, received: ReceivedLetter, key: str) -> Stamp | None:
+    """The letter's stamp if the router holds it for this circuit and nothing else, or None."""
+    copy = received.letter.message_id
+    answer = router.decide([Question(received.letter, served=True, home=received.home)])
     verdict = usable_verdicts(answer, [copy]).get(copy)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None

@@ -1,4 +1,4 @@
-"""The steps of an outage beside the canary: announced, paused, and back again."""
+"""The steps of an outage beside the canary: announce it, pause the consumer, resume it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from deadletter.outage.execution_step import (
 class ConsumerSteps:
     """What the circuit function does in the execution of an outage.
 
-    Each step reads the circuit as it stands and may be repeated: nothing depends on what
-    an earlier step believed. Without a `consumer_pause` no consumer is paused. `clock` gives epoch
-    seconds. Every step raises CircuitsUnavailable, MappingUnavailable and MappingBusy,
-    which the state machine retries; no letter is in anybody's hands here.
+    Each step reads the circuit and may be repeated: nothing depends on what an earlier step
+    has read. Without a `consumer_pause` no consumer is paused. `clock` gives epoch seconds.
+    Every step raises CircuitsUnavailable, MappingUnavailable and MappingBusy, which the state
+    machine retries; no step receives a letter.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class ConsumerSteps:
         self._clock = clock
 
     def take(self, step: str, execution: Execution) -> ExecutionStep:
-        """The step of that name; raises BadExecution for another."""
+        """Take the step of that name; raises BadExecution for an unknown name."""
         steps = {"announce": self.announce, "pause": self.pause, "resume": self.resume}
         if step not in steps:
             raise BadExecution(f"unknown step {step!r}; known are {', '.join(steps)}")
         return steps[step](execution)
 
     def announce(self, execution: Execution) -> ExecutionStep:
-        """The world hears of the outage, if it is still this execution's."""
+        """Announce the outage if this execution still runs it."""
         circuit = self._read(execution)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
@@ -61,7 +61,7 @@ class ConsumerSteps:
         return self._to_probe(execution, circuit, Next.PAUSE if pauses else Next.PROBE)
 
     def pause(self, execution: Execution) -> ExecutionStep:
-        """The consumer gets nothing more; whatever else has come meanwhile, the probe sees."""
+        """Pause the consumer. Any change of the circuit since is left to the probe."""
         circuit = self._read(execution)
         consumer_pause = self._consumer_pause_for(circuit)
         if execution.runs(circuit) and not circuit.is_closed and consumer_pause is not None:
@@ -69,10 +69,10 @@ class ConsumerSteps:
         return self._to_probe(execution, circuit, Next.PROBE)
 
     def resume(self, execution: Execution) -> ExecutionStep:
-        """The consumer comes back by one step of the ramp."""
+        """Resume the consumer by one step of the ramp."""
         circuit = self._read(execution)
         if not execution.runs(circuit) or not circuit.is_closed:
-            # Another outage has begun, or a person has opened the circuit.
+            # Another outage has begun, or an override has opened the circuit.
             return execution.step_to(Next.HAND_OVER, circuit)
         execution = self._announcer.announce(execution, circuit)
         consumer_pause = self._consumer_pause_for(circuit)
@@ -93,5 +93,8 @@ class ConsumerSteps:
         return self._circuits.read([execution.key])[execution.key]
 
     def _consumer_pause_for(self, circuit: Circuit) -> ConsumerPause | None:
-        """A dead endpoint stops only itself: the consumer serves all keys."""
+        """The pause for the pipeline's own circuit; None for a single key's.
+
+        The consumer serves all keys, so a dead endpoint must not pause it.
+        """
         return self._consumer_pause if circuit.key == self._pipeline else None

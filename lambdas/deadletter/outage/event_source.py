@@ -11,7 +11,7 @@ from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBac
 from deadletter.contract import Metric
 
 LEAST_CONCURRENCY = 2
-"""Lambda takes no lower limit for a mapping of SQS."""
+"""The lowest limit that Lambda accepts for a mapping of SQS."""
 
 NOTHING_TO_PAUSE = Metric.NOTHING_TO_PAUSE
 
@@ -21,15 +21,15 @@ class MappingUnavailable(Exception):
 
 
 class MappingBusy(Exception):
-    """The mapping is still changing, and can't be changed meanwhile: ask again in a while."""
+    """The mapping is still changing, and cannot be changed meanwhile: try again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMapping:
     """A mapping as Lambda describes it.
 
-    `enabled` is what it is, or is becoming if it is `changing`; `concurrency` is its own
-    limit (2 to 1,000; None: it has none).
+    `enabled` is its state, or the state it is `changing` to; `concurrency` is its own limit
+    (2 to 1,000; None: no limit).
     """
 
     id: str
@@ -39,24 +39,24 @@ class ConsumerMapping:
 
 
 class Mappings(Protocol):
-    """Where the consumer's mapping is found and changed; raises MappingUnavailable."""
+    """Finds and changes the consumer's mapping; raises MappingUnavailable."""
 
     def find(self) -> ConsumerMapping | None:
-        """The mapping from the main queue to the consumer, if there is one."""
+        """The mapping from the main queue to the consumer; None if there is none."""
 
     def change(
         self, mapping: ConsumerMapping, *, enabled: bool | None, concurrency: int | None
     ) -> ConsumerMapping:
-        """The mapping after the change; with `enabled` None it stays as it is in that.
+        """Change the mapping; `enabled` None leaves it enabled or disabled. Returns the mapping.
 
         Raises MappingBusy if another change of it is under way.
         """
 
 
 def low_concurrency(own: int | None, step: int) -> int | None:
-    """The limit at a step of the ramp (1 to RAMP_STEPS), given the mapping's own limit.
+    """The mapping's limit at a step of the ramp (1 to RAMP_STEPS); `own` is its own limit.
 
-    A mapping without a limit of its own doubles with each step, from the lowest.
+    Without an own limit it starts with the lowest and doubles with each step.
     """
     if step >= RAMP_STEPS:
         return own
@@ -68,14 +68,14 @@ def low_concurrency(own: int | None, step: int) -> int | None:
 def is_as_paused(mapping: ConsumerMapping, pause: Pause) -> bool:
     """Whether the mapping is as we left it when we paused it.
 
-    With the first step back it gets another limit: one that is disabled with that was
-    disabled by somebody else since. (Of a limit of 2 no step is lower.)
+    The first step of the ramp sets another limit, so a disabled mapping with that limit was
+    disabled by somebody else since. (With a limit of 2 no step is lower.)
     """
     return not mapping.enabled and mapping.concurrency == pause.concurrency
 
 
 class ConsumerPause:
-    """Pauses and resumes the consumer's mapping; what it was stands in the circuit meanwhile.
+    """Pauses and resumes the consumer's mapping; its former state is kept in the circuit.
 
     `count_metric` counts a metric by its name.
     """
@@ -88,9 +88,9 @@ class ConsumerPause:
         self._count_metric = count_metric
 
     def pause(self, circuit: Circuit) -> Circuit:
-        """Disable the mapping, unless somebody else has; the circuit as it is then.
+        """Disable the mapping unless it is already disabled. Returns the updated circuit.
 
-        Raises MappingBusy until Lambda has done it, MappingUnavailable and
+        Raises MappingBusy until the mapping is disabled, MappingUnavailable and
         CircuitsUnavailable.
         """
         mapping = self._mappings.find()
@@ -99,13 +99,13 @@ class ConsumerPause:
             return circuit
         if circuit.paused is None:
             if not mapping.enabled:
-                # Whoever disabled it will enable it: it is not ours to put back.
+                # Disabled by somebody else, who will enable it: we must not.
                 return circuit
             if mapping.changing:
                 raise MappingBusy(mapping.id)
-            moved = self._breaker.apply(circuit.key, MappingPaused(mapping.id, mapping.concurrency))
-            circuit = moved.circuit
-        # The circuit may have closed, or the mapping may be another one by now.
+            paused = MappingPaused(mapping.id, mapping.concurrency)
+            circuit = self._breaker.apply(circuit.key, paused).circuit
+        # The circuit may have closed, or the mapping may have been replaced.
         if circuit.paused is None or circuit.paused.mapping != mapping.id:
             return circuit
         if mapping.enabled:
@@ -117,9 +117,10 @@ class ConsumerPause:
         return circuit
 
     def resume(self, circuit: Circuit, step: int) -> Circuit:
-        """Bring the mapping back to a step of the ramp; at the last nothing of ours is left.
+        """Enable the mapping with the limit of a step of the ramp. Returns the updated circuit.
 
-        Doing a step twice is doing it once. Raises as `pause` does.
+        The last step restores the mapping's own limit, and clears the pause in the circuit.
+        A step may be repeated. Raises the errors of `pause`.
         """
         pause = circuit.paused
         if pause is None:

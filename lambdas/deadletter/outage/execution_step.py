@@ -1,4 +1,4 @@
-"""Where an outage stands, as its execution carries it from state to state."""
+"""The state of an outage that its execution carries from step to step."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from deadletter.contract import CIRCUIT_LEVELS, Metric
 from deadletter.outage.executions import is_run_by
 
 MOST_PROBES = 500
-"""Probes after which an execution hands over: it can hold 25,000 events."""
+"""Probes after which an execution hands over: its history holds at most 25,000 events."""
 
-LONGEST_WAIT = 86_400.0
-"""Seconds after which even an outage that a person forced is looked at again: he may have
-typed something else into the table."""
+LONGEST_WAIT_SECONDS = 86_400.0
+"""Longest wait before a probe, even while an override holds the circuit open: the override
+may have been changed in the table."""
 
-FIRST_LOOK = 20.0
-"""Seconds after which a canary that went through the main queue is asked after first; each
-time that it has said nothing, as long again as it has been under way."""
+SECONDS_TO_FIRST_CHECK = 20.0
+"""Wait before the first check of a canary that went through the main queue. Each later wait
+is as long as the canary has been under way."""
 
-BREATH = 5.0
-"""Seconds between two canaries, so that a dependency that flaps has the time to."""
+SECONDS_BETWEEN_CANARIES = 5.0
+"""Wait between two canaries: a dependency that flaps then fails the second one."""
 
 OPENED = Metric.CIRCUIT_OPENED
 
 
 class Next(StrEnum):
-    """Where the execution goes next; the words stand in the state machine's choices."""
+    """Where the execution goes next; the values stand in the state machine's choices."""
 
     PAUSE = "pause"
     PROBE = "probe"
@@ -41,17 +41,17 @@ class Next(StrEnum):
 
 
 class BadExecution(ValueError):
-    """An event that no execution of ours sends; the message names the field."""
+    """The event is not one of our executions'; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution on its way; `generation` and `restart` say which outage it was started for.
+    """One running execution; `generation` and `restart` name the outage it was started for.
 
-    probes        how often it has come to probe
-    empty         how many probes in a row found nothing to probe with
-    said          the state of the circuit that was announced last
-    pause_failed  the consumer could not be paused, and nobody has counted it yet
+    probes        how often it has probed
+    empty         how many probes in a row found no letter
+    said          the circuit's state that was announced last, empty before the first
+    pause_failed  the consumer could not be paused, and this is not counted yet
     """
 
     key: str
@@ -63,20 +63,20 @@ class Execution:
     pause_failed: bool = False
 
     def runs(self, circuit: Circuit) -> bool:
-        """Whether this execution still is the one that runs the circuit's outage."""
+        """Whether this execution still runs the circuit's outage."""
         return is_run_by(circuit, self.generation, self.restart)
 
     def step_to(self, to: Next, circuit: Circuit, wait_seconds: float = 0.0) -> ExecutionStep:
-        """The step to `to`, after so many seconds, rounded up to a whole one."""
+        """The step to `to`, after `wait_seconds`, rounded up to a whole second from 1."""
         if to is Next.PROBE and self.probes >= MOST_PROBES:
             to = Next.HAND_OVER
-        seconds = max(1, math.ceil(min(wait_seconds, LONGEST_WAIT)))
+        seconds = max(1, math.ceil(min(wait_seconds, LONGEST_WAIT_SECONDS)))
         return ExecutionStep(to, str(circuit.state), seconds, self.probes, self.empty, self.said)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionStep:
-    """What the state machine goes on with: numbers and words, nothing of any letter."""
+    """What the state machine continues with: numbers and words, nothing from a letter."""
 
     next: Next
     state: str
@@ -90,46 +90,48 @@ class ExecutionStep:
 
 
 def execution_from_json(data: Mapping[str, Any]) -> Execution:
-    """The execution in the state's input: what the execution was started with, and where it stands.
+    """The execution in a state's input: its start parameters, and its last step in `circuit`.
 
     Raises BadExecution.
     """
-    standing = data.get("circuit", {})
-    if not isinstance(standing, Mapping):
+    step = data.get("circuit", {})
+    if not isinstance(step, Mapping):
         raise BadExecution("circuit must be an object")
     return Execution(
         key=_text(data, "key"),
         generation=_count(data, "generation"),
         restart=_count(data, "restart"),
-        probes=_count(standing, "probes", 0),
-        empty=_count(standing, "empty", 0),
-        said=_text(standing, "said", ""),
-        pause_failed="pause_failed" in standing,
+        probes=_count(step, "probes", 0),
+        empty=_count(step, "empty", 0),
+        said=_text(step, "said", ""),
+        pause_failed="pause_failed" in step,
     )
 
 
 def seconds_to_probe(circuit: Circuit, now: float) -> float:
-    """How long until a canary may be sent, as far as the circuit itself knows."""
+    """Seconds until the next probe, by the circuit alone."""
     if circuit.state is State.OPEN:
         return circuit.open_until - now
     permit = circuit.permit
     if permit is not None:
-        lost = permit.until + CLOCK_SKEW + 1 - now
-        return lost if permit.sent_at is None else min(lost, max(FIRST_LOOK, now - permit.sent_at))
-    return BREATH
+        until_lost = permit.until + CLOCK_SKEW + 1 - now
+        if permit.sent_at is None:
+            return until_lost
+        return min(until_lost, max(SECONDS_TO_FIRST_CHECK, now - permit.sent_at))
+    return SECONDS_BETWEEN_CANARIES
 
 
 class CircuitEvents(Protocol):
-    """Whoever tells the world of circuits. It never raises: an outage goes on unannounced."""
+    """Publishes changes of circuits. It never raises: an outage goes on unannounced."""
 
     def announce(self, circuit: Circuit, before: str) -> None:
-        """Say what state the circuit is in, and in which it was said to be before ("": none)."""
+        """Publish the circuit's state, with the state published `before` (empty: none)."""
 
 
 class CircuitAnnouncer:
-    """Says each change of the pipeline's own circuit, at least once.
+    """Announces each change of the pipeline's own circuit, at least once.
 
-    Circuits of single keys are counted by the redriver and not announced one by one.
+    Circuits of single keys are not announced: the redriver counts them.
     `count_metric` counts a metric, or sets it, by its name.
     """
 
@@ -141,12 +143,12 @@ class CircuitAnnouncer:
         self._count_metric = count_metric
 
     def announce(self, execution: Execution, circuit: Circuit) -> Execution:
-        """The execution with the circuit's state announced, if it is news."""
+        """Announce the circuit's state if it has changed. Returns the execution with it."""
         if circuit.key != self._pipeline or execution.said == circuit.state:
             return execution
         self._count_metric(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
-        begins = circuit.state is State.OPEN and not execution.said and not execution.restart
-        if begins:
+        is_new_outage = circuit.state is State.OPEN and not execution.said and not execution.restart
+        if is_new_outage:
             self._count_metric(OPENED, 1)
         self._announcer.announce(circuit, execution.said)
         return replace(execution, said=str(circuit.state))
@@ -155,12 +157,12 @@ class CircuitAnnouncer:
 def _text(data: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = data.get(name, default)
     if not isinstance(value, str):
-        raise BadExecution(f"{name} must be a text")
+        raise BadExecution(f"{name} must be text")
     return value
 
 
 def _count(data: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = data.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadExecution(f"{name} must be a whole number from 0 up")
+        raise BadExecution(f"{name} must be a whole number, at least 0")
     return value

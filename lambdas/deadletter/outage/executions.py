@@ -1,4 +1,4 @@
-"""One outage of a dependency, run by one execution of the state machine `circuit_breaker`."""
+"""Executions of the state machine `circuit_breaker`: each runs one outage of a dependency."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from typing import Protocol
 from deadletter.circuit.state import Circuit
 
 START_SECONDS = 60.0
-"""Seconds that a new execution has until it must be seen: its start may be on its way, and
-Step Functions lists what runs with a delay."""
+"""How long a new execution may be missing from the list: its start may be under way, and
+Step Functions lists running executions with a delay."""
 
 
 class ExecutionsUnavailable(Exception):
-    """Executions could not be started or listed. The sweep of the next run tries again."""
+    """Executions could not be started or listed. The next redrive run tries again."""
 
 
 class OutageExecutions(Protocol):
-    """Who runs the outages of a pipeline; raises OutagesUnavailable."""
+    """Starts and lists the executions of a pipeline; raises ExecutionsUnavailable."""
 
     def start(self, key: str, generation: int, restart: int) -> None:
-        """Start the execution of this outage; one that has been started already is fine.
+        """Start the execution of this outage, unless it was started before.
 
-        `generation` is the circuit's `outage`, the generation that the trip began.
+        `generation` is the circuit's `outage`: the generation that began with the trip.
         """
 
     def running(self) -> Container[str]:
-        """The names of the executions that run now."""
+        """The names of the running executions."""
 
 
 def execution_name(pipeline: str, key: str, generation: int, restart: int) -> str:
-    """The name of an outage's execution: the same for everybody who saw the same trip.
+    """The name of an outage's execution; every process that sees the trip computes the same.
 
-    Step Functions keeps a name taken for 90 days, also after a failure, and takes 80
+    Step Functions reserves a name for 90 days, also after a failure, and allows 80
     characters of few kinds.
     """
-    whose = sha256(json.dumps([pipeline, key]).encode()).hexdigest()[:40]
-    return f"{whose}-{generation}-{restart}"
+    digest = sha256(json.dumps([pipeline, key]).encode()).hexdigest()[:40]
+    return f"{digest}-{generation}-{restart}"
 
 
 def is_run_by(circuit: Circuit, generation: int, restart: int) -> bool:
-    """Whether the execution of that outage is the one that runs this circuit now."""
+    """Whether the execution of that outage is the circuit's current one."""
     return (circuit.outage, circuit.restart) == (generation, restart)
 
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """What outages left lying about: executions to start again, mappings to put back."""
+    """What has to be repaired after outages: executions to restart, mappings to put back."""
 
     start: tuple[Circuit, ...] = ()
     put_back: tuple[Circuit, ...] = ()
@@ -58,16 +58,20 @@ class Repairs:
 def repairs_for(
     pipeline: str, circuits: Iterable[Circuit], running: Container[str], now: float
 ) -> Repairs:
-    """What a redrive run has to see to, given the troubled circuits of its pipeline.
+    """What a redrive run has to repair, by the troubled circuits of its pipeline.
 
-    A circuit to start again gets `ExecutionLost` first, and only if that is not refused
-    the execution that its new restart number names. A mapping is put back first, and
-    then the circuit gets `MappingPutBack`.
+    To restart an execution, apply `ExecutionLost` to the circuit; only if that is not refused,
+    start the execution with the new restart number. To put a mapping back, enable it first,
+    then apply `MappingPutBack` to the circuit.
     """
-    alone = [one for one in circuits if not _is_run(pipeline, one, running, now)]
+    lost = [circuit for circuit in circuits if not _is_run(pipeline, circuit, running, now)]
     return Repairs(
-        start=tuple(one for one in alone if not one.is_closed and not one.unreadable),
-        put_back=tuple(one for one in alone if one.is_closed and one.paused is not None),
+        start=tuple(
+            circuit for circuit in lost if not circuit.is_closed and not circuit.unreadable
+        ),
+        put_back=tuple(
+            circuit for circuit in lost if circuit.is_closed and circuit.paused is not None
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""A dependency's own word on whether it works, for when there is no letter to ask it with."""
+"""Asks a dependency's health URL whether it works, for when there is no letter to try."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HttpHealth(Health):
         self._exchange = exchange
 
     def is_well(self) -> bool:
-        """Whether it answered with 2xx; what can't be asked is not well."""
+        """Whether it answered with 2xx; False if the request failed or was refused."""
         try:
             answer = self._exchange("GET", read_url(self._url), b"", {})
         except (UrlRefused, NoAnswer):

@@ -1,4 +1,4 @@
-"""One letter that says whether a dependency works again, sent under the circuit's permit."""
+"""Sends one canary under the circuit's permit, to learn whether the dependency works again."""
 
 from __future__ import annotations
 
@@ -27,23 +27,20 @@ from deadletter.outage.execution_step import (
     Next,
     seconds_to_probe,
 )
-from deadletter.redrive.journal import (
-    JournalUnavailable,
-)
+from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.mover import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 
-LOCK_PAST_ANSWER = 60.0
-"""Seconds a canary stays locked after it must have been answered."""
+LOCK_MARGIN_SECONDS = 60.0
+"""How long a canary stays locked after the latest moment of its answer."""
 
+MOST_SECONDS_TO_SEND = 120.0
+"""How long finding and sending a canary through the main queue may take at most."""
 
-LONGEST_FINDING = 120.0
-"""Seconds that finding and sending a canary may take, however long the lease is."""
-
-
-ENOUGH_EMPTY = 3
-"""Probes in a row without anything to probe with, after which there is nothing to harm."""
+EMPTY_PROBES_FOR_SUCCESS = 3
+"""After this many probes in a row that found no letter, the probe counts as a success:
+with no letter waiting, a closed circuit can harm none."""
 
 NOT_PAUSED = Metric.CONSUMER_NOT_PAUSED
 EMPTY = Metric.NOTHING_TO_PROBE
@@ -51,24 +48,24 @@ UNDELETED = Metric.UNDELETED
 
 
 class ConsumerUnavailable(Exception):
-    """The consumer was surely not given the letter: it says nothing of the dependency."""
+    """The consumer certainly did not receive the letter: this says nothing of the dependency."""
 
 
 class CanaryConsumer(Protocol):
-    """The consumer of the main queue, given one letter directly."""
+    """The consumer of the main queue, invoked directly with one letter."""
 
-    def give(self, taken: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
-        """Have the letter processed under the permit; raises ConsumerUnavailable."""
+    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
+        """Process the letter under the permit. Returns the result; raises ConsumerUnavailable."""
 
 
 class Health(Protocol):
-    """Whoever can say without a letter whether the dependency works."""
+    """Checks without a letter whether the dependency works."""
 
     def is_well(self) -> bool: ...
 
 
 class QueueCanary(Protocol):
-    """A letter in hand that is to be the canary of a permit; `origin` and `attempt` name it."""
+    """A locked letter, chosen as the canary of a permit; `origin` and `attempt` identify it."""
 
     @property
     def origin(self) -> str: ...
@@ -77,32 +74,35 @@ class QueueCanary(Protocol):
     def attempt(self) -> int: ...
 
     def send(self) -> bool:
-        """Move it to the main queue; False if it surely is where it was, and is given back."""
+        """Move it to the main queue. Returns False if it certainly is still in its place."""
 
-    def put_back(self) -> None:
-        """Give it back unsent; raises nothing, for its lock ends by itself."""
+    def give_back(self) -> None:
+        """Release it unsent. Raises nothing: its lock ends by itself."""
 
 
 class CanarySender(Protocol):
-    """The way to a consumer that nobody can call: through the main queue, and by the ledger."""
+    """Sends canaries through the main queue to a consumer that cannot be invoked directly.
+
+    The ledger says what became of them.
+    """
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
-        """A letter of this circuit as the canary of the permit's owner, if there is one.
+        """A letter of this circuit as the canary of the permit's owner; None if there is none.
 
-        Raises what a CanarySource does, and LedgerUnavailable.
+        Raises the errors of a CanarySource, and LedgerUnavailable.
         """
 
     def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
-        """What became of a letter in this life, as far as anybody has said."""
+        """The verdict on a letter in this life; None if it is not known yet."""
 
 
 class Prober:
     """What the probe function does in the execution of an outage.
 
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
-    Where there is a `sender`, canaries go through the main queue instead, and a later probe
-    asks what became of them. `clock` gives epoch seconds, `new_id` a text that nobody else
-    has; `count_metric` counts a metric by its name.
+    With a `sender`, canaries go through the main queue instead, and a later probe checks what
+    became of them. `clock` gives epoch seconds, `new_id` a unique text; `count_metric` counts
+    a metric by its name.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class Prober:
         self._count_metric = count_metric
 
     def probe(self, execution: Execution) -> ExecutionStep:
-        """Take the permit, send one canary, and say what became of the circuit.
+        """Take the permit, send one canary, and return the execution's next step.
 
-        One that is under way through the main queue is asked after instead.
+        If a canary is under way through the main queue, check what became of it instead.
 
-        Where the canary could not be sent the permit is given back and the error raised:
-        CircuitsUnavailable, ConsumerUnavailable, or one of a CanarySource's. A prober that
-        dies leaves the permit to its lease.
+        If the canary could not be sent, the permit is given back and the error raised:
+        CircuitsUnavailable, ConsumerUnavailable, or an error of a CanarySource. If the prober
+        dies, the permit ends with its lease.
         """
         if execution.pause_failed:
             self._count_metric(NOT_PAUSED, 1)
@@ -148,14 +148,14 @@ class Prober:
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         if self._sender is not None and circuit.permit is not None:
-            circuit = self._ask_after(self._sender, circuit, circuit.permit)
+            circuit = self._check_sent_canary(self._sender, circuit, circuit.permit)
             return self._next_step(execution, circuit)
-        moved = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
-        circuit = moved.circuit
-        if moved.refused is None and circuit.permit is not None:
-            execution, circuit = self._canary(execution, circuit, circuit.permit)
-        elif moved.refused is Refusal.LEASE_ENDED:
-            circuit = self._lost(circuit)
+        attempt = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
+        circuit = attempt.circuit
+        if attempt.refused is None and circuit.permit is not None:
+            execution, circuit = self._send_canary(execution, circuit, circuit.permit)
+        elif attempt.refused is Refusal.LEASE_ENDED:
+            circuit = self._end_lost_canary(circuit)
         return self._next_step(execution, circuit)
 
     def _next_step(self, execution: Execution, circuit: Circuit) -> ExecutionStep:
@@ -165,7 +165,7 @@ class Prober:
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         wait = seconds_to_probe(circuit, self._clock())
-        # There may be something to probe with after as long as it cooled down before.
+        # Without a letter to probe with, wait as long as the last cooldown.
         return execution.step_to(Next.PROBE, circuit, circuit.cooldown if execution.empty else wait)
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
@@ -173,27 +173,28 @@ class Prober:
         try:
             return self._breaker.apply(circuit.key, answer).circuit
         except CircuitsUnavailable:
-            # It may have been written; then the second is refused, and shows what stands there.
+            # If the first write took effect, the second is refused and returns the circuit.
             return self._breaker.apply(circuit.key, answer).circuit
 
-    def _lost(self, circuit: Circuit) -> Circuit:
+    def _end_lost_canary(self, circuit: Circuit) -> Circuit:
         return self._breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
 
-    def _canary(
+    def _send_canary(
         self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit]:
         try:
             if self._sender is not None:
-                # Sent at the very last moment that the lock allows, it can still be answered.
+                # A canary that is sent when its lock ends can still be answered under the lease.
                 left = permit.until - self._answer_seconds - self._clock()
-                lock = LAST_SEND + max(0.0, min(left, LONGEST_FINDING))
-                parcel = self._sender.take(circuit.key, permit.owner, lock)
-                if parcel is not None:
-                    return replace(execution, empty=0), self._mail(circuit, permit, parcel)
+                lock = LAST_SEND + max(0.0, min(left, MOST_SECONDS_TO_SEND))
+                canary = self._sender.take(circuit.key, permit.owner, lock)
+                if canary is not None:
+                    circuit = self._send_through_queue(circuit, permit, canary)
+                    return replace(execution, empty=0), circuit
             for source in self._sources:
-                taken = source.take(circuit.key, self._answer_seconds + LOCK_PAST_ANSWER)
-                if taken is not None:
-                    verdict = self._send(source, taken, permit)
+                received = source.take(circuit.key, self._answer_seconds + LOCK_MARGIN_SECONDS)
+                if received is not None:
+                    verdict = self._try_letter(source, received, permit)
                     circuit = self._answer(circuit, permit.owner, verdict)
                     return replace(execution, empty=0), circuit
         except (
@@ -209,58 +210,60 @@ class Prober:
         execution, verdict = self._without_letter(replace(execution, empty=execution.empty + 1))
         return execution, self._answer(circuit, permit.owner, verdict)
 
-    def _mail(self, circuit: Circuit, permit: Permit, parcel: QueueCanary) -> Circuit:
-        """The circuit with the canary on its way, or with the permit given back."""
+    def _send_through_queue(self, circuit: Circuit, permit: Permit, canary: QueueCanary) -> Circuit:
+        """The circuit with the canary under way, or with the permit given back."""
         if not permit.lasts_for(self._answer_seconds, self._clock()):
-            parcel.put_back()
+            canary.give_back()
             return self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
-        sent = CanarySent(circuit.generation, permit.owner, parcel.origin, parcel.attempt)
+        sent = CanarySent(circuit.generation, permit.owner, canary.origin, canary.attempt)
         try:
-            moved = self._breaker.apply(circuit.key, sent)
+            transition = self._breaker.apply(circuit.key, sent)
         except CircuitsUnavailable:
-            parcel.put_back()
+            canary.give_back()
             raise
-        if moved.refused is not None:
-            # A person has spoken meanwhile.
-            parcel.put_back()
-            return moved.circuit
-        if not parcel.send():
+        if transition.refused is not None:
+            # A person has overridden the circuit meanwhile.
+            canary.give_back()
+            return transition.circuit
+        if not canary.send():
             raise QueueUnavailable("the canary could not be sent")
-        return moved.circuit
+        return transition.circuit
 
-    def _ask_after(self, sender: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
-        """The circuit by what the ledger says of the canary under way, or its lease."""
+    def _check_sent_canary(self, sender: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
+        """The circuit after the ledger's verdict on the canary, or after its lease has ended."""
         if permit.origin is not None and permit.attempt is not None:
             verdict = sender.verdict(permit.origin, permit.attempt)
             if verdict is not None:
                 return self._answer(circuit, permit.owner, verdict)
-        return self._lost(circuit)
+        return self._end_lost_canary(circuit)
 
     def _without_letter(self, execution: Execution) -> tuple[Execution, CanaryVerdict]:
         self._count_metric(EMPTY, 1)
         if self._health is not None:
-            well = self._health.is_well()
-            return replace(
-                execution, empty=0
-            ), CanaryVerdict.SUCCESS if well else CanaryVerdict.FAILURE
-        enough = execution.empty >= ENOUGH_EMPTY
+            is_well = self._health.is_well()
+            verdict = CanaryVerdict.SUCCESS if is_well else CanaryVerdict.FAILURE
+            return replace(execution, empty=0), verdict
+        enough = execution.empty >= EMPTY_PROBES_FOR_SUCCESS
         return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
-    def _send(self, source: CanarySource, taken: ReceivedLetter, permit: Permit) -> CanaryVerdict:
+    def _try_letter(
+        self, source: CanarySource, received: ReceivedLetter, permit: Permit
+    ) -> CanaryVerdict:
         if not permit.lasts_for(self._answer_seconds, self._clock()):
-            # This prober was held up: before an answer came another could send a canary.
-            source.put_away(taken, CanaryResult(CanaryVerdict.FAILURE))
+            # This prober was delayed: its lease could end, and another canary be sent, before
+            # the answer.
+            source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
             return CanaryVerdict.NEUTRAL
         try:
-            given = self._consumer.give(taken, source.arn, permit.owner)
+            result = self._consumer.process(received, source.arn, permit.owner)
         except ConsumerUnavailable:
-            source.put_away(taken, CanaryResult(CanaryVerdict.FAILURE))
+            source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
             raise
         try:
-            gone = source.put_away(taken, given)
+            gone = source.settle(received, result)
         except (QueueUnavailable, RoomUnavailable, JournalUnavailable):
             gone = False
-        if given.proof is not None and not gone:
-            # It will be seen again, and the consumer's claim tells that it was processed.
+        if result.proof is not None and not gone:
+            # It will be received again; the consumer's claim shows that it was processed.
             self._count_metric(UNDELETED, 1)
-        return given.verdict
+        return result.verdict

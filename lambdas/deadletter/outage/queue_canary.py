@@ -1,4 +1,4 @@
-"""Canaries by post: through the main queue to a consumer that nobody can call."""
+"""Canaries sent through the main queue, to a consumer that cannot be invoked directly."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
 
-UNHEARD = Metric.LEDGER_UNAVAILABLE
+LEDGER_UNAVAILABLE = Metric.LEDGER_UNAVAILABLE
 
 _LONGEST_OWNER = "x" * 64
-"""Stands for the owner of a permit where only its length matters."""
+"""Stands for the owner of a permit when only its length matters."""
 
 
 class MovingSource(CanarySource, Protocol):
-    """Where a canary comes from that is moved to the main queue, not tried where it is."""
+    """A source whose canaries are moved to the main queue instead of tried in place."""
 
-    def give_back(self, taken: ReceivedLetter) -> None:
-        """Give a letter back at once, for nobody has tried it."""
+    def give_back(self, received: ReceivedLetter) -> None:
+        """Release a letter at once, because it was not tried."""
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter that was taken, as any is moved; False if it surely is here still."""
+        """Move a letter with the mover. Returns False if it certainly is still in its place."""
 
 
 class SendableLetters(CanaryChoice):
-    """Letters that can carry the mark of a canary, and of which the ledger will hear.
+    """Accepts letters that can carry the mark of a canary, and whose end the ledger records.
 
-    No letter that was processed before: it is a duplicate, and the ledger says nothing new
-    of it. Nor one that was a canary within the last `aside_seconds`: were its fault its own,
-    it would keep the circuit open, and use its attempts up in one outage.
+    It refuses a letter that was processed before: it is a duplicate, and the ledger records
+    nothing new about it. It also refuses a letter that was a canary within the last
+    `aside_seconds`: one that fails by its own fault would keep the circuit open, and use up
+    its attempts in one outage.
     """
 
     def __init__(
@@ -61,40 +62,40 @@ class SendableLetters(CanaryChoice):
         self._clock = clock
         self._stamps: dict[str, Stamp] = {}
 
-    def takes(self, taken: ReceivedLetter, key: str) -> bool:
-        """As a Choice; raises QueueUnavailable and LedgerUnavailable besides."""
-        mark = waits_for(self._router, taken, key)
-        if mark is None or self._was_canary(taken, mark):
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        """As CanaryChoice; also raises QueueUnavailable and LedgerUnavailable."""
+        stamp = waits_for(self._router, received, key)
+        if stamp is None or self._was_canary(received, stamp):
             return False
-        row = self._ledger.rows([mark.origin]).get(mark.origin, NO_ROW)
+        row = self._ledger.rows([stamp.origin]).get(stamp.origin, NO_ROW)
         if row.unreadable or row.recovered_at is not None:
             return False
-        marked = as_canary(mark, key, _LONGEST_OWNER).stamp
-        if not seal(taken.letter, marked, self._main.traits).marked:
+        marked = as_canary(stamp, key, _LONGEST_OWNER).stamp
+        if not seal(received.letter, marked, self._main.traits).marked:
             return False
-        self._stamps = {taken.letter.message_id: mark}
+        self._stamps = {received.letter.message_id: stamp}
         return True
 
-    def order(self, taken: ReceivedLetter, key: str, owner: str) -> Order:
-        """The letter that was taken last, to be moved as the canary of this permit."""
-        copy = taken.letter.message_id
+    def order(self, received: ReceivedLetter, key: str, owner: str) -> Order:
+        """The order that moves the letter accepted last as the canary of this permit."""
+        copy = received.letter.message_id
         sent = as_canary(self._stamps[copy], key, owner)
-        return Order(taken, sent.decision, sent.stamp)
+        return Order(received, sent.decision, sent.stamp)
 
-    def _was_canary(self, taken: ReceivedLetter, mark: Stamp) -> bool:
-        sent = (taken.letter.sent_ms or 0) / 1000
-        return mark.canary is not None and self._clock() - sent < self._aside
+    def _was_canary(self, received: ReceivedLetter, stamp: Stamp) -> bool:
+        sent_at = (received.letter.sent_ms or 0) / 1000
+        return stamp.canary is not None and self._clock() - sent_at < self._aside
 
 
-def as_canary(mark: Stamp, key: str, owner: str) -> Verdict:
-    """The verdict by which a letter that waits for its circuit goes back to try it.
+def as_canary(stamp: Stamp, key: str, owner: str) -> Verdict:
+    """The verdict that sends a letter back to the main queue to test its circuit.
 
     It is a re-drive like any other, and counts as an attempt.
     """
     because = f"tries circuit {key}"
     sent = replace(
-        mark,
-        attempt=mark.attempt + 1,
+        stamp,
+        attempt=stamp.attempt + 1,
         rule=None,
         decision="REDRIVE",
         reason=None,
@@ -105,8 +106,8 @@ def as_canary(mark: Stamp, key: str, owner: str) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parcel(QueueCanary):
-    """A letter under its source's lock; `owner` is that of the permit."""
+class _LockedCanary(QueueCanary):
+    """A letter locked in its source; `owner` is the owner of the permit."""
 
     source: MovingSource
     order: Order
@@ -125,19 +126,19 @@ class _Parcel(QueueCanary):
     def send(self) -> bool:
         tally = Tally()
         gone = self.source.move(self.mover_for(tally), self.order, self.owner)
-        for figure, number in tally.report("", "", "").counts.items():
-            self.count_metric(str(figure), number)
+        for name, number in tally.report("", "", "").counts.items():
+            self.count_metric(str(name), number)
         return gone
 
-    def put_back(self) -> None:
+    def give_back(self) -> None:
         self.source.give_back(self.order.received)
 
 
 class MainQueueSender(CanarySender):
-    """Moves one letter to the main queue, marked as the canary, and looks into the ledger.
+    """Moves one letter to the main queue, marked as the canary, and reads the ledger.
 
-    `sources` are tried in their order, and choose by `choice`; `mover_for` makes a mover
-    that counts on a tally; `count_metric` counts a metric by its name.
+    `sources` are tried in their order, and accept letters by `choice`; `mover_for` makes a
+    mover that counts on a tally; `count_metric` counts a metric by its name.
     """
 
     def __init__(
@@ -157,32 +158,36 @@ class MainQueueSender(CanarySender):
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
         for source in self._sources:
-            taken = source.take(key, lock_seconds)
-            if taken is not None:
-                order = self._choice.order(taken, key, owner)
-                return _Parcel(source, order, owner, self._mover_for, self._count_metric)
+            received = source.take(key, lock_seconds)
+            if received is not None:
+                order = self._choice.order(received, key, owner)
+                return _LockedCanary(source, order, owner, self._mover_for, self._count_metric)
         return None
 
     def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
         try:
             row = self._ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
-            # The lease goes on: a ledger that stays silent must not keep the permit.
-            self._count_metric(UNHEARD, 1)
+            # The lease goes on: a ledger without an answer must not keep the permit.
+            self._count_metric(LEDGER_UNAVAILABLE, 1)
             return None
-        return heard(row, attempt)
+        return verdict_from_row(row, attempt)
 
 
-def heard(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
-    """What a letter's row says of its canary's life; None where nobody has tried it yet.
+def verdict_from_row(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
+    """The verdict on a canary by its ledger row; None if it has not been tried yet.
 
-    Times are not compared: the life is a number that no earlier failure has, and a letter
-    that had been processed before was not sent.
+    Times are not compared: the life's number is in no earlier failure, and a letter that had
+    been processed before was not sent.
     """
     if row.recovered_at is not None:
         return CanaryVerdict.NEUTRAL if row.recovered_unasked else CanaryVerdict.SUCCESS
-    said = [one for one in row.since_release if one.attempt == attempt and was_tried(one)]
-    if not said:
+    failures = [
+        failure
+        for failure in row.since_release
+        if failure.attempt == attempt and was_tried(failure)
+    ]
+    if not failures:
         return None
-    evidence = evidence_of(said[-1].category, said[-1].http_status)
+    evidence = evidence_of(failures[-1].category, failures[-1].http_status)
     return CanaryVerdict.FAILURE if evidence is Evidence.FAILURE else CanaryVerdict.NEUTRAL

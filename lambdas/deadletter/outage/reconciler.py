@@ -1,4 +1,4 @@
-"""Sees to what outages left lying about, once in each redrive run."""
+"""Cleans up after outages, once in each redrive run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FAILED = Metric.SWEEP_FAILED
 
 
 class Reconciler:
-    """Starts outages that nobody runs again, and puts back mappings that nobody will.
+    """Restarts lost executions, re-enables mappings, and ends overrides that have expired.
 
-    Without a `consumer_pause` no mapping is ours. It never raises: the next run sweeps again.
+    Without a `consumer_pause` no mapping is touched. It never raises: the next run tries again.
     `count_metric` counts a metric by its name.
     """
 
@@ -50,48 +50,51 @@ class Reconciler:
             self._count_metric(FAILED, 1)
             return None
         if troubled:
-            self._see_to(troubled)
-        others = [one for one in troubled if one.key != self._pipeline]
-        return sum(not one.is_closed for one in others)
+            self._repair(troubled)
+        keyed = [circuit for circuit in troubled if circuit.key != self._pipeline]
+        return sum(not circuit.is_closed for circuit in keyed)
 
-    def _see_to(self, troubled: Sequence[Circuit]) -> None:
+    def _repair(self, troubled: Sequence[Circuit]) -> None:
         now = self._clock()
         try:
-            found = repairs_for(self._pipeline, troubled, self._outages.running(), now)
+            repairs = repairs_for(self._pipeline, troubled, self._outages.running(), now)
         except ExecutionsUnavailable:
             self._count_metric(FAILED, 1)
             return
-        ended = [one for one in troubled if _word_is_over(one, now)]
-        works: list[tuple[Callable[[Circuit], None], Circuit]] = [
-            *((self._start, one) for one in found.start),
-            *((self._put_back, one) for one in found.put_back),
-            *((self._release, one) for one in ended),
+        expired = [circuit for circuit in troubled if _has_expired_override(circuit, now)]
+        tasks: list[tuple[Callable[[Circuit], None], Circuit]] = [
+            *((self._restart, circuit) for circuit in repairs.start),
+            *((self._put_back, circuit) for circuit in repairs.put_back),
+            *((self._end_override, circuit) for circuit in expired),
         ]
-        for work, circuit in works:
+        for task, circuit in tasks:
             try:
-                work(circuit)
+                task(circuit)
             except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable, MappingBusy):
                 self._count_metric(FAILED, 1)
 
-    def _start(self, circuit: Circuit) -> None:
+    def _restart(self, circuit: Circuit) -> None:
         lost = ExecutionLost(circuit.generation, circuit.restart)
-        moved = self._breaker.apply(circuit.key, lost)
-        if moved.refused is None:
+        result = self._breaker.apply(circuit.key, lost)
+        if result.refused is None:
             self._count_metric(RESTARTED, 1)
-            now = moved.circuit
-            self._outages.start(now.key, now.outage, now.restart)
+            restarted = result.circuit
+            self._outages.start(restarted.key, restarted.outage, restarted.restart)
 
     def _put_back(self, circuit: Circuit) -> None:
-        """At once and not in steps: the ramp's time has mostly gone while nobody was there."""
+        """Resume fully, without the ramp: most of its time has passed without an execution."""
         if self._consumer_pause is not None:
             self._consumer_pause.resume(circuit, RAMP_STEPS)
             self._count_metric(PUT_BACK, 1)
 
-    def _release(self, circuit: Circuit) -> None:
+    def _end_override(self, circuit: Circuit) -> None:
         self._breaker.apply(circuit.key, OverrideEnded())
 
 
-def _word_is_over(circuit: Circuit, now: float) -> bool:
-    """Whether a person kept it closed until a time that has passed; an open one is probed."""
+def _has_expired_override(circuit: Circuit, now: float) -> bool:
+    """Whether an override held the circuit closed until a time that has passed.
+
+    An override that holds it open is ended by a probe.
+    """
     held = circuit.forced is not None and circuit.state is State.CLOSED
     return held and not circuit.unreadable and not circuit.is_forced(now)

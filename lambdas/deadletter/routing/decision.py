@@ -9,9 +9,10 @@ from typing import Any
 from deadletter.contract import Reason
 
 LONGEST_DELAY = 900
-"""Seconds an SQS queue can keep a message back; anything longer waits in the waiting room."""
+"""Seconds that SQS can delay a message; a longer delay is spent in the waiting room."""
 
-_NEVER = 1e12  # epoch seconds, some 30,000 years on: what is due then, or at NaN, would be lost
+# Epoch seconds, some 30,000 years from now: a letter due then, or at NaN, would be lost.
+_NEVER = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +56,30 @@ Decision = Redrive | Hold | Divert | Park
 
 
 class NotADecision(ValueError):
-    """What the router sent is none of the four decisions."""
+    """The data is not one of the four decisions."""
 
 
 def encode(decision: Decision) -> dict[str, Any]:
     """The decision as JSON-ready data; `decode` is its inverse."""
-    said: dict[str, Any] = {"because": decision.because}
+    grounds: dict[str, Any] = {"because": decision.because}
     if decision.rule is not None:
-        said["rule"] = decision.rule
+        grounds["rule"] = decision.rule
     match decision:
         case Redrive(delay=delay):
-            return {"action": "REDRIVE", "delay": delay, **said}
+            return {"action": "REDRIVE", "delay": delay, **grounds}
         case Hold(lane=lane, due=due):
-            return {"action": "HOLD", "lane": lane, "due": due, **said}
+            return {"action": "HOLD", "lane": lane, "due": due, **grounds}
         case Divert(queue=queue):
-            return {"action": "DIVERT", "queue": queue, **said}
+            return {"action": "DIVERT", "queue": queue, **grounds}
         case Park(reason=reason):
-            return {"action": "PARK", "reason": str(reason), **said}
+            return {"action": "PARK", "reason": str(reason), **grounds}
 
 
 def decode(data: object) -> Decision:
     """The decision that `encode` wrote.
 
-    Raises NotADecision for anything else: the redriver never guesses in the
-    router's place, it leaves the letter where it is.
+    Raises NotADecision for anything else: the redriver then leaves the letter where it
+    is, and decides nothing itself.
     """
     if not isinstance(data, dict):
         raise NotADecision("a decision is a JSON object")

@@ -1,4 +1,4 @@
-"""The order in which a letter is judged: the first that speaks wins."""
+"""The judgements on a letter, in order: the first that decides wins."""
 
 from __future__ import annotations
 
@@ -12,23 +12,33 @@ from deadletter.failure.failure import PERMANENT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
+from deadletter.rules.document import Document
 from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import NO_MATCH, Match
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 DUE = "due"
-"""The lane of letters that wait for nothing but time."""
+"""The lane of letters that wait for a delay to pass."""
 
-# Seconds. The rule speaks first at each look, so looking each minute would change nothing.
-_LOOK_AGAIN = 86_400.0
+# Seconds. A HOLD rule decides first each time, so judging each minute would change nothing.
+_JUDGE_AGAIN = 86_400.0
+
+_NO_DOCUMENT = Document({})
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """All that is known of one letter at the moment it is judged.
+    """Everything that is known of one letter when it is judged.
 
-    `stamp` already counts what the ledger counts; `served` says that it has waited
-    for its delay and must not start over; `now` is epoch seconds.
+    stamp     with the attempts that the ledger counts, if they are more
+    now       epoch seconds
+    row       the letter's row in the ledger
+    document  the letter as rules see it
+    match     the rule that matches it
+    circuits  the pipeline's circuit and the one of the letter's key
+    served    the letter has waited for its delay, which must not start over
+    diverted  the letter lies in a dedicated DLQ
+    forged    the letter had a Redrive attribute that none of our roles wrote
     """
 
     pipeline: Pipeline
@@ -36,10 +46,12 @@ class Case:
     now: float
     random: Random = field(repr=False)
     row: LedgerRow = NO_ROW
+    document: Document = _NO_DOCUMENT
     match: Match = NO_MATCH
-    unreadable: str | None = None
     circuits: tuple[Circuit, ...] = ()
     served: bool = False
+    diverted: bool = False
+    forged: bool = False
 
     @property
     def policy(self) -> RetryPolicy:
@@ -54,7 +66,7 @@ class Case:
     def expires(self) -> float:
         """Epoch seconds at which the letter is older than the pipeline's message TTL.
 
-        A letter whose first send nobody knows is as old as this look at it.
+        A letter whose first send is unknown counts as sent now.
         """
         sent = self.stamp.first_sent / 1000 if self.stamp.first_sent else self.now
         return sent + self.pipeline.message_ttl
@@ -80,9 +92,10 @@ def stopped_by_rule(case: Case) -> Decision | None:
 
 
 def malformed(case: Case) -> Decision | None:
-    """A body that is not JSON fails for ever where the pipeline says its bodies are JSON."""
-    if case.pipeline.body is Body.JSON and case.unreadable is not None:
-        return Park(Reason.MALFORMED, f"the body cannot be read: {case.unreadable}")
+    """A body that is not JSON is parked in a pipeline of JSON bodies: it would always fail."""
+    unreadable = case.document.unreadable
+    if case.pipeline.body is Body.JSON and unreadable is not None:
+        return Park(Reason.MALFORMED, f"the body cannot be read: {unreadable}")
     return None
 
 
@@ -94,7 +107,7 @@ def expired(case: Case) -> Decision | None:
 
 
 def permanent(case: Case) -> Decision | None:
-    """What failed for its schema or its business fails the same way for ever."""
+    """A letter whose last failure is permanent, such as a wrong schema, always fails again."""
     last = case.row.last
     if last is not None and last.category in PERMANENT:
         return Park(Reason.PERMANENT, f"last failure was of category {last.category}")
@@ -102,7 +115,10 @@ def permanent(case: Case) -> Decision | None:
 
 
 def poison(case: Case) -> Decision | None:
-    """The same failure in several lives is the letter's own, unless the dependency explains it."""
+    """The same failure in several lives is the letter's own fault.
+
+    Failures while the dependency was down are not counted.
+    """
     lives = max(case.row.lives_by_fingerprint().values(), default=0)
     if lives >= case.pipeline.poison_lives:
         return Park(Reason.POISON, f"the same failure in {lives} lives")
@@ -110,7 +126,10 @@ def poison(case: Case) -> Decision | None:
 
 
 def silent(case: Case) -> Decision | None:
-    """Back again, and the consumer that records every failure never recorded one: it dies of it."""
+    """A letter came back, and the consumer that records each failure recorded none.
+
+    The letter probably kills the consumer.
+    """
     back_again = case.stamp.attempt >= 1
     if case.pipeline.consumer_library and back_again and not case.row.since_release:
         return Park(Reason.SILENT, "came back without any recorded failure")
@@ -118,7 +137,7 @@ def silent(case: Case) -> Decision | None:
 
 
 def exhausted(case: Case) -> Decision | None:
-    """A letter that has had all its attempts is a person's now."""
+    """A letter that has used all its attempts goes to a person."""
     allowed = case.policy.max_attempts
     if case.next_attempt > allowed:
         return Park(Reason.EXHAUSTED, f"{case.stamp.attempt} of {allowed} attempts used")
@@ -135,7 +154,7 @@ def circuit_open(case: Case) -> Decision | None:
 
 
 def delayed(case: Case) -> Decision:
-    """Everything else goes back, later each time: a rule's delay, else backoff."""
+    """Every other letter goes back, after a rule's delay or after backoff."""
     rule = case.match.rule
     attempt = case.next_attempt
     rule_id = rule.rule_id if rule else None
@@ -146,7 +165,7 @@ def delayed(case: Case) -> Decision:
     else:
         delay = case.policy.backoff.delay(attempt, case.random)
         because = f"attempt {attempt}, backoff"
-    # FIFO queues keep no single message back: there any wait is outside SQS.
+    # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
     if fits_in_queue:
         return Redrive(round(delay), because, rule_id)
@@ -155,7 +174,7 @@ def delayed(case: Case) -> Decision:
 
 def _until(rule: Rule, case: Case) -> float:
     """When a held letter is judged again: at its expiry, then daily, or when its rule ends."""
-    again = max(case.expires, case.now + _LOOK_AGAIN)
+    again = max(case.expires, case.now + _JUDGE_AGAIN)
     return again if rule.expires_at is None else min(rule.expires_at, again)
 
 
@@ -170,13 +189,14 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     circuit_open,
     delayed,
 )
-"""The policy. A rule can stop a letter or slow it; it comes before nothing else that stops one."""
+"""The policy. A rule that stops a letter comes first, one that delays it comes last: no rule can
+send a letter that another judgement stops."""
 
 
 def judge(case: Case) -> Decision:
-    """What to do with this letter now: the first judgement that speaks."""
+    """The decision of the first judgement that makes one."""
     for judgement in JUDGEMENTS:
         decision = judgement(case)
         if decision is not None:
             return decision
-    raise AssertionError("the last judgement always speaks")
+    raise AssertionError("the last judgement always decides")

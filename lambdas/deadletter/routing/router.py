@@ -1,4 +1,4 @@
-"""Decides about letters; reads rules, ledger and circuits, and can move nothing."""
+"""Decides what to do with letters; reads rules, ledger and circuits, and moves nothing."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from deadletter.rules.rulebook import (
 )
 from deadletter.settings.pipeline import Pipeline
 
-# Of the failures of one question: one that dominates a run is among the first few of nearly
-# every question, and the answer stays small.
+# Kinds of failures in one answer. A kind that dominates a run is among the first few of nearly
+# every answer, and the answer stays small.
 _MOST_KINDS = 5
 
 
@@ -42,8 +42,8 @@ class RouterUnavailable(Exception):
 class Question:
     """One letter to decide about.
 
-    `served` says that it has waited for its delay; `home` is the id of the queue it
-    died into.
+    `served` says that it has waited for its delay; `home` is the id of the DLQ that it
+    lies in.
     """
 
     letter: Letter
@@ -53,7 +53,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision on one letter, and the stamp it shall carry from now on."""
+    """The decision on one letter, and the stamp that it carries from now on.
+
+    `forged` says that the letter had a Redrive attribute that none of our roles wrote.
+    """
 
     message_id: str
     decision: Decision
@@ -63,10 +66,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RouterAnswer:
-    """Verdicts on the letters of one question, with what the router noticed meanwhile.
+    """Verdicts on letters, and what the router noticed of their rules and failures.
 
-    `failures` are the commonest last failures of these letters: beside them there may
-    be rarer ones.
+    `shadow_matches` counts letters by rule in shadow mode; `limited_rules` have used up
+    their matches; `failures` are the commonest last failures of these letters, not all.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -77,7 +80,7 @@ class RouterAnswer:
 
 
 class Router(Protocol):
-    """Whoever decides. Raises RouterUnavailable when it cannot, for all letters at once."""
+    """Decides about letters. Raises RouterUnavailable for all letters at once if it cannot."""
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer: ...
 
@@ -90,33 +93,26 @@ class Router(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Exhibit:
-    """One letter with all that is known of it."""
+class _Batch:
+    """The cases of one request and the rules that they are judged by.
 
-    question: Question
-    stamp: Stamp
-    forged: bool
-    row: LedgerRow
-    document: Document
-
-    @property
-    def diverted(self) -> bool:
-        return self.question.home != MAIN_DLQ
-
-
-@dataclass(frozen=True, slots=True)
-class _Desk:
-    """The letters of one question, with what holds for all of them; `matches` is counted on."""
+    `matches` says how often each rule has matched; it is counted on while the cases are
+    judged.
+    """
 
     book: RuleBook
     matches: Counter[str]
     now: float
-    circuits: Mapping[str, Circuit]
-    exhibits: tuple[_Exhibit, ...]
+    cases: tuple[Case, ...]
+
+    def matched(self, case: Case) -> Case:
+        """The case with the rule that matches its letter now."""
+        match = self.book.first(case.document.value, self.now, self.matches, diverted=case.diverted)
+        return replace(case, match=match)
 
 
 class DirectRouter:
-    """The router itself: in its Lambda function, in simulations and in dry runs.
+    """The router itself, as it runs in its Lambda function, in simulations and in dry runs.
 
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
     stay the same.
@@ -144,87 +140,90 @@ class DirectRouter:
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-        """One verdict a question; none on a letter whose ledger row cannot be understood.
+        """One verdict per question; none on a letter whose ledger row is unreadable.
 
         Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
         could send an expired or a quarantined letter.
         """
-        with _unavailable_without_its_sources():
-            desk = self._examine(questions)
+        with _router_unavailable():
+            batch = self._read(questions)
         shadows: Counter[str] = Counter()
         verdicts = []
-        for exhibit in desk.exhibits:
-            if exhibit.row.unreadable:
+        for question, case in zip(questions, batch.cases, strict=True):
+            if case.row.unreadable:
                 continue
-            case = self._case(desk, exhibit)
-            shadows.update(case.match.shadows)
-            decision = judge(case)
+            matched = batch.matched(case)
+            shadows.update(matched.match.shadows)
+            decision = judge(matched)
             if decision.rule is not None:
-                # A limit holds within a batch too: the ledger hears of these only later.
-                desk.matches[decision.rule] += 1
-            verdicts.append(_said(exhibit, case, decision))
-        limited = desk.book.at_limit(desk.now, desk.matches)
-        failures = _commonest(one.row.last for one in desk.exhibits)
-        return RouterAnswer(tuple(verdicts), desk.book.refused, dict(shadows), limited, failures)
+                # A limit holds within a batch too: the ledger counts these matches later.
+                batch.matches[decision.rule] += 1
+            verdicts.append(verdict(question.letter.message_id, matched, decision))
+        limited = batch.book.at_limit(batch.now, batch.matches)
+        failures = _commonest(case.row.last for case in batch.cases)
+        return RouterAnswer(tuple(verdicts), batch.book.refused, dict(shadows), limited, failures)
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
-        """The verdict on one letter, with every rule that was tried on the way to it."""
-        with _unavailable_without_its_sources():
-            desk = self._examine([question])
-        [exhibit] = desk.exhibits
-        if exhibit.row.unreadable:
-            raise RouterUnavailable("the letter's ledger row cannot be understood")
-        case = self._case(desk, exhibit)
-        trials = desk.book.explain(
-            exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
-        )
-        return _said(exhibit, case, judge(case)), trials
+        """The verdict on one letter, with every rule that was tried on it.
 
-    def _examine(self, questions: Sequence[Question]) -> _Desk:
+        Raises RouterUnavailable as `decide` does, and for an unreadable ledger row.
+        """
+        with _router_unavailable():
+            batch = self._read([question])
+        [case] = batch.cases
+        if case.row.unreadable:
+            raise RouterUnavailable("the letter's ledger row cannot be understood")
+        matched = batch.matched(case)
+        trials = batch.book.explain(
+            case.document.value, batch.now, batch.matches, diverted=case.diverted
+        )
+        return verdict(question.letter.message_id, matched, judge(matched)), trials
+
+    def _read(self, questions: Sequence[Question]) -> _Batch:
         """Everything that is known of these letters, read once for all of them."""
         book = self._rule_book()
-        readings = [stamps.read(one.letter, self._trusted) for one in questions]
-        # A letter without a stamp that we believe is its own origin so far.
+        readings = [stamps.read(question.letter, self._trusted) for question in questions]
+        # A letter without a trusted stamp is taken for its own origin at first.
         looked_up = {reading.stamp.origin for reading in readings}
         rows = self._ledger.rows(sorted(looked_up))
-        known = [
+        readings = [
             _with_ledger(question.letter, reading, rows)
             for question, reading in zip(questions, readings, strict=True)
         ]
-        # A stamp kept in the ledger names an origin that only now can be looked up.
-        missing = {reading.stamp.origin for reading in known} - looked_up
+        # A stamp kept in the ledger may name an origin that was not looked up yet.
+        missing = {reading.stamp.origin for reading in readings} - looked_up
         if missing:
             rows = {**rows, **self._ledger.rows(sorted(missing))}
         matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
         now = self._clock()
-        exhibits = []
-        for question, reading in zip(questions, known, strict=True):
-            row = rows.get(reading.stamp.origin, NO_ROW)
-            mark = _counted(reading.stamp, row)
-            document = self._documents.build(question.letter, mark, row.last, now)
-            exhibits.append(_Exhibit(question, mark, reading.forged, row, document))
-        circuits = self._circuits.read(self._circuit_keys([one.document for one in exhibits]))
-        return _Desk(book, matches, now, circuits, tuple(exhibits))
+        cases = [
+            self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
+            for question, reading in zip(questions, readings, strict=True)
+        ]
+        circuits = self._circuits.read(self._circuit_keys(cases))
+        judgeable = tuple(
+            replace(case, circuits=self._circuits_of(case.document, circuits)) for case in cases
+        )
+        return _Batch(book, matches, now, judgeable)
 
-    def _case(self, desk: _Desk, exhibit: _Exhibit) -> Case:
+    def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
+        stamp = _counted(reading.stamp, row)
         return Case(
             pipeline=self._pipeline,
-            stamp=exhibit.stamp,
-            now=desk.now,
+            stamp=stamp,
+            now=now,
             random=self._random,
-            row=exhibit.row,
-            match=desk.book.first(
-                exhibit.document.value, desk.now, desk.matches, diverted=exhibit.diverted
-            ),
-            unreadable=exhibit.document.unreadable,
-            circuits=self._circuits_of(exhibit.document, desk.circuits),
-            served=exhibit.question.served,
+            row=row,
+            document=self._documents.build(question.letter, stamp, row.last, now),
+            served=question.served,
+            diverted=question.home != MAIN_DLQ,
+            forged=reading.forged,
         )
 
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         """The lanes whose circuit is CLOSED, or whose HOLD rule is not in force any more."""
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
-        with _unavailable_without_its_sources():
+        with _router_unavailable():
             book = self._rule_book()
             circuits = self._circuits.read(keys) if keys else {}
         now = self._clock()
@@ -244,9 +243,9 @@ class DirectRouter:
             self._book = (items, read_rules(items, self._pipeline))
         return self._book[1]
 
-    def _circuit_keys(self, documents: Sequence[Document]) -> list[str]:
-        keys = {one.circuit_key for one in documents if one.circuit_key is not None}
-        return [self._pipeline.name, *sorted(keys - {self._pipeline.name})]
+    def _circuit_keys(self, cases: Sequence[Case]) -> list[str]:
+        keys = {case.document.circuit_key for case in cases} - {None, self._pipeline.name}
+        return [self._pipeline.name, *sorted(key for key in keys if key is not None)]
 
     def _circuits_of(
         self, document: Document, circuits: Mapping[str, Circuit]
@@ -255,29 +254,26 @@ class DirectRouter:
         return tuple(circuits[key] for key in keys if key is not None and key in circuits)
 
 
-def _commonest(last: Iterable[Failure | None]) -> tuple[FailureKind, ...]:
-    known = [one for one in last if one is not None and one.fingerprint]
-    types = {one.fingerprint: one.error_type for one in known}
-    common = Counter(one.fingerprint for one in known).most_common(_MOST_KINDS)
-    return tuple(FailureKind(one, types[one], letters) for one, letters in common)
+def _commonest(last_failures: Iterable[Failure | None]) -> tuple[FailureKind, ...]:
+    """The commonest failures that have a fingerprint, with the number of their letters."""
+    failures = [failure for failure in last_failures if failure and failure.fingerprint]
+    types = {failure.fingerprint: failure.error_type for failure in failures}
+    letters = Counter(failure.fingerprint for failure in failures).most_common(_MOST_KINDS)
+    return tuple(FailureKind(fingerprint, types[fingerprint], n) for fingerprint, n in letters)
 
 
 @contextmanager
-def _unavailable_without_its_sources() -> Iterator[None]:
+def _router_unavailable() -> Iterator[None]:
+    """Turns errors of rules, ledger and circuits into RouterUnavailable."""
     try:
         yield
     except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
         raise RouterUnavailable(type(error).__name__) from error
 
 
-def _said(exhibit: _Exhibit, case: Case, decision: Decision) -> Verdict:
-    message_id = exhibit.question.letter.message_id
-    return verdict(message_id, case, decision, forged=exhibit.forged)
-
-
-def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = False) -> Verdict:
-    """The decision together with the stamp that says so; only a re-drive counts as an attempt."""
-    mark = replace(
+def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
+    """The decision with the stamp that records it; only a re-drive counts as an attempt."""
+    stamp = replace(
         case.stamp,
         attempt=case.next_attempt if isinstance(decision, Redrive) else case.stamp.attempt,
         rule=decision.rule,
@@ -288,32 +284,32 @@ def verdict(message_id: str, case: Case, decision: Decision, *, forged: bool = F
         # A permit is for one life. A letter that waits has not begun its next one.
         canary=case.stamp.canary if isinstance(decision, Hold) else None,
     )
-    return Verdict(message_id, decision, mark, forged)
+    return Verdict(message_id, decision, stamp, case.forged)
 
 
 def _with_ledger(
     letter: Letter, reading: StampReading, rows: Mapping[str, LedgerRow]
 ) -> StampReading:
-    """The letter's reading, taken from the ledger where the letter could not carry its stamp."""
+    """The reading with the stamp that the ledger keeps for a letter that could not carry it."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
     return reading if kept is None else replace(reading, stamp=kept)
 
 
-def _counted(mark: Stamp, row: LedgerRow) -> Stamp:
-    """Attempts as the letter or the ledger counts them, whichever knows of more."""
-    return replace(mark, attempt=max(mark.attempt, row.attempt))
+def _counted(stamp: Stamp, row: LedgerRow) -> Stamp:
+    """The stamp with the attempts of the letter or of the ledger, whichever are more."""
+    return replace(stamp, attempt=max(stamp.attempt, row.attempt))
 
 
 def usable_verdicts(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
-    """The verdicts that can be acted on: exactly one for a letter that was asked about.
+    """The verdicts that can be acted on, by message id: exactly one per letter of `asked`.
 
-    A letter with none or two, and a verdict on a letter that nobody asked about, are
-    left out: what the router did not clearly say, the redriver does not do.
+    A letter with no verdict or with two, and a verdict on any other letter, are left out:
+    the redriver does nothing that the router did not clearly decide.
     """
-    times = Counter(one.message_id for one in answer.verdicts)
+    times = Counter(verdict.message_id for verdict in answer.verdicts)
     wanted = set(asked)
     return {
-        one.message_id: one
-        for one in answer.verdicts
-        if times[one.message_id] == 1 and one.message_id in wanted
+        verdict.message_id: verdict
+        for verdict in answer.verdicts
+        if times[verdict.message_id] == 1 and verdict.message_id in wanted
     }

@@ -18,9 +18,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
 )
-from deadletter.rules.rulebook import (
-    RefusedRule,
-)
+from deadletter.rules.rulebook import RefusedRule, Trial
 
 
 def question_to_json(question: Question) -> dict[str, Any]:
@@ -33,36 +31,41 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
-    """Raises NotALetter for anything that is not a question."""
+    """The question in JSON. Raises NotALetter for anything else."""
     return Question(from_json(data), data.get("served") is True, str(data.get("home", MAIN_DLQ)))
 
 
 def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, Any]:
-    """What the router's function returns: verdicts on `letters`, which of `lanes` are open,
-    or how the verdict on the letter in `explain` comes about."""
+    """The answer of the router's function to an event.
+
+    `letters` get verdicts, `lanes` get those that are releasable (as `open`), and the
+    letter in `explain` gets its verdict with the rules that were tried on it.
+    """
     if "explain" in event:
         verdict, trials = router.explain(question_from_json(event["explain"]))
         return {
             "verdict": verdict_to_json(verdict),
-            "tried": [
-                {
-                    "rule": one.rule_id,
-                    "outcome": one.outcome,
-                    "missed": [
-                        {"path": f.path, "expected": f.expected, "found": f.found}
-                        for f in one.missed
-                    ],
-                }
-                for one in trials
-            ],
+            "tried": [_trial_to_json(trial) for trial in trials],
         }
     if "lanes" in event:
-        return {"open": list(router.releasable_lanes([str(one) for one in event["lanes"]]))}
-    return answer_to_json(router.decide([question_from_json(one) for one in event["letters"]]))
+        return {"open": list(router.releasable_lanes([str(lane) for lane in event["lanes"]]))}
+    questions = [question_from_json(letter) for letter in event["letters"]]
+    return answer_to_json(router.decide(questions))
+
+
+def _trial_to_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "rule": trial.rule_id,
+        "outcome": trial.outcome,
+        "missed": [
+            {"path": field.path, "expected": field.expected, "found": field.found}
+            for field in trial.missed
+        ],
+    }
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as it is sent back to whoever asked."""
+    """The verdict as JSON-ready data."""
     return {
         "id": verdict.message_id,
         "decision": decisions.encode(verdict.decision),
@@ -72,14 +75,19 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
+    """The answer as JSON-ready data; `answer_from_json` is its inverse."""
     return {
-        "verdicts": [verdict_to_json(one) for one in answer.verdicts],
-        "refused_rules": [{"rule": one.rule_id, "why": one.why} for one in answer.refused_rules],
+        "verdicts": [verdict_to_json(verdict) for verdict in answer.verdicts],
+        "refused_rules": [{"rule": rule.rule_id, "why": rule.why} for rule in answer.refused_rules],
         "shadow_matches": dict(answer.shadow_matches),
         "limited_rules": list(answer.limited_rules),
         "failures": [
-            {"fingerprint": one.fingerprint, "error_type": one.error_type, "letters": one.letters}
-            for one in answer.failures
+            {
+                "fingerprint": kind.fingerprint,
+                "error_type": kind.error_type,
+                "letters": kind.letters,
+            }
+            for kind in answer.failures
         ],
     }
 
@@ -88,42 +96,47 @@ def answer_from_json(data: object) -> RouterAnswer:
     """The answer of the router's function.
 
     A verdict that cannot be understood is left out: its letter stays. Raises
-    RouterUnavailable if the whole is no answer.
+    RouterUnavailable if the data as a whole is not an answer.
     """
     if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
         raise RouterUnavailable("the router's answer has no verdicts")
-    verdicts = [found for one in data["verdicts"] if (found := _verdict(one)) is not None]
-    refused, shadows = data.get("refused_rules"), data.get("shadow_matches")
-    limited, failures = data.get("limited_rules"), data.get("failures")
+    verdicts = [_verdict(item) for item in data["verdicts"]]
+    shadows = data.get("shadow_matches")
     return RouterAnswer(
-        tuple(verdicts),
+        tuple(verdict for verdict in verdicts if verdict is not None),
         tuple(
-            RefusedRule(str(one.get("rule")), str(one.get("why")))
-            for one in (refused if isinstance(refused, list) else ())
-            if isinstance(one, dict)
+            RefusedRule(str(rule.get("rule")), str(rule.get("why")))
+            for rule in _list(data, "refused_rules")
+            if isinstance(rule, dict)
         ),
         {
             str(rule): number
             for rule, number in (shadows if isinstance(shadows, dict) else {}).items()
             if isinstance(number, int)
         },
-        tuple(map(str, limited if isinstance(limited, list) else ())),
+        tuple(map(str, _list(data, "limited_rules"))),
         tuple(
-            FailureKind(str(one.get("fingerprint")), str(one.get("error_type")), one["letters"])
-            for one in (failures if isinstance(failures, list) else ())
-            if isinstance(one, dict) and isinstance(one.get("letters"), int)
+            FailureKind(str(kind.get("fingerprint")), str(kind.get("error_type")), kind["letters"])
+            for kind in _list(data, "failures")
+            if isinstance(kind, dict) and isinstance(kind.get("letters"), int)
         ),
     )
 
 
+def _list(data: Mapping[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
 def _verdict(data: object) -> Verdict | None:
+    """The verdict in JSON; None if it cannot be understood."""
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         return None
-    mark = stamps.from_data(data.get("stamp"))
-    if mark is None:
+    stamp = stamps.from_data(data.get("stamp"))
+    if stamp is None:
         return None
     try:
         decision = decisions.decode(data.get("decision"))
     except NotADecision:
         return None
-    return Verdict(data["id"], decision, mark, data.get("forged") is True)
+    return Verdict(data["id"], decision, stamp, data.get("forged") is True)

@@ -1,1 +1,1 @@
-"""Routing rules: the document they match, the patterns, the rule book, the check of an edit."""
+"""Routing rules: the document that they match, patterns, the rule book, the check of an edit."""

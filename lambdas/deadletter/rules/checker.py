@@ -1,4 +1,4 @@
-"""Judges each edit of the rules table at once, so that whoever typed it learns within seconds."""
+"""Checks each edit of the rules table; its author sees the verdict within seconds."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
-# An item may have any number of columns, and the condition of a write 4 KB.
+# An item may have any number of columns, but the condition of a write at most 4 KB.
 _MOST_COMPARED = 60
 
-# The verdict must not be what makes an item too large, nor a message unreadable.
+# Characters: a verdict must neither make an item too large nor a message unreadable.
 _MOST_REASON = 1000
 
-# Old and new go into one item of at most 400 KB; a rule has 32 KB.
-_MOST_KEPT = 128 * 1024
+# Characters: old and new go into one item of at most 400 KB; a valid rule has 32 KB at most.
+_MOST_STORED = 128 * 1024
 
 
 class RuleStatus(StrEnum):
-    """Whether a rule is one."""
+    """The verdict on a rule."""
 
     VALID = "VALID"
     INVALID = "INVALID"
 
 
 class CheckUnavailable(Exception):
-    """An edit could not be judged, or its verdict not be told: it is looked at again."""
+    """An edit could not be checked, or its verdict not be written: it is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """One change of one rule, as the stream of the rules table tells it.
+    """One change of one rule, from the stream of the rules table.
 
-    `sequence` is its place in the stream, `at` when it happened (epoch seconds, cut to
-    whole ones, so it says nothing about the order of two edits). `old` and `new` are the
-    item before and after, None where there was or is none.
+    `sequence` is its place in the stream, `at` its time (epoch seconds, cut to whole
+    seconds, so it does not order two edits). `old` and `new` are the item before and
+    after; None if the edit created or deleted it.
     """
 
     sequence: str
@@ -54,9 +54,9 @@ class RuleEdit:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """What is written back onto an item, as long as it still says what was judged.
+    """The verdict that is written onto an item if the item is still the one that was judged.
 
-    `judged` are its columns then, and `absent` those it did not have.
+    `judged` are the judged columns, and `absent` the columns that it did not have.
     """
 
     pipeline: str
@@ -70,10 +70,10 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RuleRefusal:
-    """What others hear of a refused rule: why, without any of its values.
+    """The public notice of a refused rule: the reason, without any of its values.
 
-    `refused_by` are the pipelines in which it matches nothing; `*` alone stands for a
-    rule whose pipeline does not exist.
+    `refused_by` are the pipelines in which it matches nothing; it is `*` alone for a rule
+    whose pipeline does not exist.
     """
 
     pipeline: str
@@ -84,7 +84,7 @@ class RuleRefusal:
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """One edit for the history; `at` is ISO 8601 in UTC. A stream does not say whose it was."""
+    """One edit for the history; `at` is ISO 8601 in UTC. The stream does not name its author."""
 
     pipeline: str
     rule_id: str
@@ -97,7 +97,7 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What comes of one edit; None for what there is no need to do."""
+    """The actions that one edit needs; None for each one that it does not need."""
 
     change: RuleChange | None = None
     verdict: RuleVerdict | None = None
@@ -106,7 +106,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """What came of a batch: the rules refused, and the edit that it stopped at, if any."""
+    """The result of a batch: the refused rules, and the edit that it stopped at, if any."""
 
     refusals: tuple[RuleRefusal, ...]
     failed: str | None = None
@@ -114,35 +114,35 @@ class CheckedBatch:
 
 
 class Terms(Protocol):
-    """What each pipeline allows in a rule; raises CheckUnavailable."""
+    """The pipelines, with what each allows in a rule; raises CheckUnavailable."""
 
     def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
-        """The pipelines by name; `fresh` asks for what holds now, not minutes ago."""
+        """The pipelines by name; with `fresh`, not from a cache that is minutes old."""
 
 
 class Verdicts(Protocol):
-    """Where verdicts are written; raises CheckUnavailable."""
+    """The store of verdicts; raises CheckUnavailable."""
 
     def write(self, verdict: RuleVerdict) -> bool:
-        """Whether it was written; False if the item says something else by now."""
+        """Write the verdict. Returns False if the item has changed since."""
 
 
 class RuleHistory(Protocol):
-    """Where changes are kept; keeping one twice keeps it once. Raises CheckUnavailable."""
+    """The store of changes; storing one twice stores it once. Raises CheckUnavailable."""
 
     def keep(self, change: RuleChange) -> None: ...
 
 
 class RuleEvents(Protocol):
-    """Who tells others; raises CheckUnavailable."""
+    """The channel on which refusals are announced; raises CheckUnavailable."""
 
     def announce(self, refusal: RuleRefusal) -> None: ...
 
 
 class RuleChecker:
-    """Judges edits in their order, and stops at the first that it cannot bring to its end.
+    """Checks edits in order, and stops at the first that it cannot finish.
 
-    Everything it does may be done again: it says the same.
+    Checking an edit again has the same result.
     """
 
     def __init__(
@@ -173,25 +173,25 @@ class RuleChecker:
 
     def _check(self, edit: RuleEdit) -> RuleRefusal | None:
         now = self._clock()
-        found = check(edit, self._terms.pipelines(), now)
-        if found.refusal is not None:
-            # A deployment may just have made what the rule asks for.
-            found = check(edit, self._terms.pipelines(fresh=True), now)
-        if found.change is not None:
-            self._history.keep(found.change)
-        if found.verdict is not None and not self._verdicts.write(found.verdict):
-            # Somebody has edited it again: that edit is in the stream too.
+        finding = check(edit, self._terms.pipelines(), now)
+        if finding.refusal is not None:
+            # A deployment may just have created what the rule names.
+            finding = check(edit, self._terms.pipelines(fresh=True), now)
+        if finding.change is not None:
+            self._history.keep(finding.change)
+        if finding.verdict is not None and not self._verdicts.write(finding.verdict):
+            # The item was edited again: that edit is in the stream too.
             return None
-        if found.refusal is not None:
-            self._announcer.announce(found.refusal)
-        return found.refusal
+        if finding.refusal is not None:
+            self._announcer.announce(finding.refusal)
+        return finding.refusal
 
 
 def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> RuleFinding:
-    """What to do about an edit; `now` is epoch seconds.
+    """The actions that an edit needs; `now` is epoch seconds.
 
-    The verdict is compared with the one that the item carries, so the record of our
-    own write is judged like any other and asks for nothing.
+    The verdict is compared with the one on the item, so the record of our own write is
+    checked like any other and needs no action.
     """
     old, new = _content(edit.old), _content(edit.new)
     change = None
@@ -203,8 +203,8 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
             moment,
             edit.sequence,
             edit.event_id,
-            _kept(old),
-            _kept(new),
+            _for_history(old),
+            _for_history(new),
         )
     if edit.new is None or new is None:
         return RuleFinding(change)
@@ -213,10 +213,11 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
     judged = dict(sorted(new.items())[:_MOST_COMPARED])
-    # The keys are never absent, so a rule that was deleted is not written into being.
+    # With the keys in the condition, the write cannot create a deleted rule again.
     judged |= {"pipeline": edit.pipeline, "rule_id": edit.rule_id}
-    known = COLUMNS.union(*(one.context for one in _concerned(edit.pipeline, pipelines).values()))
-    absent = tuple(sorted(known - new.keys())[:_MOST_COMPARED])
+    concerned = _concerned(edit.pipeline, pipelines).values()
+    columns = COLUMNS.union(*(pipeline.context for pipeline in concerned))
+    absent = tuple(sorted(columns - new.keys())[:_MOST_COMPARED])
     verdict = RuleVerdict(edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now))
     return RuleFinding(change, verdict, refusal)
 
@@ -224,7 +225,7 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
 def _judge(
     edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline], now: float
 ) -> tuple[str | None, RuleRefusal | None]:
-    """Why the rule is refused: for the person who typed it, and for everybody else."""
+    """Why the rule is refused, for its author, and the notice for others; None if it is valid."""
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
         why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
@@ -241,7 +242,7 @@ def _judge(
     if not refused:
         return None, None
     [first, *_] = refused.values()
-    everywhere = len(refused) == len(concerned) and {str(one) for one in refused.values()} == {
+    everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
         str(first)
     }
     where = "" if everywhere else f"in {', '.join(refused)}: "
@@ -252,13 +253,13 @@ def _judge(
 def _concerned(pipeline: str, pipelines: Mapping[str, Pipeline]) -> Mapping[str, Pipeline]:
     if pipeline == EVERY_PIPELINE:
         return pipelines
-    return {name: one for name, one in pipelines.items() if name == pipeline}
+    return {pipeline: pipelines[pipeline]} if pipeline in pipelines else {}
 
 
 def pipeline_from_terms(name: str, data: Any) -> Pipeline:
-    """A pipeline, as far as its rules are concerned, from the `terms` of its registration.
+    """A pipeline with what its rules need, from the `terms` of its registration.
 
-    Raises BadSettings for terms that cannot be understood.
+    Raises BadSettings for malformed terms.
     """
     match data:
         case {
@@ -266,10 +267,10 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
             "dedicated": [*dedicated],
             "policies": [*policies],
             "max_delay": int() | float() as max_delay,
-        } if all(isinstance(one, str) for one in (*context, *dedicated, *policies)):
+        } if all(isinstance(name, str) for name in (*context, *dedicated, *policies)):
             return Pipeline(
                 name,
-                # Where a name's value stands makes no difference to a rule.
+                # A rule needs the names of the context, not their expressions.
                 context=dict.fromkeys(context, ""),
                 dedicated=tuple(dedicated),
                 policies=dict.fromkeys(policies, RetryPolicy()),
@@ -279,15 +280,15 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
 
 
 def _content(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What people wrote of an item."""
+    """The columns of an item that people write."""
     if item is None:
         return None
     return {name: value for name, value in item.items() if name not in VERDICT}
 
 
-def _kept(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _for_history(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     length = len(str(item))
-    return item if item is None or length <= _MOST_KEPT else {"too_long": length}
+    return item if item is None or length <= _MOST_STORED else {"too_long": length}
 
 
 def _cut(text: str) -> str:

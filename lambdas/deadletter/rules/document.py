@@ -1,4 +1,4 @@
-"""What rules are matched against: one letter as a JSON document."""
+"""One letter as the JSON document that rules are matched against."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 
-# Bytes; a DynamoDB sort key holds 1,024, and it is part of the name of a lane too. One
-# message with a longer key would make the circuits unreadable for all.
+# Bytes; a DynamoDB sort key holds 1,024, and the key is part of the name of a lane too. One
+# message with a longer key would make the circuits unreadable for all messages.
 _MAX_KEY = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document, and why its body is missing from it, if it is."""
+    """The document; `unreadable` says why its body is missing, if it is."""
 
     value: Mapping[str, Any]
     unreadable: str | None = None
@@ -33,10 +33,10 @@ class Document:
 
 
 class DocumentBuilder:
-    """Turns letters of one pipeline into documents.
+    """Builds the documents of one pipeline's letters.
 
-    The pipeline's JMESPath expressions are compiled once; a bad one raises
-    BadSettings here, before any letter is touched.
+    The pipeline's JMESPath expressions are compiled once; an invalid one raises
+    BadSettings here, before any letter is read.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -48,7 +48,7 @@ class DocumentBuilder:
         self._circuit_key = _compiled("circuit_key", key) if key else None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
-        """The letter as its rules see it. Never raises for what a letter holds."""
+        """The document of a letter. Never raises, whatever the letter holds."""
         unreadable = None
         body: Any = None
         try:
@@ -58,11 +58,11 @@ class DocumentBuilder:
         value: dict[str, Any] = {
             "pipeline": self._name,
             "attributes": {
-                name: _attribute(one)
-                for name, one in letter.attributes.items()
-                if name != stamp.NAME and not isinstance(one.value, bytes)
+                name: _attribute_value(attribute)
+                for name, attribute in letter.attributes.items()
+                if name != stamp.NAME and not isinstance(attribute.value, bytes)
             },
-            # A re-driven letter was sent by us; who it came from stands in its stamp.
+            # We sent a re-driven letter; its stamp has the original sender.
             "system": {**letter.system, "SenderId": mark.sender},
             "redrive": {"attempt": mark.attempt, "age_seconds": int(mark.age(now))},
         }
@@ -71,9 +71,9 @@ class DocumentBuilder:
         if last is not None:
             value["failure"] = _failure(last)
         context = {
-            name: found
+            name: scalar
             for name, path in self._context.items()
-            if (found := _scalar(path, value)) is not None
+            if (scalar := _scalar(path, value)) is not None
         }
         value["context"] = context
         key = _scalar(self._circuit_key, value) if self._circuit_key else None
@@ -88,25 +88,24 @@ def _compiled(where: str, path: str) -> ParsedResult:
 
 
 def _scalar(path: ParsedResult, value: Mapping[str, Any]) -> str | int | float | bool | None:
-    # A function applied to the wrong type, or a comparison of a body's odd values,
-    # is a letter without that context, not a batch without an answer.
+    # An expression that fails on one body leaves out that context; it must not fail the batch.
     try:
-        found = path.search(value)
+        result = path.search(value)
     except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError):
         return None
-    return found if isinstance(found, str | int | float | bool) else None
+    return result if isinstance(result, str | int | float | bool) else None
 
 
 def _as_key(text: str) -> str | None:
-    """What a message says as the key of a circuit; a key that nothing can be stored by is none."""
+    """The text as the key of a circuit; None if it is empty or too long to be a stored key."""
     if not text or len(utf8(text)) > _MAX_KEY:
         return None
     return text
 
 
-def _attribute(one: Attribute) -> str | int | float:
-    text = str(one.value)
-    if one.data_type.partition(".")[0] == "Number":
+def _attribute_value(attribute: Attribute) -> str | int | float:
+    text = str(attribute.value)
+    if attribute.data_type.partition(".")[0] == "Number":
         try:
             number = read_json(text)
         except Unreadable:
@@ -117,11 +116,11 @@ def _attribute(one: Attribute) -> str | int | float:
 
 
 def _failure(last: Failure) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "category": str(last.category),
         "error_type": last.error_type,
         "fingerprint": last.fingerprint,
     }
     if last.http_status is not None:
-        found["http_status"] = last.http_status
-    return found
+        data["http_status"] = last.http_status
+    return data

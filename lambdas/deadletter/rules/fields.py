@@ -1,4 +1,4 @@
-"""The leaves of a document that patterns name: found once, whatever the number of rules."""
+"""Reads the leaves of a document that patterns name, once for all rules."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from decimal import Decimal
 from typing import Any, Final
 
 ArrayPath = tuple[tuple["NameNode", int], ...]
-"""In which element of which array a leaf stands, from the outermost array inwards."""
+"""The array elements around a leaf, from the outermost array inwards."""
 
 
 class FieldValues(list[tuple[ArrayPath, Sequence[Any]]]):
-    """The values of one name when an array is on the way: (elements they stand in, values)."""
+    """The values of one name below an array: pairs of (elements around them, values)."""
 
     def values(self) -> Iterator[Any]:
-        """All values, in no particular order of elements."""
+        """All values, in any order of elements."""
         for _, values in self:
             yield from values
 
 
 @dataclass(slots=True, eq=False)
 class NameNode:
-    """A place in a document that the names lead to, and where they go on from there.
+    """A node in the tree of names; a document is read along it.
 
-    `name` is the dotted name if one ends here. `onward` has an entry for each name that
-    goes on, under each of its first keys: `{"a": {"b": 1}}` and `{"a.b": 1}` both have
-    the leaf `a.b`, as in EventBridge.
+    `name` is the dotted name that ends here, or None. `onward` has the next node for each
+    key by which a name may continue: `{"a": {"b": 1}}` and `{"a.b": 1}` both have the leaf
+    `a.b`, as in EventBridge.
     """
 
     name: str | None = None
@@ -36,13 +36,13 @@ class NameNode:
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 EXACT_IN_DOUBLE: Final = 2**53
-"""Whole numbers up to here are doubles; above, only some are."""
+"""A double represents every whole number up to here, and only some above."""
 
 
 def plain_number(value: int | float | Decimal) -> int | float | Decimal:
-    """The number in one form: int or float if one of them has its decimal text, else as it is.
+    """The number as int or float if one of them has the same decimal text, else unchanged.
 
-    So Decimal("0.1") is the float 0.1, and 10**23 is the float 1e23.
+    Decimal("0.1") becomes the float 0.1, and 10**23 the float 1e23.
     """
     if (
         isinstance(value, Decimal)
@@ -63,42 +63,41 @@ def plain_number(value: int | float | Decimal) -> int | float | Decimal:
 
 
 class Outline:
-    """The dotted names that somebody asks about. Reads a document only where they lead.
+    """The dotted names of a set of patterns; reads only those places of a document.
 
-    A name costs one look-up a level, and an object is never walked through: of a
-    document's keys and the outline's, the fewer are counted off. Arrays are walked
-    whole. Recursion is as deep as the longest name, not as the document: arrays in
-    arrays are walked in a loop.
+    A name costs one look-up for each level. Of an object's keys and the outline's, the
+    smaller set is iterated. Arrays are read completely. The recursion is as deep as the
+    longest name, not as the document: arrays in arrays are read in a loop.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._root = NameNode()
         for name in names:
             steps = name.split(".")
-            # Every place on the way can be reached from every earlier one by the joined key.
-            places = [self._root]
-            for at in range(1, len(steps) + 1):
-                place = places[-1].onward.get(steps[at - 1]) or NameNode()
-                for start, earlier in enumerate(places):
-                    earlier.onward[".".join(steps[start:at])] = place
-                places.append(place)
-            places[-1].name = name
+            # Every node on the way can be reached from every earlier one by the joined key.
+            nodes = [self._root]
+            for depth in range(1, len(steps) + 1):
+                node = nodes[-1].onward.get(steps[depth - 1]) or NameNode()
+                for start, earlier in enumerate(nodes):
+                    earlier.onward[".".join(steps[start:depth])] = node
+                nodes.append(node)
+            nodes[-1].name = name
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Name to leaf: a scalar, or Leaves. A name without a leaf is not in it.
+        """The leaf of each name: a scalar, or FieldValues. A name without a leaf is left out.
 
-        An object is no leaf and an empty array has none; `null` is one. Numbers come as
-        `plain_number` writes them. What is not JSON is not seen.
+        An object is not a leaf, an empty array has none, and `null` is a leaf. Numbers are
+        in the form of `plain_number`. Values that are not JSON are ignored.
         """
-        found: dict[str, Any] = {}
-        _read_object(self._root, document, (), found)
-        return found
+        leaves: dict[str, Any] = {}
+        _read_object(self._root, document, (), leaves)
+        return leaves
 
 
 def _read_object(
-    place: NameNode, branch: Mapping[str, Any], chain: ArrayPath, found: dict[str, Any]
+    node: NameNode, branch: Mapping[str, Any], chain: ArrayPath, leaves: dict[str, Any]
 ) -> None:
-    onward = place.onward
+    onward = node.onward
     fewer, other = (onward, branch) if len(onward) <= len(branch) else (branch, onward)
     for key in fewer:
         if key not in other:
@@ -107,24 +106,24 @@ def _read_object(
         if value.__class__ not in _SCALARS:
             if value.__class__ is dict or isinstance(value, Mapping):
                 if inner.onward:
-                    _read_object(inner, value, chain, found)
+                    _read_object(inner, value, chain, leaves)
                 continue
             if isinstance(value, list | tuple):
-                _read_array(inner, value, chain, found)
+                _read_array(inner, value, chain, leaves)
                 continue
             if not isinstance(value, Decimal):
                 continue
             value = plain_number(value)
         name = inner.name
         if name is not None:
-            if chain or name in found:
-                _add(found, name, chain, (value,))
+            if chain or name in leaves:
+                _add(leaves, name, chain, (value,))
             else:
-                found[name] = value
+                leaves[name] = value
 
 
 def _read_array(
-    place: NameNode, items: Sequence[Any], chain: ArrayPath, found: dict[str, Any]
+    node: NameNode, items: Sequence[Any], chain: ArrayPath, leaves: dict[str, Any]
 ) -> None:
     element = 0
     values: list[Any] = []
@@ -134,9 +133,9 @@ def _read_array(
             if item.__class__ in _SCALARS:
                 values.append(item)
             elif item.__class__ is dict or isinstance(item, Mapping):
-                if place.onward:
+                if node.onward:
                     element += 1
-                    _read_object(place, item, (*chain, (place, element)), found)
+                    _read_object(node, item, (*chain, (node, element)), leaves)
             elif isinstance(item, list | tuple):
                 unread.append(iter(item))
                 break
@@ -144,12 +143,13 @@ def _read_array(
                 values.append(plain_number(item))
         else:
             unread.pop()
-    if values and place.name is not None:
-        _add(found, place.name, chain, values)
+    if values and node.name is not None:
+        _add(leaves, node.name, chain, values)
 
 
-def _add(found: dict[str, Any], name: str, chain: ArrayPath, values: Sequence[Any]) -> None:
-    leaves = found.get(name)
-    if not isinstance(leaves, FieldValues):
-        leaves = found[name] = FieldValues([((), (leaves,))] if name in found else ())
-    leaves.append((chain, values))
+def _add(leaves: dict[str, Any], name: str, chain: ArrayPath, values: Sequence[Any]) -> None:
+    field_values = leaves.get(name)
+    if not isinstance(field_values, FieldValues):
+        scalar = [((), (field_values,))] if name in leaves else ()
+        field_values = leaves[name] = FieldValues(scalar)
+    field_values.append((chain, values))

@@ -1,4 +1,4 @@
-"""Many patterns asked about one document at once, in the order they were given."""
+"""Matches many patterns against one document at once, in their given order."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from deadletter.rules.pattern import Alternative, Field, KnownAnswers, Pattern, 
 
 K = TypeVar("K")
 
-# Candidates that share a value are few enough to try one by one up to here.
+# Up to this many candidates that share a value are tried one by one.
 _FEW = 4
 
 Entry = tuple[int, int, Any, Alternative]
-"""Rank of the rule, a number of its own so that entries sort, the key, and one alternative."""
+"""Rank of the rule, a unique number so that entries sort, the key, and one alternative."""
 
 
 @dataclass(slots=True, eq=False)
 class _Tests:
-    """Fields of one name, the test of each, and what depends on it."""
+    """The fields of one name, their tests, and the entries that depend on each."""
 
     of_text: list[TextTest] = field(default_factory=list)
     of_any: list[Test] = field(default_factory=list)
@@ -32,8 +32,9 @@ class _Tests:
 
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """Alternatives told apart by the value of one name each, and again below if that is not
-    enough. What has no exact value is tried by its narrowest field, once for all that share it.
+    """Entries looked up by the value of one name each, and by further names below.
+
+    An entry without exact values is tried by its narrowest field, once for all that share it.
     """
 
     by_value: dict[str, dict[Hashable, _Branch | list[Entry]]] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class _Branch:
 
 
 class RuleIndex(Generic[K]):
-    """The rules that match a document, first rule first.
+    """Finds the rules that match a document, in order.
 
     Rules are looked up by their exact values, so their number hardly matters; a rule
     without any (only wildcards, anything-but, ranges, exists, ...) costs one test of one
@@ -54,23 +55,23 @@ class RuleIndex(Generic[K]):
         for rank, (key, pattern) in enumerate(rules):
             for fields in pattern.alternatives:
                 entries.append((rank, len(entries), key, fields))
-        self._outline = Outline({one.name for entry in entries for one in entry[3]})
+        self._outline = Outline({field.name for entry in entries for field in entry[3]})
         self._root = _branch(entries, frozenset())
 
     def matching(self, document: Mapping[str, Any]) -> Iterator[K]:
         """The keys of the matching rules, in the order given to the index.
 
-        Lazy: the candidates are found at the first step, and what remains to be checked
-        of each only when its turn comes.
+        Lazy: the candidates are collected at the first step, and each is checked completely
+        only at its turn.
         """
-        found = self._outline.read(document)
-        known: KnownAnswers = {}
+        leaves = self._outline.read(document)
+        answers: KnownAnswers = {}
         candidates: list[Entry] = []
-        _collect(self._root, found, known, candidates)
+        _collect(self._root, leaves, answers, candidates)
         candidates.sort()
         last = -1
         for rank, _, key, fields in candidates:
-            if rank != last and all_hold(fields, found, known):
+            if rank != last and all_hold(fields, leaves, answers):
                 last = rank
                 yield key
 
@@ -80,7 +81,7 @@ def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
     exact: list[tuple[Entry, list[Field]]] = []
     tests: dict[Field, list[Entry]] = {}
     for entry in entries:
-        fields = [one for one in entry[3] if one.comparison.keys and one.name not in used]
+        fields = [field for field in entry[3] if field.comparison.keys and field.name not in used]
         narrow = min(entry[3], key=_breadth)
         if fields:
             exact.append((entry, fields))
@@ -93,11 +94,11 @@ def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
         same_name.of_text.append(tested.comparison.text)
         same_name.of_any.append(tested.comparison.test)
         same_name.fields.append((tested, sharing))
-    crowd = Counter(one_key for _, fields in exact for one in fields for one_key in _keys(one))
+    uses = Counter(key for _, fields in exact for field in fields for key in _keys(field))
     rows: dict[str, dict[Hashable, list[Entry]]] = {}
     for entry, fields in exact:
-        # The field whose values are shared with the fewest others tells the most.
-        best = min(fields, key=lambda one: sum(crowd[one_key] for one_key in _keys(one)))
+        # The field whose values the fewest entries share leaves the fewest candidates.
+        best = min(fields, key=lambda field: sum(uses[key] for key in _keys(field)))
         for name, key in _keys(best):
             rows.setdefault(name, {}).setdefault(key, []).append(entry)
     for name, row in rows.items():
@@ -108,19 +109,19 @@ def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
     return branch
 
 
-def _keys(one: Field) -> list[tuple[str, Hashable]]:
-    return [(one.name, key) for key in one.comparison.keys or ()]
+def _keys(tested: Field) -> list[tuple[str, Hashable]]:
+    return [(tested.name, key) for key in tested.comparison.keys or ()]
 
 
-def _breadth(one: Field) -> tuple[bool, bool]:
-    return (one.comparison.absent, one.comparison.broad)
+def _breadth(tested: Field) -> tuple[bool, bool]:
+    return (tested.comparison.absent, tested.comparison.broad)
 
 
 def _collect(
-    branch: _Branch, found: Mapping[str, Any], known: KnownAnswers, candidates: list[Entry]
+    branch: _Branch, leaves: Mapping[str, Any], answers: KnownAnswers, candidates: list[Entry]
 ) -> None:
     candidates += branch.always
-    for name, leaf in found.items():
+    for name, leaf in leaves.items():
         row = branch.by_value.get(name)
         if row is not None:
             for key in _looked_up(leaf, row):
@@ -128,7 +129,7 @@ def _collect(
                 if isinstance(hit, list):
                     candidates += hit
                 elif hit is not None:
-                    _collect(hit, found, known, candidates)
+                    _collect(hit, leaves, answers, candidates)
         tests = branch.by_test.get(name)
         if tests is not None:
             if leaf.__class__ is str:
@@ -137,8 +138,8 @@ def _collect(
                 passed = [any(map(test, leaf.values())) for test in tests.of_any]
             else:
                 passed = [test(leaf) for test in tests.of_any]
-            for one, entries in compress(tests.fields, passed):
-                known[one] = True
+            for tested, entries in compress(tests.fields, passed):
+                answers[tested] = True
                 candidates += entries
 
 
@@ -146,6 +147,6 @@ def _looked_up(leaf: Any, row: Mapping[Hashable, object]) -> Iterable[Hashable]:
     if leaf.__class__ is str:
         return (leaf,)
     if leaf.__class__ is FieldValues:
-        # Each value once, however often an array repeats it.
+        # Each value once, although an array may repeat it.
         return {exact_key(value) for value in leaf.values()} & row.keys()
     return (exact_key(leaf),)

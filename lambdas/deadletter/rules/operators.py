@@ -1,4 +1,4 @@
-"""What one field of an event pattern accepts: plain values and comparison operators."""
+"""The comparison of one field of an event pattern: plain values and operators."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from deadletter.rules.wildcard import matches_wildcard, read_wildcard
 
 
 class PatternRefused(ValueError):
-    """Why a pattern is not one: the path, what is wrong there, and what is allowed."""
+    """The reason why a pattern is refused: the path, what is wrong, and what is allowed."""
 
 
 class Absent:
-    """The value of a field that a document does not have, which `null` is not."""
+    """The value of a field that a document does not have; `null` is a value."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -28,11 +28,11 @@ class Absent:
 ABSENT: Final = Absent()
 
 Test = Callable[[Any], bool]
-"""Asked with one leaf value, or with ABSENT. Bounded by the length of the value times a
-constant of the pattern: there is no backtracking in any of them."""
+"""Called with one leaf value, or with ABSENT. Its cost is bounded by the length of the value
+times a constant of the pattern: no test backtracks."""
 
 TextTest = Callable[[str], bool]
-"""The same for an operator that accepts strings only; asked with a string."""
+"""The test of an operator that accepts strings only; called with a string."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,17 +41,17 @@ class _Text:
 
 
 Accepts = Test | _Text | frozenset[Hashable]
-"""What one operator accepts: what a test says, or the few values it comes down to."""
+"""What one operator accepts: the values that pass a test, or a set of exact values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The list of one field: a value matches if any entry of the list accepts it.
 
-    `text` is what may be asked instead of `test` when the value is a string. `keys` are
-    the exact values, as `exact_key` writes them, if the list holds nothing else; only
-    then can the field be looked up instead of tried. `absent` says that a missing field
-    is accepted, `broad` that almost any value is. `words` is the list for a person.
+    `text` may be called instead of `test` for a string. `keys` are the exact values, in
+    the form of `exact_key`, if the list holds nothing else; only then can the field be
+    looked up instead of tried. `absent` is True if a missing field is accepted, `broad`
+    if almost any value is. `words` describes the list for a person.
     """
 
     test: Test
@@ -69,7 +69,7 @@ def compare(where: str, values: Any) -> Comparison:
     if not values:
         refuse(where, "an empty list matches nothing; leave the field out or name a value")
     keys: set[Hashable] = set()
-    found: list[Accepts] = []
+    accepted: list[Accepts] = []
     words: list[str] = []
     for value in values:
         if isinstance(value, Mapping):
@@ -77,18 +77,18 @@ def compare(where: str, values: Any) -> Comparison:
             if isinstance(accepts, frozenset):
                 keys |= accepts
             else:
-                found.append(accepts)
+                accepted.append(accepts)
         else:
             text = quoted(value)
             keys.add(_exact(where, value))
             if isinstance(value, str) and ":" in value and read_address(value):
-                # 2001:db8::1 has other spellings, and AWS knows them.
-                found.append(_same_address(value))
+                # 2001:db8::1 has other spellings, which AWS accepts.
+                accepted.append(_same_address(value))
         words.append(text)
     if keys:
-        found.append(frozenset(keys))
-    test = _either([_as_test(accepts) for accepts in found])
-    only = found[0] if len(found) == 1 else None
+        accepted.append(frozenset(keys))
+    test = _any_of([_as_test(accepts) for accepts in accepted])
+    only = accepted[0] if len(accepted) == 1 else None
     return Comparison(
         test=test,
         text=only.test if isinstance(only, _Text) else test,
@@ -100,7 +100,7 @@ def compare(where: str, values: Any) -> Comparison:
 
 
 def exact_key(value: Any) -> Hashable:
-    """A leaf as something to look up: `1`, `1.0` and Decimal("1") alike, `true` apart from 1."""
+    """A leaf as a look-up key: `1`, `1.0` and Decimal("1") are equal, `true` and 1 are not."""
     if value.__class__ is str:
         return value
     if value is None or isinstance(value, bool):
@@ -116,7 +116,7 @@ def refuse(where: str, why: str) -> NoReturn:
 
 
 def quoted(value: Any) -> str:
-    """A piece of a pattern for a message, not longer than a message should be."""
+    """A piece of a pattern for an error message, cut to 60 characters."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -130,20 +130,20 @@ def _listed(words: list[str]) -> str:
 
 
 def _expression(where: str, expression: Mapping[Any, Any]) -> tuple[Accepts, str]:
-    name, operand = _single(where, expression)
+    name, operand = _only_entry(where, expression)
     compiled = _OPERATORS.get(name)
     if compiled is None:
         refuse(where, f"unknown operator {quoted(name)}; allowed are {', '.join(_OPERATORS)}")
     return compiled(where, operand)
 
 
-def _single(where: str, expression: Mapping[Any, Any]) -> tuple[Any, Any]:
+def _only_entry(where: str, expression: Mapping[Any, Any]) -> tuple[Any, Any]:
     if len(expression) != 1:
         refuse(where, f"one operator in each {{...}}, not {len(expression)}; use one {{...}} each")
     return next(iter(expression.items()))
 
 
-def _text(where: str, name: str, operand: Any) -> str:
+def _string(where: str, name: str, operand: Any) -> str:
     if not isinstance(operand, str):
         refuse(where, f"{name} takes a string, not {quoted(operand)}")
     return operand
@@ -174,14 +174,14 @@ def _as_test(accepts: Accepts) -> Test:
     return accepts
 
 
-def _either(tests: list[Test]) -> Test:
+def _any_of(tests: list[Test]) -> Test:
     if len(tests) == 1:
         return tests[0]
     return lambda value: any(test(value) for test in tests)
 
 
 def _exactly(where: str, operand: Any) -> tuple[Accepts, str]:
-    text = _text(where, "exactly", operand)
+    text = _string(where, "exactly", operand)
     return frozenset({text}), quoted(text)
 
 
@@ -232,7 +232,7 @@ def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
 
 
 def _within(above: str, low: float, below: str, high: float) -> Test:
-    ends = frozenset(one for sign, one in ((above, low), (below, high)) if sign in "<>")
+    ends = frozenset(end for sign, end in ((above, low), (below, high)) if sign in "<>")
 
     def test(value: Any) -> bool:
         kind = value.__class__
@@ -245,7 +245,7 @@ def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
     if isinstance(operand, Mapping):
         text = _ignoring_case(where, "prefix", operand)
         return _folded_start(text), f"starts with {quoted(text)} in any case"
-    start = _text(where, "prefix", operand)
+    start = _string(where, "prefix", operand)
     return _Text(lambda value: value.startswith(start)), f"starts with {quoted(start)}"
 
 
@@ -253,32 +253,32 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
     if isinstance(operand, Mapping):
         text = _ignoring_case(where, "suffix", operand)
         return _folded_end(text), f"ends with {quoted(text)} in any case"
-    end = _text(where, "suffix", operand)
+    end = _string(where, "suffix", operand)
     return _Text(lambda value: value.endswith(end)), f"ends with {quoted(end)}"
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
-    inner, text = _single(where, operand)
+    inner, text = _only_entry(where, operand)
     if inner != "equals-ignore-case":
         refuse(where, f"{name} takes a string or {{equals-ignore-case}}, not {quoted(inner)}")
-    return _text(where, "equals-ignore-case", text)
+    return _string(where, "equals-ignore-case", text)
 
 
 def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
-    text = _text(where, "equals-ignore-case", operand)
+    text = _string(where, "equals-ignore-case", operand)
     words = f"{quoted(text)} in any case"
     if text.isascii():
         length, same = len(text), _ascii_folded(text, slice(None))
         return _Text(lambda value: len(value) == length and same(value)), words
     cases = _cases(text)
-    return _Text(lambda value: len(value) in _reached(value, cases)), words
+    return _Text(lambda value: len(value) in _end_positions(value, cases)), words
 
 
 def _folded_start(text: str) -> _Text:
     if text.isascii():
         return _Text(_ascii_folded(text, slice(len(text))))
     cases = _cases(text)
-    return _Text(lambda value: bool(_reached(value, cases)))
+    return _Text(lambda value: bool(_end_positions(value, cases)))
 
 
 def _folded_end(text: str) -> _Text:
@@ -286,22 +286,22 @@ def _folded_end(text: str) -> _Text:
         return _Text(_ascii_folded(text, slice(-len(text), None) if text else slice(0)))
     cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
     longest = sum(max(map(len, forms)) for forms in cases)
-    return _Text(lambda value: bool(_reached(value[-longest:][::-1], cases)))
+    return _Text(lambda value: bool(_end_positions(value[-longest:][::-1], cases)))
 
 
 def _ascii_folded(text: str, part: slice) -> TextTest:
     lowered = text.lower()
-    # The value has to be ASCII too: the Kelvin sign lowers to k and is not one.
+    # The value has to be ASCII too: the lower case of the Kelvin sign is k.
     return lambda value: (piece := value[part]).isascii() and piece.lower() == lowered
 
 
 def _cases(text: str) -> tuple[tuple[str, ...], ...]:
-    """Each character's lower and upper case, which AWS accepts one by one: `ß` is also SS."""
-    return tuple(tuple({one.lower(), one.upper()}) for one in text)
+    """The lower and upper case of each character, as AWS accepts them: `ß` is also SS."""
+    return tuple(tuple({character.lower(), character.upper()}) for character in text)
 
 
-def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
-    """Where in the value the characters can end; at most two steps a character of the pattern."""
+def _end_positions(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
+    """The positions in the value where the characters can end; at most two for each character."""
     ends = {0}
     for forms in cases:
         ends = {end + len(form) for end in ends for form in forms if value.startswith(form, end)}
@@ -311,7 +311,7 @@ def _reached(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
 
 
 def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
-    text = _text(where, "wildcard", operand)
+    text = _string(where, "wildcard", operand)
     words = f"like {quoted(text)}"
     try:
         pieces = read_wildcard(text)
@@ -327,7 +327,7 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case ["", piece, ""]:
             return _Text(lambda value: piece in value), words
         case _:
-            # Most values fail at an end, and asking here is cheaper than the call.
+            # Most values fail at the end, and this test is cheaper than the call.
             end = pieces[-1]
             return _Text(
                 lambda value: value.endswith(end) and matches_wildcard(value, pieces)
@@ -349,12 +349,14 @@ def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
             "anything-but takes strings or numbers, not both and nothing else, or one of "
             f"{', '.join(_NEGATABLE)}; not {quoted(operand)}",
         )
-    excluded = frozenset(exact_key(_comparable(where, "anything-but", one)) for one in numbers)
+    excluded = frozenset(
+        exact_key(_comparable(where, "anything-but", number)) for number in numbers
+    )
     return (lambda value: value is not ABSENT and exact_key(value) not in excluded), words
 
 
 def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts, str]:
-    name, inner = _single(where, operand)
+    name, inner = _only_entry(where, operand)
     if name not in _NEGATABLE:
         refuse(
             where, f"anything-but can't hold {quoted(name)}; allowed are {', '.join(_NEGATABLE)}"
@@ -364,11 +366,11 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
         refuse(where, f"anything-but {name} of an empty list would match everything")
     tests: list[Test] = []
     for text in texts:
-        if _text(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
+        if _string(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
             refuse(where, f"anything-but {name} of an empty string would match no string")
         accepts, _ = _OPERATORS[name](where, text)
         tests.append(_as_test(accepts))
-    unwanted = _either(tests)
+    unwanted = _any_of(tests)
     return (
         lambda value: value is not ABSENT and not unwanted(value),
         f"anything but {name} {_listed([quoted(text) for text in texts])}",
@@ -376,24 +378,24 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
 
 
 def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
-    text = _text(where, "cidr", operand)
+    text = _string(where, "cidr", operand)
     host, slash, bits = text.partition("/")
-    found = read_address(host)
-    if not slash or not found or not (bits.isascii() and bits.removeprefix("+").isdigit()):
+    address = read_address(host)
+    if not slash or not address or not (bits.isascii() and bits.removeprefix("+").isdigit()):
         refuse(
             where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
         )
-    width = 32 if found < IPV6 else 128
+    width = 32 if address < IPV6 else 128
     if int(bits) >= width:
         refuse(
             where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
         )
     shift = width - int(bits)
-    network = found >> shift
+    network = address >> shift
 
     def test(value: str) -> bool:
-        address = read_address(value)
-        return address is not None and address >> shift == network
+        candidate = read_address(value)
+        return candidate is not None and candidate >> shift == network
 
     return _Text(test), f"an address in {text}"
 
@@ -437,4 +439,4 @@ RESERVED: Final = frozenset(
         "ip-address-not-in-range",
     }
 )
-"""Names that can't be a field inside `$or`: operators, and what AWS keeps for later ones."""
+"""Names that can't be a field inside `$or`: operators, and names AWS reserves for later ones."""

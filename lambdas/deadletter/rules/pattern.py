@@ -1,8 +1,8 @@
-"""EventBridge event patterns: which documents a rule is about.
+"""EventBridge event patterns: the documents that a rule matches.
 
 The language and its meaning are those of EventBridge and of the open-source matcher it
-runs (github.com/aws/event-ruler). Where the two leave room, or would let a typing
-mistake pass, we are stricter: see `compile_pattern`.
+uses (github.com/aws/event-ruler). `compile_pattern` is stricter where they leave room or
+would accept a typing mistake.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = [
     "compile_pattern",
 ]
 
-# Levels of names. EventBridge states no limit; letters are not this deep.
+# Levels of names. EventBridge states no limit; no letter is this deep.
 _MAX_DEPTH = 32
 
-# EventBridge refuses a pattern whose `$or` lists multiply to more.
+# EventBridge refuses a pattern whose `$or` lists have more combinations.
 _MAX_COMBINATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One name of a pattern and what it accepts; `place` is where the pattern says so."""
+    """One name of a pattern and its comparison; `place` is the path of the list in the pattern."""
 
     name: str
     comparison: Comparison
@@ -52,7 +52,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FieldFinding:
-    """What became of one field of a pattern: the letter's own values are never in it."""
+    """The result of one field of a pattern. Never contains values of the letter."""
 
     path: str
     matched: bool
@@ -61,15 +61,15 @@ class FieldFinding:
 
 
 Alternative = tuple[Field, ...]
-"""Fields that have to hold together, in the order of their names."""
+"""Fields that have to match together, in the order of their names."""
 
 KnownAnswers = dict[Field, bool | list[tuple[ArrayPath, bool]]]
-"""What has been found out about a document's fields, so that nothing is tried twice."""
+"""The answers of fields on one document so far, so that no field is tried twice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """A compiled pattern. It matches a document if all fields of one alternative hold.
+    """A compiled pattern. It matches a document if all fields of one alternative match.
 
     There is one alternative, or one for each combination of `$or` branches.
     """
@@ -79,21 +79,22 @@ class Pattern:
     _outline: Outline
 
     def matches(self, document: Mapping[str, Any]) -> bool:
-        """Whether the document is one that the pattern describes."""
-        found = self._outline.read(document)
-        known: KnownAnswers = {}
-        return any(all_hold(fields, found, known) for fields in self.alternatives)
+        """True if the document matches the pattern."""
+        leaves = self._outline.read(document)
+        answers: KnownAnswers = {}
+        return any(all_hold(fields, leaves, answers) for fields in self.alternatives)
 
     def explain(self, document: Mapping[str, Any]) -> list[FieldFinding]:
-        """Each field of the pattern as it is written, and whether this document meets it.
+        """A finding for each field of the pattern, in the order of the pattern.
 
-        Values of the document are named by kind only. If all fields are met and the
-        pattern still does not match, a last finding says that they are met in
-        different elements of an array.
+        Values of the document are named by kind only. If all fields match and the pattern
+        does not, a last finding says that they match in different elements of an array.
         """
-        found = self._outline.read(document)
-        findings = [_finding(field, found, document) for field in self._fields]
-        met = {field for field, one in zip(self._fields, findings, strict=True) if one.matched}
+        leaves = self._outline.read(document)
+        findings = [_finding(field, leaves, document) for field in self._fields]
+        met = {
+            field for field, finding in zip(self._fields, findings, strict=True) if finding.matched
+        }
         if not self.matches(document):
             for fields in self.alternatives:
                 if met.issuperset(fields):
@@ -111,15 +112,15 @@ class Pattern:
 
 
 def compile_pattern(pattern: Mapping[str, Any] | str) -> Pattern:
-    """The pattern, ready to match. Text is read as JSON.
+    """The compiled pattern. Text is read as JSON.
 
-    Raises PatternRefused for what EventBridge refuses, and for what it accepts and a
-    person can't have meant: a key twice in one object, a name constrained twice (in and
-    outside `$or`; EventBridge lets the last one win), a `$or` that is no list of objects
-    (there an ordinary name), an empty list in `anything-but`. Levels are limited to 32.
-    EventBridge's refusal of "too complex" wildcards is not repeated: matching takes
-    linear time here. Numbers are compared as doubles without its documented limit of
-    five billion, as event-ruler does.
+    Raises PatternRefused for what EventBridge refuses, and for what it accepts although a
+    person cannot have meant it: a key twice in one object, a name constrained twice (in
+    and outside `$or`; in EventBridge the last one counts), a `$or` that is not a list of
+    objects (in EventBridge an ordinary name), an empty list in `anything-but`. Levels are
+    limited to 32. EventBridge refuses "too complex" wildcards; here every wildcard is
+    accepted, because matching takes linear time. Numbers are compared as doubles, as in
+    event-ruler, without EventBridge's documented limit of five billion.
     """
     if isinstance(pattern, str):
         try:
@@ -140,7 +141,7 @@ def compile_pattern(pattern: Mapping[str, Any] | str) -> Pattern:
 
 
 Draft = dict[str, Field]
-"""An alternative in the making: its fields by name."""
+"""An alternative under construction: its fields by name."""
 
 
 class _Compiler:
@@ -157,7 +158,7 @@ class _Compiler:
         *,
         inside_or: bool,
     ) -> list[Draft]:
-        """The drafts with the fields of this object added, and forked where it holds `$or`."""
+        """The drafts with the fields of this object added, and forked for each `$or`."""
         if not pattern:
             refuse(place or "the pattern", "an empty object would match everything; name a field")
         for key, value in pattern.items():
@@ -205,40 +206,40 @@ class _Compiler:
             draft[field.name] = field
 
 
-def all_hold(fields: Alternative, found: Mapping[str, Any], known: KnownAnswers) -> bool:
-    """Whether all fields of one alternative hold for the leaves of a document.
+def all_hold(fields: Alternative, leaves: Mapping[str, Any], answers: KnownAnswers) -> bool:
+    """True if all fields of one alternative match the leaves of a document.
 
-    `found` is what an Outline read, which has to know the names; `known` starts empty
-    with each document and is shared by all alternatives tried on it.
+    `leaves` were read by an Outline with the names of the fields; `answers` is empty for a
+    new document and shared by all alternatives tried on it.
     """
     for field in fields:
-        hit = known.get(field)
+        hit = answers.get(field)
         if hit is None:
-            leaf = found.get(field.name, ABSENT)
+            leaf = leaves.get(field.name, ABSENT)
             if leaf.__class__ is FieldValues:
-                return _hold_together(fields, found, known)
-            hit = known[field] = field.comparison.test(leaf)
+                return _match_together(fields, leaves, answers)
+            hit = answers[field] = field.comparison.test(leaf)
         elif hit.__class__ is list:
-            return _hold_together(fields, found, known)
+            return _match_together(fields, leaves, answers)
         if not hit:
             return False
     return True
 
 
 Part = tuple[bool, list[tuple[ArrayPath, bool]]]
-"""Whether a field may be missing, and for each of its leaves the elements and the answer."""
+"""For one field: whether it may be missing, and the elements and the answer of each leaf."""
 
 
-def _hold_together(fields: Alternative, found: Mapping[str, Any], known: KnownAnswers) -> bool:
+def _match_together(fields: Alternative, leaves: Mapping[str, Any], answers: KnownAnswers) -> bool:
     parts: list[Part] = []
     for field in fields:
         test, absent = field.comparison.test, field.comparison.absent
-        hits = known.get(field)
+        hits = answers.get(field)
         if not isinstance(hits, list):
-            leaf = found.get(field.name, ABSENT)
+            leaf = leaves.get(field.name, ABSENT)
             if isinstance(leaf, FieldValues):
                 hits = [(chain, any(map(test, values))) for chain, values in leaf]
-                known[field] = hits
+                answers[field] = hits
             else:
                 hits = [] if leaf is ABSENT else [((), test(leaf))]
         if not absent and not any(hit for _, hit in hits):
@@ -248,12 +249,12 @@ def _hold_together(fields: Alternative, found: Mapping[str, Any], known: KnownAn
 
 
 def _consistent(parts: list[Part], depth: int) -> bool:
-    """Whether each part has a leaf that accepts it, no two in different elements of one array.
+    """True if each part has an accepted leaf, no two in different elements of one array.
 
-    The parts stand in the order of their names, which decides what "missing" refers to,
-    as in event-ruler: the first name that has leaves in an array chooses the element,
-    and for the names after it only that element counts. Each leaf is looked at once for
-    each array around it.
+    The parts are in the order of their names, which decides what "missing" refers to, as
+    in event-ruler: the first name that has leaves in an array chooses the element, and for
+    the names after it only that element counts. Each leaf is read once for each array
+    around it.
     """
     inside: dict[NameNode, list[Part]] = {}
     for part in parts:
@@ -274,7 +275,7 @@ def _consistent(parts: list[Part], depth: int) -> bool:
 
 
 def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
-    """For each element of an array in which the first member has a leaf: its share of all."""
+    """For each element of an array in which the first part has a leaf: the parts within it."""
     elements: dict[tuple[NameNode, int], list[Part]] = {}
     for number, (_, hits) in enumerate(members):
         for chain, hit in hits:
@@ -290,23 +291,27 @@ def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
 _KINDS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", type(None): "null"}
 
 
-def _finding(field: Field, found: Mapping[str, Any], document: Mapping[str, Any]) -> FieldFinding:
-    leaf = found.get(field.name, ABSENT)
+def _finding(field: Field, leaves: Mapping[str, Any], document: Mapping[str, Any]) -> FieldFinding:
+    leaf = leaves.get(field.name, ABSENT)
     if isinstance(leaf, FieldValues):
         matched = any(map(field.comparison.test, leaf.values()))
         kinds = sorted({_KINDS.get(type(value), "number") for value in leaf.values()})
         kind = f"array of {', '.join(kinds)}"
     else:
         matched = field.comparison.test(leaf)
-        kind = _KINDS.get(type(leaf), "number") if leaf is not ABSENT else _nothing(field, document)
+        kind = (
+            _KINDS.get(type(leaf), "number")
+            if leaf is not ABSENT
+            else _kind_without_leaf(field, document)
+        )
     return FieldFinding(field.place, matched, field.comparison.words, kind)
 
 
-def _nothing(field: Field, document: Mapping[str, Any]) -> str:
-    """What stands where there is no leaf: comparisons look at leaves only."""
-    at: Any = document
+def _kind_without_leaf(field: Field, document: Mapping[str, Any]) -> str:
+    """The kind of value at a name without a leaf: comparisons read leaves only."""
+    value: Any = document
     for step in field.name.split("."):
-        at = at.get(step, ABSENT) if isinstance(at, Mapping) else ABSENT
-    if isinstance(at, Mapping):
+        value = value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
+    if isinstance(value, Mapping):
         return "an object"
-    return "an array without values" if isinstance(at, list | tuple) else "absent"
+    return "an array without values" if isinstance(value, list | tuple) else "absent"

@@ -1,4 +1,4 @@
-"""One routing rule: what its row may hold, and how the row is read."""
+"""One routing rule, and the reading of its row."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.settings.pipeline import Pipeline
 
 DEFAULT_PRIORITY = 100
-"""Rules are tried from the lowest number to the highest."""
+"""The priority of a rule without one. Rules are tried from the lowest number to the highest."""
 
 _MAX_TEXT = 1024  # characters of a reason or a ticket: more is a pasted log, not a reason
 _MAX_QUOTE = 80  # characters of what was typed that a refusal repeats
 _MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
 _MAX_RULE = 2 * _MAX_PATTERN  # characters of all columns together
 
-# Epoch seconds from 2001 to 5138: a number outside is a date such as 20261120, whose rule
-# would have ended in 1970, or milliseconds, whose rule would never end.
+# Epoch seconds from 2001 to 5138. A number outside is a date such as 20261120, whose rule would
+# have ended in 1970, or milliseconds, whose rule would never end.
 _EARLIEST, _LATEST = 1e9, 1e11
 
 
 class Action(StrEnum):
-    """What a rule can do with a letter that matches it."""
+    """The action of a rule on a letter that matches it."""
 
     QUARANTINE = "QUARANTINE"
     DELAYED_REDRIVE = "DELAYED_REDRIVE"
@@ -40,7 +40,7 @@ class Action(StrEnum):
 
 
 class RuleMode(StrEnum):
-    """Whether a rule acts, or only counts what it would have done."""
+    """ENFORCE: the rule acts. SHADOW: it only counts the letters that it would have acted on."""
 
     ENFORCE = "enforce"
     SHADOW = "shadow"
@@ -65,14 +65,14 @@ class Rule:
 
     @property
     def order(self) -> tuple[int, bool, str]:
-        """Priority, then the pipeline's own rules before everybody's, then the id."""
+        """Priority, then the pipeline's own rules before those of `*`, then the id."""
         return (self.priority, self.pipeline == EVERY_PIPELINE, self.rule_id)
 
 
 VERDICT = frozenset({"status", "status_reason", "checked_at"})
-"""The columns that are written back onto an item when it has been judged."""
+"""The columns that the check of a rule writes onto its item."""
 
-# What people write for people.
+# Columns without effect: notes of people for people.
 _NOTES = frozenset({"created_by", "reason", "ticket"})
 _FIELDS = frozenset(
     {
@@ -91,15 +91,15 @@ _FIELDS = frozenset(
     }
 )
 COLUMNS = _FIELDS | _NOTES
-"""What a person may type into any rule, beside the context names of its pipeline."""
+"""The columns of any rule that a person may set, beside its pipeline's context names."""
 
 _NEEDS = {Action.DELAYED_REDRIVE: "delay_seconds", Action.DEDICATED_DLQ: "queue"}
 
 
 class RuleRefused(ValueError):
-    """Why a rule is not one, in one sentence for the person who typed it.
+    """The reason why a rule is refused, in one sentence for its author.
 
-    `gist` says it without any value of the rule, for those who only hear of it.
+    `gist` is the reason without any value of the rule, for notices to others.
     """
 
     def __init__(self, why: str, gist: str | None = None) -> None:
@@ -108,10 +108,10 @@ class RuleRefused(ValueError):
 
 
 def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
-    """The rule in a stored item, as it holds for this pipeline.
+    """The rule in a stored item, read for this pipeline.
 
-    Columns named after one of the pipeline's context names are shorthand for an
-    exact match on it. Raises RuleRefused with the reason.
+    A column with one of the pipeline's context names is shorthand for an exact match on
+    it. Raises RuleRefused with the reason.
     """
     rule_id = item.get("rule_id")
     if not isinstance(rule_id, str) or not rule_id:
@@ -134,21 +134,21 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         pipeline=str(item.get("pipeline", EVERY_PIPELINE)),
         action=action,
         pattern=_pattern(item.get("pattern"), shorthand),
-        priority=_whole("priority", item.get("priority"), DEFAULT_PRIORITY, low=None),
-        enabled=_flag("enabled", item.get("enabled", True)),
+        priority=_whole_number("priority", item.get("priority"), DEFAULT_PRIORITY, low=None),
+        enabled=_boolean("enabled", item.get("enabled", True)),
         mode=_mode(item.get("mode")),
         delay_seconds=_delay(item.get("delay_seconds"), pipeline),
         queue=_queue(item.get("queue"), pipeline.dedicated),
-        policy=_one_of("policy", item.get("policy"), tuple(pipeline.policies)),
-        expires_at=_moment("expires_at", item.get("expires_at")),
-        max_matches=_whole("max_matches", item.get("max_matches"), None, low=0),
+        policy=_choice("policy", item.get("policy"), tuple(pipeline.policies)),
+        expires_at=_epoch_seconds("expires_at", item.get("expires_at")),
+        max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=0),
     )
     needed = _NEEDS.get(action)
     if needed and getattr(rule, needed) is None:
         raise RuleRefused(f"{action} needs {needed}")
-    for only, key in ((Action.DELAYED_REDRIVE, "delay_seconds"), (Action.DEDICATED_DLQ, "queue")):
-        if action is not only and getattr(rule, key) is not None:
-            raise RuleRefused(f"{key} goes with {only} only")
+    for owner, key in ((Action.DELAYED_REDRIVE, "delay_seconds"), (Action.DEDICATED_DLQ, "queue")):
+        if action is not owner and getattr(rule, key) is not None:
+            raise RuleRefused(f"{key} goes with {owner} only")
     return rule
 
 
@@ -197,7 +197,7 @@ def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
             **{name: [_scalar(name, value)] for name, value in shorthand.items()},
         }
     if not pattern:
-        # An empty pattern would match every letter there is.
+        # An empty pattern would match every letter.
         raise RuleRefused("a rule needs a pattern or a context column, such as tenantId")
     try:
         compile_pattern(pattern)
@@ -227,11 +227,11 @@ def _pattern_object(value: object) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Stored data as JSON would have it: DynamoDB gives its numbers as Decimal."""
+    """Stored data as JSON data: DynamoDB returns numbers as Decimal."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(member) for member in value]
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if value is None or isinstance(value, str | int | float | bool):
@@ -265,7 +265,7 @@ def _number(name: str, value: object) -> float:
     return number
 
 
-def _whole(name: str, value: object, default: Any, *, low: int | None) -> Any:
+def _whole_number(name: str, value: object, default: Any, *, low: int | None) -> Any:
     if value is None:
         return default
     number = _number(name, value)
@@ -276,7 +276,7 @@ def _whole(name: str, value: object, default: Any, *, low: int | None) -> Any:
     return int(number)
 
 
-def _flag(name: str, value: object) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     text = value.strip().lower() if isinstance(value, str) else ""
@@ -295,7 +295,7 @@ def _delay(value: object, pipeline: Pipeline) -> float | None:
     return delay
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str | None:
+def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value in allowed:
@@ -306,7 +306,7 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str | None:
 def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
     if value == MAIN_DLQ:
         raise RuleRefused(f"queue {MAIN_DLQ!r} is where the letter is already")
-    return _one_of("queue", value, allowed)
+    return _choice("queue", value, allowed)
 
 
 def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
@@ -314,8 +314,8 @@ def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
     return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
 
 
-def _moment(name: str, value: object) -> float | None:
-    """Epoch seconds, or ISO 8601 text, which is UTC unless it says otherwise."""
+def _epoch_seconds(name: str, value: object) -> float | None:
+    """The epoch seconds in a number or in ISO 8601 text, which is UTC without a zone."""
     if value is None:
         return None
     if isinstance(value, str) and not value.strip().replace(".", "", 1).isdigit():

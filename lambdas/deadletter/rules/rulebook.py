@@ -1,4 +1,4 @@
-"""The rules an on-call engineer writes: what they may say, and which one speaks first."""
+"""The rule book of a pipeline: finds the first rule that matches a letter."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deadletter.settings.pipeline import Pipeline
 
 
 class RulesUnavailable(Exception):
-    """The rules could not be read: no letter is judged without them."""
+    """The rules could not be read. No letter is judged without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRule:
-    """A rule that cannot be understood: it matches nothing, and says so."""
+    """An invalid rule: it matches nothing, and is reported with the reason."""
 
     rule_id: str
     why: str
@@ -26,7 +26,7 @@ class RefusedRule:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One rule tried on one letter: what came of it, and what its pattern missed."""
+    """The result of one rule on one letter, with the fields that did not match."""
 
     rule_id: str
     outcome: str
@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The rule that speaks for a letter, if any, and the shadow rules that would have."""
+    """The rule that applies to a letter, if any, and the shadow rules that match before it."""
 
     rule: Rule | None = None
     shadows: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ NO_MATCH = Match()
 
 
 class Rules(Protocol):
-    """Where the rules are kept; raises RulesUnavailable when it cannot answer."""
+    """The store of rules; raises RulesUnavailable."""
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         """The stored rules of this pipeline and of `*`, as plain data."""
@@ -53,7 +53,7 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """All rules of one pipeline, compiled once: the valid ones in order, and the refused."""
+    """All rules of one pipeline, compiled once: the valid ones in order, and the refused ones."""
 
     rules: Mapping[str, Rule]
     refused: tuple[RefusedRule, ...]
@@ -67,11 +67,10 @@ class RuleBook:
         *,
         diverted: bool = False,
     ) -> Match:
-        """The first enforced rule that matches, with the shadow rules tried before it.
+        """The first enforced rule that matches, and the shadow rules that match before it.
 
-        An expired rule, one with as many `matches` as its `max_matches` allows, and for
-        a letter that is `diverted` already a DEDICATED_DLQ rule, behave as if they were
-        disabled.
+        These rules count as disabled: an expired rule, a rule with `max_matches` or more
+        `matches`, and for a letter in a dedicated DLQ (`diverted`) a DEDICATED_DLQ rule.
         """
         shadows: list[str] = []
         for rule_id in self._index.matching(document):
@@ -92,22 +91,21 @@ class RuleBook:
         *,
         diverted: bool = False,
     ) -> list[Trial]:
-        """Every rule in the order of its trial, whether or not an earlier one has spoken."""
-        spoke = self.first(document, now, matches, diverted=diverted).rule
-        trials = [Trial(one.rule_id, f"INVALID: {one.why}") for one in self.refused]
+        """The result of every rule on a document, in their order, after the refused rules."""
+        winner = self.first(document, now, matches, diverted=diverted).rule
+        trials = [Trial(refused.rule_id, f"INVALID: {refused.why}") for refused in self.refused]
         for rule in self.rules.values():
             pattern = compile_pattern(rule.pattern)
-            # A branch of `$or` may be missed by a letter that the pattern matches.
-            met = pattern.matches(document)
-            missed = (
-                () if met else tuple(one for one in pattern.explain(document) if not one.matched)
-            )
+            # A letter that matches the pattern may still miss a branch of `$or`.
+            matched = pattern.matches(document)
+            findings = [] if matched else pattern.explain(document)
+            missed = tuple(finding for finding in findings if not finding.matched)
             barred = _barred(rule, now, matches, diverted)
-            trials.append(Trial(rule.rule_id, barred or _outcome(rule, spoke, met), missed))
+            trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, matched), missed))
         return trials
 
     def holding(self, now: float) -> tuple[str, ...]:
-        """The HOLD rules that keep letters waiting at `now`."""
+        """The HOLD rules in force at `now`."""
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
@@ -118,7 +116,7 @@ class RuleBook:
         )
 
     def at_limit(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
-        """The rules that do nothing at `now` only because their matches are used up."""
+        """The rules that would be in force at `now`, but have used up their matches."""
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
@@ -130,12 +128,12 @@ class RuleBook:
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """The rules whose matches are counted against a limit."""
-        return tuple(r.rule_id for r in self.rules.values() if r.max_matches is not None)
+        """The rules with a limit of matches."""
+        return tuple(rule.rule_id for rule in self.rules.values() if rule.max_matches is not None)
 
 
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
-    """Why a rule is not tried at all."""
+    """The reason why a rule is not tried, or None."""
     if not rule.enabled:
         return "disabled"
     if rule.expires_at is not None and rule.expires_at <= now:
@@ -147,18 +145,18 @@ def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) 
     return None
 
 
-def _outcome(rule: Rule, spoke: Rule | None, met: bool) -> str:
-    if not met:
+def _outcome(rule: Rule, winner: Rule | None, matched: bool) -> str:
+    if not matched:
         return "does not match"
-    if rule is spoke:
+    if rule is winner:
         return "matches and speaks"
-    if spoke is not None and spoke.order < rule.order:
+    if winner is not None and winner.order < rule.order:
         return "matches, but an earlier rule speaks"
     return "would match, and only counts (shadow)"
 
 
 def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBook:
-    """The rule book in the stored items: what can't be understood is refused, never guessed at."""
+    """The rule book of the stored items; an item that is not a valid rule is refused."""
     rules: list[Rule] = []
     refused: list[RefusedRule] = []
     for item in items:
@@ -171,12 +169,12 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     rules.sort(key=lambda rule: rule.order)
     by_id: dict[str, Rule] = {}
     for rule in rules:
-        # The id alone names a rule in metrics and stamps, so it has to be one rule's.
+        # Metrics and stamps name a rule by its id alone, so the id has to be unique.
         if rule.rule_id in by_id:
             refused.append(RefusedRule(rule.rule_id, "another rule with the same id comes first"))
         else:
             by_id[rule.rule_id] = rule
-    live = [
+    enabled = [
         (rule.rule_id, compile_pattern(rule.pattern)) for rule in by_id.values() if rule.enabled
     ]
-    return RuleBook(by_id, tuple(refused), RuleIndex(live))
+    return RuleBook(by_id, tuple(refused), RuleIndex(enabled))

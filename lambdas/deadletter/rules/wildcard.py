@@ -1,4 +1,4 @@
-"""Text with stars in it, each of which stands for any text."""
+"""Wildcards: text in which each star stands for any text."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ def read_wildcard(text: str) -> list[str]:
     pieces = [""]
     characters = iter(text)
     star = False
-    for one in characters:
-        if one == "*":
+    for character in characters:
+        if character == "*":
             if star:
                 raise ValueError("has two stars in a row; one is enough")
             pieces.append("")
-        elif one == "\\":
+        elif character == "\\":
             escaped = next(characters, "")
             if escaped not in ("*", "\\"):
                 raise ValueError("has a backslash that stands before neither * nor \\")
             pieces[-1] += escaped
         else:
-            pieces[-1] += one
-        star = one == "*"
+            pieces[-1] += character
+        star = character == "*"
     return pieces
 
 
 def matches_wildcard(text: str, pieces: list[str], find: Callable[..., int] = str.find) -> bool:
-    """Whether the text is the pieces, two or more, with anything between them.
+    """True if the text consists of the pieces, two or more, in order with any text between them.
 
-    Each search begins where the last one ended, and the leftmost place is always good
-    enough, so nothing is looked at twice: one search a piece, over spans that together
-    are no longer than the text. `str.find` makes a bounded number of comparisons a
-    character: a few above 30,000 characters (two-way search, since Python 3.10), at most
-    100 below, and for texts under 2,500 characters at most the length of the piece.
+    Each search begins where the last one ended, and the leftmost place always suffices: one
+    search for each piece, over spans that together are no longer than the text. `str.find`
+    makes a bounded number of comparisons for each character: a few above 30,000 characters
+    (two-way search, since Python 3.10), at most 100 below, and for texts under 2,500
+    characters at most the length of the piece.
     """
     first, last = pieces[0], pieces[-1]
     start, end = len(first), len(text) - len(last)

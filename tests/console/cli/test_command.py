@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,24 @@ def test_it_runs_as_a_module(module: str) -> None:
         check=True,
     )
     assert done.stdout.startswith("Usage: dlq ")
+
+
+def test_version_is_that_of_the_installed_distribution(
+    dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "version", {"deadletter": "1.2.3"}.__getitem__)
+    done = dlq("--version")
+    assert (done.exit_code, done.output) == (Exit.DONE, "dlq 1.2.3\n")
+
+
+def test_version_says_so_if_nothing_is_installed(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    done = dlq("--version")
+    assert done.exit_code == Exit.DONE
+    assert "the distribution 'deadletter' is not installed" in done.output
 
 
 def test_clients_are_made_once() -> None:

@@ -23,7 +23,7 @@ from deadletter.outage.canary_sources import (
     DlqCanaries,
     LaneCanaries,
     MainQueueCanaries,
-    Waiting,
+    WaitingLetters,
 )
 from deadletter.outage.health import HttpHealth
 from deadletter.outage.prober import Prober
@@ -113,7 +113,8 @@ def _canary_sources(
         # This mode may not move dead letters.
         return [main]
     router = router or LambdaRouter(clients.functions, resources.router_function)
-    return [*_dead_letter_sources(pipeline, resources, clients, world, Waiting(router)), main]
+    sources = _dead_letter_sources(pipeline, resources, clients, world, WaitingLetters(router))
+    return [*sources, main]
 
 
 def _main_queue_sender(

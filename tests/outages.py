@@ -1,0 +1,41 @@
+"""A pipeline whose circuit trips: the base of every harness that plays an outage."""
+
+from __future__ import annotations
+
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.clients import Clients
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.world import World
+from deadletter.circuit.state import Circuit
+from deadletter.circuit.transitions import Event, TransitionResult, Tripped
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+
+
+class OutageHarness:
+    """The circuits of one pipeline; `key` is the circuit that a test is about.
+
+    `wiring` returns what every function of the pipeline is wired from.
+    """
+
+    key: str = "orders"
+
+    def wiring(self) -> tuple[Pipeline, Resources, Clients, World]:
+        raise NotImplementedError
+
+    @property
+    def breaker(self) -> DynamoDBBreaker:
+        return breaker_for(*self.wiring())
+
+    def apply(self, event: Event, key: str | None = None) -> TransitionResult:
+        """Have an event happen to a circuit."""
+        return self.breaker.apply(key or self.key, event)
+
+    def circuit(self, key: str | None = None) -> Circuit:
+        """The circuit as it is stored."""
+        key = key or self.key
+        return self.breaker.read([key])[key]
+
+    def trip(self, key: str | None = None) -> Circuit:
+        """Open a circuit, as too many failures do."""
+        return self.apply(Tripped(), key).circuit

@@ -1,0 +1,58 @@
+"""The app's tables, made in whatever answers to DynamoDB's API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
+
+
+def create_tables(dynamodb: Any) -> None:
+    """Create the tables that one pipeline needs."""
+    create_letters_table(dynamodb)
+    create_keyed_table(dynamodb, RULES, ("pipeline", "rule_id"))
+    create_circuits_table(dynamodb)
+
+
+def create_letters_table(dynamodb: Any) -> None:
+    create_keyed_table(dynamodb, LETTERS, ("pk", "sk"), lanes=("lane", "due"))
+
+
+def create_circuits_table(dynamodb: Any) -> None:
+    create_keyed_table(dynamodb, CIRCUITS, ("pipeline", "circuit_key"), troubled=("troubled",))
+
+
+def create_keyed_table(
+    dynamodb: Any, name: str, keys: Sequence[str], **indexes: Sequence[str]
+) -> None:
+    """Create a table with a partition key and perhaps a sort key, and indexes with theirs.
+
+    All keys are texts, except `due`.
+    """
+    attributes = dict.fromkeys([*keys, *(key for index in indexes.values() for key in index)])
+    described = [
+        {
+            "IndexName": index,
+            "KeySchema": _schema(index_keys),
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+        for index, index_keys in indexes.items()
+    ]
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=_schema(keys),
+        AttributeDefinitions=[
+            {"AttributeName": key, "AttributeType": "N" if key == "due" else "S"}
+            for key in attributes
+        ],
+        **({"GlobalSecondaryIndexes": described} if described else {}),
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def _schema(keys: Sequence[str]) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": key, "KeyType": kind}
+        for key, kind in zip(keys, ("HASH", "RANGE"), strict=False)
+    ]
