@@ -422,9 +422,8 @@ FAULTS: list[tuple[Check, str, str]] = [
     (out_of_bounds, "console/cli/x.py", "from infra.settings import Settings"),
     (out_of_bounds, "console/operations/x.py", "import typer"),
     (out_of_bounds, "console/operations/x.py", "from rich.text import Text"),
-    (out_of_bounds, "sandbox/demo/x.py", "from tests.simulation.stage import Stage")(
-        upstairs, CONTRACT, "from deadletter.message.letter import Letter"
-    ),
+    (out_of_bounds, "sandbox/demo/x.py", "from tests.simulation.stage import Stage"),
+    (upstairs, CONTRACT, "from deadletter.message.letter import Letter"),
     (upstairs, "lambdas/deadletter/message/x.py", "from deadletter.circuit.state import Circuit"),
     (upstairs, "lambdas/deadletter/circuit/x.py", "from deadletter.message.letter import Letter"),
     (upstairs, "lambdas/deadletter/settings/x.py", "from deadletter.failure import failure"),
