@@ -1,4 +1,4 @@
-"""docs/rules.md taken apart: its settings, its comparisons and its recipes."""
+"""Reads docs/rules.md: its settings, its comparisons and its recipes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECIPE = re.compile(r"^### (.*?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Recipe:
-    """One recipe: how it is typed, the rules that come of it, and what becomes of letters."""
+    """One recipe: the command line, the rules that it writes, and letters with their outcome."""
 
     title: str
     commands: tuple[str, ...]
@@ -28,13 +28,13 @@ class Recipe:
 def recipes() -> tuple[Recipe, ...]:
     """The recipes of the cookbook, in its order."""
     _, _, cookbook = PAGE.partition("## Cookbook\n")
-    return tuple(_recipe(*found) for found in _RECIPE.findall(cookbook))
+    return tuple(_recipe(*match) for match in _RECIPE.findall(cookbook))
 
 
 def settings() -> dict[str, Any]:
     """The pipeline that the examples are written for, as cdk.json has it."""
-    (found,) = _blocks(PAGE, "settings")
-    data: dict[str, Any] = json.loads(found)
+    (block,) = _blocks(PAGE, "settings")
+    data: dict[str, Any] = json.loads(block)
     return data
 
 
@@ -55,12 +55,12 @@ def commands() -> tuple[str, ...]:
 def _recipe(title: str, text: str) -> Recipe:
     (rule,) = _blocks(text, "rule")
     (letters,) = _blocks(text, "letters")
-    said = json.loads(rule)
+    stored = json.loads(rule)
     shells = [line for block in _blocks(text, "", "sh") for line in block.splitlines()]
     return Recipe(
         title,
         tuple(shells),
-        tuple(said if isinstance(said, list) else [said]),
+        tuple(stored if isinstance(stored, list) else [stored]),
         tuple(_letter(line) for line in letters.splitlines()),
     )
 

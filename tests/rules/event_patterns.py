@@ -1,4 +1,4 @@
-"""Event patterns and documents to draw, and a slow matcher to compare with.
+"""Strategies for event patterns and documents, and a slow matcher to compare with.
 
 The slow matcher does what event-ruler's documentation says, word for word: it flattens
 the document into leaves that remember in which element of which array they stand, and
@@ -25,7 +25,7 @@ _BRANCH_NAMES = st.sampled_from(["x", "y"])
 
 
 def documents() -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with few names, so that patterns often meet them, and arrays of all kinds."""
+    """Objects with few names, so that patterns often match them, and arrays of all kinds."""
     names = _NAMES | _BRANCH_NAMES
     values = st.recursive(
         _SCALARS,
@@ -73,7 +73,7 @@ def _operators() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def patterns() -> st.SearchStrategy[dict[str, Any]]:
-    """Patterns that compile: what stands in a `$or` has other names than what stands beside it."""
+    """Patterns that compile: names inside a `$or` differ from those outside it."""
     exact = st.lists(_SCALARS, min_size=1, max_size=2)
     field = exact | st.lists(_SCALARS | _operators(), min_size=1, max_size=2)
     value = field | st.dictionaries(_NAMES, field, min_size=1, max_size=2)
@@ -87,7 +87,7 @@ def patterns() -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def documents_for(draw: st.DrawFn, pattern: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of the pattern's shape, with arrays here and there: it often matches."""
+    """A document of the pattern's shape, with some arrays: it often matches."""
     document: dict[str, Any] = {}
     for key, value in pattern.items():
         if key == "$or":
@@ -96,7 +96,7 @@ def documents_for(draw: st.DrawFn, pattern: Mapping[str, Any]) -> dict[str, Any]
         inner: st.SearchStrategy[Any] = _SCALARS
         if isinstance(value, Mapping):
             inner = documents_for(value)
-        elif exact := [one for one in value if not isinstance(one, Mapping)]:
+        elif exact := [exact for exact in value if not isinstance(exact, Mapping)]:
             inner = st.sampled_from(exact) | _SCALARS
         if draw(st.sampled_from([False, False, False, True])):
             inner = st.lists(inner | st.lists(inner, max_size=2), max_size=3)
@@ -113,7 +113,7 @@ def pairs(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def counting(pattern: Pattern, calls: list[str]) -> Pattern:
-    """The same pattern, noting the name of a field each time a value is compared with it."""
+    """The same pattern; each comparison appends the field's name to `calls`."""
 
     def counted(field: Field) -> Field:
         def test(value: Any) -> bool:
@@ -122,17 +122,21 @@ def counting(pattern: Pattern, calls: list[str]) -> Pattern:
 
         return replace(field, comparison=replace(field.comparison, test=test, text=test))
 
-    fields = {field: counted(field) for one in pattern.alternatives for field in one}
+    fields = {
+        field: counted(field) for alternative in pattern.alternatives for field in alternative
+    }
     return replace(
         pattern,
-        alternatives=tuple(tuple(fields[one] for one in each) for each in pattern.alternatives),
+        alternatives=tuple(
+            tuple(fields[field] for field in alternative) for alternative in pattern.alternatives
+        ),
     )
 
 
 def slowly_matches(pattern: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
-    """Whether the pattern matches, by trying everything."""
+    """True if the pattern matches, by trying every choice."""
     leaves = list(_leaves(document, "", {}, count()))
-    return any(_search(sorted(one.items()), leaves, {}) for one in _combinations(pattern, ""))
+    return any(_search(sorted(fields.items()), leaves, {}) for fields in _combinations(pattern, ""))
 
 
 Leaf = tuple[str, Any, dict[int, int]]
@@ -155,12 +159,12 @@ def _combinations(pattern: Mapping[str, Any], name: str) -> list[dict[str, list[
     drafts: list[dict[str, list[Any]]] = [{}]
     for key, value in pattern.items():
         if key == "$or":
-            more = [one for branch in value for one in _combinations(branch, name)]
+            more = [fields for branch in value for fields in _combinations(branch, name)]
         elif isinstance(value, Mapping):
             more = _combinations(value, f"{name}.{key}" if name else key)
         else:
             more = [{f"{name}.{key}" if name else key: value}]
-        drafts = [{**draft, **one} for draft in drafts for one in more]
+        drafts = [{**draft, **fields} for draft in drafts for fields in more]
     return drafts
 
 
@@ -194,7 +198,7 @@ def _accepts(entry: Any, value: Any) -> bool:
         if isinstance(operand, Mapping):
             ((inner, texts),) = operand.items()
             return not any(_accepts({inner: text}, value) for text in texts)
-        return not any(_same(one, value) for one in operand)
+        return not any(_same(unwanted, value) for unwanted in operand)
     if name == "numeric":
         return _kind(value) == "number" and all(
             _holds(value, sign, limit)
@@ -229,8 +233,8 @@ def _holds(value: Any, sign: str, limit: Any) -> bool:
     )
 
 
-def _same(one: Any, other: Any) -> bool:
-    return _kind(one) == _kind(other) and bool(one == other)
+def _same(first: Any, second: Any) -> bool:
+    return _kind(first) == _kind(second) and bool(first == second)
 
 
 def _kind(value: Any) -> str:
@@ -240,7 +244,7 @@ def _kind(value: Any) -> str:
 
 
 def slowly_like(wildcard: str, text: str) -> bool:
-    """Whether the text is like the wildcard, one character and one choice at a time."""
+    """True if the text matches the wildcard, one character and one choice at a time."""
     if not wildcard:
         return not text
     if wildcard[0] == "*":

@@ -1,4 +1,4 @@
-"""What somebody who wishes us ill may put into a message, a rule or a URL."""
+"""Strategies for hostile messages, rules and URLs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.samples import json_values
 
-# Whatever Python can hold, lone surrogates and control characters among it.
+# Any Python text, with lone surrogates and control characters.
 any_text = st.text(st.characters(codec=None), max_size=40)
 
 _SPLINTERS = (
@@ -50,7 +50,7 @@ def _closed(depth: int) -> str:
     return "[" * depth + "]" * depth
 
 
-# Bodies: splinters of JSON in any order, JSON nested without end, JSON with a bite taken out.
+# Bodies: pieces of JSON in any order, deeply nested JSON, JSON with a part removed.
 bodies = st.one_of(
     any_text,
     st.lists(st.sampled_from(_SPLINTERS) | any_text, max_size=12).map("".join),
@@ -62,7 +62,7 @@ bodies = st.one_of(
     ),
 )
 
-# Attributes as a Lambda event spells them, right in form and wild in content.
+# Attributes of a Lambda event with the right form and any content.
 event_attributes = st.dictionaries(
     any_text | st.just("Redrive"),
     st.one_of(
@@ -106,7 +106,7 @@ records = st.fixed_dictionaries(
     }
 )
 
-# Not even the form is right.
+# Attributes with a wrong form.
 misshapen_records = st.dictionaries(
     st.sampled_from(["messageId", "body", "messageAttributes", "attributes", "x"]),
     json_values
@@ -114,7 +114,7 @@ misshapen_records = st.dictionaries(
     | st.dictionaries(any_text, json_values | st.fixed_dictionaries({"dataType": json_values})),
 )
 
-# What DynamoDB's types become, beside JSON.
+# The types of DynamoDB beside those of JSON.
 stored_values = st.one_of(
     json_values,
     bodies,

@@ -1,4 +1,4 @@
-"""Each edit of the rules table is judged once, told to whom it concerns, and kept."""
+"""Each edit of the rules table is checked, announced if refused, and recorded."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ def judged(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Rule
     return check(edit(new, old, pipeline=new["pipeline"]), PIPELINES, NOW)
 
 
-def verdict(found: RuleFinding) -> tuple[str, str | None]:
-    assert found.verdict is not None
-    return found.verdict.status, found.verdict.reason
+def verdict(finding: RuleFinding) -> tuple[str, str | None]:
+    assert finding.verdict is not None
+    return finding.verdict.status, finding.verdict.reason
 
 
-def written(found: RuleFinding, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item as it stands when the verdict has been written onto it."""
-    assert found.verdict is not None
-    columns = {"status": str(found.verdict.status), "checked_at": found.verdict.at}
-    if found.verdict.reason is not None:
-        columns["status_reason"] = found.verdict.reason
-    return {**{name: one for name, one in item.items() if name not in VERDICT}, **columns}
+def written(finding: RuleFinding, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item with the verdict written onto it."""
+    assert finding.verdict is not None
+    columns = {"status": str(finding.verdict.status), "checked_at": finding.verdict.at}
+    if finding.verdict.reason is not None:
+        columns["status_reason"] = finding.verdict.reason
+    return {**{name: value for name, value in item.items() if name not in VERDICT}, **columns}
 
 
 # The verdict.
 
 
-def test_a_new_rule_that_is_one_is_valid_and_nobody_is_told() -> None:
-    found = judged(rule())
-    assert found.verdict == RuleVerdict(
+def test_a_valid_rule_gets_its_verdict_and_no_announcement() -> None:
+    finding = judged(rule())
+    assert finding.verdict == RuleVerdict(
         "orders",
         "r",
         rule(),
@@ -82,13 +82,13 @@ def test_a_new_rule_that_is_one_is_valid_and_nobody_is_told() -> None:
         None,
         "2026-09-21T14:13:20+00:00",
     )
-    assert found.refusal is None
+    assert finding.refusal is None
 
 
-def test_a_rule_that_is_none_says_why_and_others_hear_of_it() -> None:
-    found = judged(rule(action="PURGE"))
-    assert verdict(found) == ("INVALID", f"action 'PURGE' {UNKNOWN_ACTION}")
-    assert found.refusal == RuleRefusal("orders", "r", f"action {UNKNOWN_ACTION}", ("orders",))
+def test_an_invalid_rule_gets_the_reason_and_is_announced() -> None:
+    finding = judged(rule(action="PURGE"))
+    assert verdict(finding) == ("INVALID", f"action 'PURGE' {UNKNOWN_ACTION}")
+    assert finding.refusal == RuleRefusal("orders", "r", f"action {UNKNOWN_ACTION}", ("orders",))
 
 
 @pytest.mark.parametrize(
@@ -113,23 +113,23 @@ def test_a_rule_that_is_none_says_why_and_others_hear_of_it() -> None:
         {"pattern": {"s3cret": []}},
     ],
 )
-def test_no_value_of_a_rule_leaves_the_table(columns: dict[str, Any]) -> None:
+def test_an_announcement_contains_no_value_of_the_rule(columns: dict[str, Any]) -> None:
     refusal = judged(rule(**columns)).refusal
     assert refusal is not None
     assert "s3cret" not in json.dumps(asdict(refusal))
     assert "8101" not in refusal.reason
 
 
-def test_a_rule_of_a_pipeline_that_does_not_exist_rings_under_a_star() -> None:
-    found = judged(rule(pipeline="order"))
+def test_a_rule_of_an_unknown_pipeline_is_announced_under_a_star() -> None:
+    finding = judged(rule(pipeline="order"))
     why = "no pipeline is named 'order'; there are orders, refunds"
-    assert verdict(found) == ("INVALID", why)
-    assert found.refusal == RuleRefusal("order", "r", why, ("*",))
+    assert verdict(finding) == ("INVALID", why)
+    assert finding.refusal == RuleRefusal("order", "r", why, ("*",))
     alone = check(edit(rule(), pipeline="orders"), {}, NOW)
     assert verdict(alone)[1] == "no pipeline is named 'orders'; there are none"
 
 
-def test_a_rule_for_all_is_judged_by_the_terms_of_each() -> None:
+def test_a_rule_for_all_pipelines_is_checked_against_each() -> None:
     everywhere = {"body": {"x": [1]}}
     fine = rule(pipeline="*", pattern=everywhere)
     del fine["tenantId"]
@@ -146,66 +146,66 @@ def test_a_rule_for_all_is_judged_by_the_terms_of_each() -> None:
     assert str(verdict(differently)[1]).startswith("in orders, refunds: queue 'fast' is unknown")
 
 
-def test_a_rule_written_after_its_end_is_refused_unless_it_is_switched_off() -> None:
+def test_an_expired_rule_is_refused_unless_it_is_disabled() -> None:
     past = "expires_at is past, so the rule matches nothing"
     assert verdict(judged(rule(expires_at=Decimal(int(NOW))))) == ("INVALID", past)
     assert verdict(judged(rule(expires_at=Decimal(int(NOW) + 1)))) == ("VALID", None)
     assert verdict(judged(rule(expires_at=Decimal(int(NOW)), enabled=False))) == ("VALID", None)
 
 
-def test_a_verdict_is_short_enough_to_be_read_again() -> None:
-    found = judged(rule(**{"x" * 60_000: "y"}))
-    item = written(found, rule())
+def test_a_verdict_is_short_and_does_not_change_the_next_check() -> None:
+    finding = judged(rule(**{"x" * 60_000: "y"}))
+    item = written(finding, rule())
     assert len(item["status_reason"]) <= 1000
     assert judged({**item, "extra": "z" * 40_000}, item).verdict is not None
     assert judged(item).verdict is not None
 
 
-# What is written, and when nothing is.
+# When a verdict is written.
 
 
 @pytest.mark.parametrize("item", [rule(), rule(action="PURGE"), rule(pipeline="order")])
-def test_the_record_of_our_own_write_asks_for_nothing(item: dict[str, Any]) -> None:
+def test_the_record_of_our_own_write_needs_no_action(item: dict[str, Any]) -> None:
     first = judged(item)
     assert judged(written(first, item), item) == RuleFinding()
 
 
-def test_an_edit_that_leaves_the_verdict_as_it_is_writes_nothing() -> None:
+def test_an_edit_with_an_unchanged_verdict_writes_nothing() -> None:
     before = written(judged(rule()), rule())
-    found = judged({**before, "tenantId": "b"}, before)
-    assert found.verdict is None
-    assert found.change is not None
+    finding = judged({**before, "tenantId": "b"}, before)
+    assert finding.verdict is None
+    assert finding.change is not None
 
 
-def test_a_second_mistake_with_the_same_reason_is_told_again() -> None:
+def test_a_second_mistake_with_the_same_reason_is_announced_again() -> None:
     broken = rule(action="PURGE")
     before = written(judged(broken), broken)
-    found = judged({**before, "tenantId": "b"}, before)
-    assert found.verdict is None
-    assert found.refusal is not None
+    finding = judged({**before, "tenantId": "b"}, before)
+    assert finding.verdict is None
+    assert finding.refusal is not None
 
 
-def test_a_verdict_typed_by_hand_is_put_right() -> None:
+def test_a_verdict_typed_by_hand_is_corrected() -> None:
     lie = rule(action="PURGE", status="VALID")
     assert verdict(judged(lie, rule(action="PURGE")))[0] == "INVALID"
     assert verdict(judged(rule(status="VALID", status_reason="left over"))) == ("VALID", None)
 
 
-def test_what_is_written_depends_on_every_column_that_was_judged_or_missing() -> None:
-    found = judged(rule(status="INVALID", status_reason="old", checked_at="then")).verdict
-    assert found is not None
-    assert found.judged == rule()
-    assert "queue" in found.absent
-    assert not VERDICT & {*found.judged, *found.absent}
+def test_a_write_is_conditional_on_every_judged_or_missing_column() -> None:
+    finding = judged(rule(status="INVALID", status_reason="old", checked_at="then")).verdict
+    assert finding is not None
+    assert finding.judged == rule()
+    assert "queue" in finding.absent
+    assert not VERDICT & {*finding.judged, *finding.absent}
 
 
-def test_an_item_of_very_many_columns_still_gets_a_verdict_that_can_be_written() -> None:
-    found = judged(rule(**{f"a{number:04}": "x" for number in range(2_000)})).verdict
-    assert found is not None
-    # More would not fit into a condition of 4 KB.
-    assert len(found.judged) <= 62
-    assert len(found.absent) <= 60
-    assert found.judged["rule_id"] == "r"
+def test_an_item_with_very_many_columns_gets_a_writable_verdict() -> None:
+    finding = judged(rule(**{f"a{number:04}": "x" for number in range(2_000)})).verdict
+    assert finding is not None
+    # A condition has at most 4 KB.
+    assert len(finding.judged) <= 62
+    assert len(finding.absent) <= 60
+    assert finding.judged["rule_id"] == "r"
 
 
 Step = st.sampled_from(
@@ -223,10 +223,10 @@ Step = st.sampled_from(
 
 
 @given(st.lists(st.tuples(Step, st.booleans()), min_size=1, max_size=8))
-def test_however_edits_and_verdicts_interleave_the_item_ends_with_the_right_one(
+def test_the_item_ends_with_the_right_verdict_in_any_order_of_events(
     steps: list[tuple[dict[str, Any], bool]],
 ) -> None:
-    # A table with its stream: each write leaves a record, and records are seen in order.
+    # A table with its stream: each write leaves a record, and records are read in order.
     item, records = rule(), [edit(rule())]
     looked = writes = 0
 
@@ -237,14 +237,14 @@ def test_however_edits_and_verdicts_interleave_the_item_ends_with_the_right_one(
 
     def look() -> None:
         nonlocal looked, writes
-        found = check(records[looked], PIPELINES, NOW).verdict
+        finding = check(records[looked], PIPELINES, NOW).verdict
         looked += 1
-        if found is None:
+        if finding is None:
             return
-        same = all(item.get(name) == value for name, value in found.judged.items())
-        if same and not any(name in item for name in found.absent):
+        same = all(item.get(name) == value for name, value in finding.judged.items())
+        if same and not any(name in item for name in finding.absent):
             writes += 1
-            put(written(RuleFinding(verdict=found), item))
+            put(written(RuleFinding(verdict=finding), item))
 
     for columns, then_look in steps:
         changed = {**item, **columns}
@@ -262,35 +262,35 @@ def test_however_edits_and_verdicts_interleave_the_item_ends_with_the_right_one(
 # The history.
 
 
-def test_a_change_is_kept_with_what_was_and_what_is() -> None:
+def test_a_change_is_recorded_with_the_old_and_the_new_item() -> None:
     old = rule(status="VALID", checked_at="then")
-    found = judged(rule(action="PURGE", status="VALID"), old)
-    assert found.change == RuleChange(
+    finding = judged(rule(action="PURGE", status="VALID"), old)
+    assert finding.change == RuleChange(
         "orders", "r", "2026-09-21T14:13:20+00:00", "1", "event-1", rule(), rule(action="PURGE")
     )
 
 
-def test_a_rule_that_is_gone_is_kept_and_not_judged() -> None:
+def test_a_deleted_rule_is_recorded_and_not_checked() -> None:
     moment = "2026-09-21T14:13:20+00:00"
     gone = RuleChange("orders", "r", moment, "1", "event-1", rule(), None)
     assert check(edit(None, rule()), PIPELINES, NOW) == RuleFinding(gone)
 
 
-def test_an_item_too_long_for_the_history_leaves_its_length() -> None:
-    found = judged(rule(pattern="x" * 200_000))
-    assert found.change is not None
-    assert found.change.new is not None
-    assert found.change.new.keys() == {"too_long"}
+def test_the_history_keeps_only_the_length_of_a_very_long_item() -> None:
+    finding = judged(rule(pattern="x" * 200_000))
+    assert finding.change is not None
+    assert finding.change.new is not None
+    assert finding.change.new.keys() == {"too_long"}
 
 
 # The terms.
 
 
-def test_terms_are_a_pipeline_as_far_as_rules_are_concerned() -> None:
+def test_terms_are_read_as_a_pipeline() -> None:
     terms = {"context": ["a"], "dedicated": ["slow"], "policies": ["gold"], "max_delay": 60}
-    found = pipeline_from_terms("orders", terms)
-    assert (found.name, found.max_delay, found.dedicated) == ("orders", 60.0, ("slow",))
-    assert (set(found.context), set(found.policies)) == ({"a"}, {"gold"})
+    pipeline = pipeline_from_terms("orders", terms)
+    assert (pipeline.name, pipeline.max_delay, pipeline.dedicated) == ("orders", 60.0, ("slow",))
+    assert (set(pipeline.context), set(pipeline.policies)) == ({"a"}, {"gold"})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_terms_are_a_pipeline_as_far_as_rules_are_concerned() -> None:
         {"context": [], "dedicated": [], "policies": [], "max_delay": "1"},
     ],
 )
-def test_terms_that_are_none_judge_nobody(data: Any) -> None:
+def test_malformed_terms_are_refused(data: Any) -> None:
     with pytest.raises(BadSettings, match="orders is registered without terms"):
         pipeline_from_terms("orders", data)
 
@@ -315,7 +315,7 @@ def test_terms_that_are_none_judge_nobody(data: Any) -> None:
 
 @dataclass
 class World:
-    """The checker's ports: what is asked for fails if it is named in `down`."""
+    """The checker's ports; each call of a port that is named in `down` fails."""
 
     now: Mapping[str, Pipeline] = field(default_factory=lambda: PIPELINES)
     earlier: Mapping[str, Pipeline] | None = None
@@ -351,32 +351,32 @@ class World:
             raise CheckUnavailable(whom)
 
 
-def test_a_refused_rule_is_kept_written_and_announced_in_this_order() -> None:
+def test_a_refused_rule_is_recorded_written_and_announced_in_this_order() -> None:
     world = World()
     checked = world.check(edit(rule(action="PURGE")))
-    assert [type(one) for one in world.done] == [RuleChange, RuleVerdict, RuleRefusal]
+    assert [type(action) for action in world.done] == [RuleChange, RuleVerdict, RuleRefusal]
     assert checked == CheckedBatch((world.done[2],))
 
 
-def test_an_edit_that_was_overtaken_is_kept_and_nobody_hears_of_it() -> None:
+def test_an_overtaken_edit_is_recorded_and_not_announced() -> None:
     world = World(overtaken=True)
     assert world.check(edit(rule(action="PURGE"))) == CheckedBatch(())
-    assert [type(one) for one in world.done] == [RuleChange, RuleVerdict]
+    assert [type(action) for action in world.done] == [RuleChange, RuleVerdict]
 
 
-def test_a_rule_is_refused_only_by_terms_that_hold_now() -> None:
+def test_a_rule_is_refused_only_against_fresh_terms() -> None:
     world = World(earlier={"refunds": REFUNDS})
     assert world.check(edit(rule())) == CheckedBatch(())
-    assert [one.status for one in world.done if isinstance(one, RuleVerdict)] == ["VALID"]
+    assert [action.status for action in world.done if isinstance(action, RuleVerdict)] == ["VALID"]
 
 
 @pytest.mark.parametrize("down", ["terms", "history", "table", "bus"])
-def test_the_batch_stops_at_the_edit_that_could_not_be_finished(down: str) -> None:
+def test_a_batch_stops_at_the_edit_that_could_not_be_finished(down: str) -> None:
     world = World()
-    first, second = (edit(rule(action="PURGE"), sequence=one) for one in ("1", "2"))
+    first, second = (edit(rule(action="PURGE"), sequence=number) for number in ("1", "2"))
     [refusal] = world.check(first).refusals
     world.down = {down}
     assert world.check(second, replace(first, sequence="3")) == CheckedBatch((), "2", down)
     world.down = set()
-    # Done again, it says the same.
+    # A second check has the same result.
     assert world.check(second).refusals == (refusal,)

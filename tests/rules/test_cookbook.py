@@ -1,4 +1,4 @@
-"""docs/rules.md keeps its word: every comparison and every recipe on it is run."""
+"""Every comparison and every recipe of docs/rules.md is executed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 def pipeline() -> Pipeline:
-    said = cookbook.settings()
-    return pipeline_from_json(json.dumps({**said, "dedicated": list(said["dedicated"])}))
+    settings = cookbook.settings()
+    return pipeline_from_json(json.dumps({**settings, "dedicated": list(settings["dedicated"])}))
 
 
 class Books:
-    """The recipe's rules, and the one failure that the ledger knows of, if any."""
+    """The recipe's rules, and the last failure in the ledger, if any."""
 
     def __init__(self, recipe: Recipe, failure: Mapping[str, Any] | None) -> None:
-        self._rules = [{"pipeline": "orders", **one} for one in recipe.rules]
+        self._rules = [{"pipeline": "orders", **rule} for rule in recipe.rules]
         self._row = LedgerRow((failed(**failure),)) if failure is not None else LedgerRow()
 
     def items(self, pipeline: str) -> list[Mapping[str, Any]]:
@@ -52,18 +52,18 @@ class Books:
         return {key: Circuit(key) for key in keys}
 
 
-def letter(said: Mapping[str, Any]) -> Letter:
-    """A letter as the page writes it down."""
-    known = {"body", "text", "attributes", "failure", "attempt", "age", "sender", "home"}
-    assert set(said) <= known, "a field that this test does not know"
-    sent = int((NOW - seconds(said.get("age", "1h"))) * 1000)
-    mark = Stamp("origin", said.get("attempt", 0), sent, said.get("sender", "AROASOMEBODY:x"))
+def letter(example: Mapping[str, Any]) -> Letter:
+    """The letter of an example on the page."""
+    fields = {"body", "text", "attributes", "failure", "attempt", "age", "sender", "home"}
+    assert set(example) <= fields, "a field that this test does not know"
+    sent = int((NOW - seconds(example.get("age", "1h"))) * 1000)
+    mark = Stamp("origin", example.get("attempt", 0), sent, example.get("sender", "AROASOMEBODY:x"))
     attributes = {
-        name: Attribute("String", one) for name, one in said.get("attributes", {}).items()
+        name: Attribute("String", value) for name, value in example.get("attributes", {}).items()
     }
     return Letter(
         "m1",
-        said["text"] if "text" in said else json.dumps(said["body"]),
+        example["text"] if "text" in example else json.dumps(example["body"]),
         {**attributes, stamps.NAME: stamps.attribute(mark)},
         {"SenderId": f"{REDRIVER}:run", "SentTimestamp": str(sent)},
     )
@@ -74,13 +74,13 @@ def seconds(text: str) -> int:
 
 
 def length(span: float) -> str:
-    unit, size = next((one, size) for one, size in _UNITS.items() if span % size == 0)
+    unit, size = next((unit, size) for unit, size in _UNITS.items() if span % size == 0)
     return f"{span // size:g}{unit}"
 
 
-def outcome(recipe: Recipe, said: Mapping[str, Any]) -> str:
-    """What becomes of a letter, in the words of the page."""
-    books = Books(recipe, said.get("failure"))
+def outcome(recipe: Recipe, example: Mapping[str, Any]) -> str:
+    """The outcome of a letter, in the words of the page."""
+    books = Books(recipe, example.get("failure"))
     router = DirectRouter(
         pipeline=pipeline(),
         rules=books,
@@ -90,7 +90,7 @@ def outcome(recipe: Recipe, said: Mapping[str, Any]) -> str:
         clock=lambda: NOW,
         random=Random(1),
     )
-    answer = router.decide([Question(letter(said), home=said.get("home", "dlq"))])
+    answer = router.decide([Question(letter(example), home=example.get("home", "dlq"))])
     assert answer.refused_rules == ()
     (verdict,) = answer.verdicts
     counted = "".join(f", counted for {rule}" for rule in answer.shadow_matches)
@@ -115,15 +115,15 @@ def words(decision: Decision) -> str:
             return f"Hold in {lane}"
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.title)
-def test_a_recipe_does_what_it_says(recipe: Recipe) -> None:
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
+def test_a_recipe_has_the_outcomes_on_the_page(recipe: Recipe) -> None:
     assert recipe.letters
-    for said, expected in recipe.letters:
-        assert outcome(recipe, said) == expected, said
+    for example, expected in recipe.letters:
+        assert outcome(recipe, example) == expected, example
 
 
 def test_every_action_has_a_recipe() -> None:
-    assert {one["action"] for recipe in RECIPES for one in recipe.rules} == set(Action)
+    assert {rule["action"] for recipe in RECIPES for rule in recipe.rules} == set(Action)
 
 
 def test_every_column_is_explained_and_no_other() -> None:
@@ -136,7 +136,7 @@ def test_every_column_is_explained_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("pattern", "yes", "no"), [pytest.param(*row, id=name) for name, *row in cookbook.comparisons()]
 )
-def test_a_comparison_matches_what_the_page_says(pattern: Any, yes: str, no: str) -> None:
+def test_a_comparison_matches_the_values_on_the_page(pattern: Any, yes: str, no: str) -> None:
     compiled = compile_pattern({"body": {"field": pattern}})
 
     def matches(written: str) -> bool:
@@ -151,4 +151,4 @@ def test_every_operator_of_the_language_has_a_row() -> None:
     patterns = json.dumps([pattern for _, pattern, _, _ in cookbook.comparisons()])
     operators = {"prefix", "suffix", "equals-ignore-case", "wildcard", "anything-but", "numeric",
                  "exists", "cidr"}  # fmt: skip
-    assert all(f'"{one}"' in patterns for one in operators)
+    assert all(f'"{operator}"' in patterns for operator in operators)

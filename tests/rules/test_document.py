@@ -1,4 +1,4 @@
-"""One letter as its rules see it."""
+"""One letter as the document that rules are matched against."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PIPELINE = Pipeline(
 )
 
 
-def build(one: Letter, pipeline: Pipeline = PIPELINE, mark: Stamp | None = None) -> Document:
-    return DocumentBuilder(pipeline).build(one, mark or initial_stamp(one), None, NOW)
+def build(original: Letter, pipeline: Pipeline = PIPELINE, mark: Stamp | None = None) -> Document:
+    return DocumentBuilder(pipeline).build(original, mark or initial_stamp(original), None, NOW)
 
 
-def test_a_document_says_everything_that_rules_may_ask_for() -> None:
-    one = letter(
+def test_a_document_holds_every_field_for_rules() -> None:
+    original = letter(
         '{"tenantId": "a", "amount": 5}',
         attributes={
             "region": Attribute("String", "eu"),
@@ -46,8 +46,8 @@ def test_a_document_says_everything_that_rules_may_ask_for() -> None:
     )
     mark = Stamp("origin", 2, 1_789_999_990_000, "AIDAPRODUCER")
     last = failed(http_status=503, category=Category.INTEGRATION)
-    found = DocumentBuilder(PIPELINE).build(one, mark, last, NOW)
-    assert found == Document(
+    document = DocumentBuilder(PIPELINE).build(original, mark, last, NOW)
+    assert document == Document(
         {
             "pipeline": "orders",
             "context": {"tenantId": "a", "region": "eu", "group": "g"},
@@ -69,25 +69,25 @@ def test_a_document_says_everything_that_rules_may_ask_for() -> None:
     )
 
 
-def test_a_letter_that_never_failed_before_our_eyes_has_no_failure() -> None:
+def test_a_letter_without_a_recorded_failure_has_none_in_its_document() -> None:
     assert "failure" not in build(letter()).value
     last = failed()
     value = DocumentBuilder(PIPELINE).build(letter(), initial_stamp(letter()), last, NOW).value
     assert "http_status" not in value["failure"]
 
 
-def test_an_unreadable_body_is_missing_and_the_rest_is_there() -> None:
-    found = build(letter("{", attributes={"region": Attribute("String", "eu")}))
-    assert found.unreadable == "not JSON at line 1 column 2"
-    assert "body" not in found.value
-    assert found.value["context"] == {"region": "eu"}
+def test_an_unreadable_body_is_left_out_of_the_document() -> None:
+    document = build(letter("{", attributes={"region": Attribute("String", "eu")}))
+    assert document.unreadable == "not JSON at line 1 column 2"
+    assert "body" not in document.value
+    assert document.value["context"] == {"region": "eu"}
 
 
 @pytest.mark.parametrize("body", ["null", "5", '"text"', "[1]", "true"])
-def test_a_body_that_is_no_object_is_a_body_too(body: str) -> None:
-    found = build(letter(body))
-    assert found.unreadable is None
-    assert "body" in found.value
+def test_a_body_may_be_any_json_value(body: str) -> None:
+    document = build(letter(body))
+    assert document.unreadable is None
+    assert "body" in document.value
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_context_is_text_a_number_or_a_boolean(tenant: str, context: dict[str, A
         (Attribute("String.Number", "7"), "7"),
     ],
 )
-def test_a_number_is_a_number_where_json_has_it(attribute: Attribute, value: Any) -> None:
+def test_a_number_attribute_is_a_number_if_json_has_it(attribute: Attribute, value: Any) -> None:
     assert build(letter(attributes={"a": attribute})).value["attributes"] == {"a": value}
 
 
@@ -142,9 +142,9 @@ def test_a_number_is_a_number_where_json_has_it(attribute: Attribute, value: Any
 )
 def test_a_path_that_fails_on_a_body_leaves_that_context_out(path: str, body: str) -> None:
     pipeline = replace(PIPELINE, context={"odd": path, "region": "attributes.region"})
-    found = build(letter(body, attributes={"region": Attribute("String", "eu")}), pipeline)
-    assert found.value["context"] == {"region": "eu"}
-    assert found.unreadable is None
+    document = build(letter(body, attributes={"region": Attribute("String", "eu")}), pipeline)
+    assert document.value["context"] == {"region": "eu"}
+    assert document.unreadable is None
 
 
 _FUNCTIONS = (
@@ -159,12 +159,12 @@ _BUILDERS = [
 
 
 @given(st.sampled_from(_BUILDERS), letters, texts)
-def test_no_letter_breaks_the_building_of_its_document(
-    builder: DocumentBuilder, one: Letter, number: str
+def test_building_a_document_never_raises(
+    builder: DocumentBuilder, original: Letter, number: str
 ) -> None:
     odd = ('{"a": "1e999"}', '{"a": [1e308, 1e308]}', f'{{"a": "1e{number}"}}')
-    for body in (one.body, f'{{"a": {one.body}}}', *odd):
-        builder.build(replace(one, body=body), initial_stamp(one), None, NOW)
+    for body in (original.body, f'{{"a": {original.body}}}', *odd):
+        builder.build(replace(original, body=body), initial_stamp(original), None, NOW)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_no_letter_breaks_the_building_of_its_document(
         (f'"{"é" * 257}"', None),
     ],
 )
-def test_the_circuits_key_is_one_that_can_be_looked_up(endpoint: str, key: str | None) -> None:
+def test_the_circuit_key_is_valid_as_a_stored_key(endpoint: str, key: str | None) -> None:
     pipeline = replace(PIPELINE, circuit_key="body.endpoint")
     assert build(letter(f'{{"endpoint": {endpoint}}}'), pipeline).circuit_key == key
 
 
-def test_the_circuits_key_may_be_a_context() -> None:
+def test_the_circuit_key_may_be_a_context() -> None:
     pipeline = replace(PIPELINE, circuit_key="context.tenantId")
     assert build(letter(), pipeline).circuit_key == "a"
     assert build(letter()).circuit_key is None
@@ -200,6 +200,6 @@ def test_the_circuits_key_may_be_a_context() -> None:
         ({"context": {"x": ""}}, "context.x: '' is not a JMESPath expression"),
     ],
 )
-def test_a_bad_path_stops_the_function_before_any_letter(changes: Any, why: str) -> None:
+def test_an_invalid_path_is_refused_before_any_letter(changes: Any, why: str) -> None:
     with pytest.raises(BadSettings, match=why):
         DocumentBuilder(replace(PIPELINE, **changes))

@@ -1,4 +1,4 @@
-"""Nothing that a stranger writes raises anything but its own refusal.
+"""Untrusted data never raises anything but the error that refuses it.
 
 Quick by day; `make nightly` tries thousands of each.
 """
@@ -35,7 +35,7 @@ PIPELINE = Pipeline(
     context={
         "tenantId": "body.tenantId",
         "messageType": "attributes.type || body.type",
-        # Functions on whatever type the message has.
+        # Functions on any type that a message may have.
         "total": "sum(body.lines[*].price)",
         "first": "sort_by(body.lines, &id)[0].id",
     },
@@ -59,12 +59,12 @@ def test_a_record_of_any_shape_is_a_letter_or_is_refused(record: dict[str, Any])
 
 @pytest.mark.long
 @given(hostile.records)
-def test_a_record_of_the_right_shape_is_a_letter_whatever_it_says(record: dict[str, Any]) -> None:
+def test_a_record_of_the_right_shape_is_a_letter(record: dict[str, Any]) -> None:
     letter = letter_of(record)
     assert letter is not None
     assert letter.body == record["body"]
     assert letter.size >= 0
-    # The router is asked in JSON, and a lone surrogate must not stop the others of its chunk.
+    # The router's request is JSON: a lone surrogate must not stop the other letters in it.
     assert from_json(json.loads(compact_json(to_json(letter)))) == letter
 
 
@@ -94,24 +94,24 @@ def test_any_stored_rule_is_a_rule_or_is_refused_and_can_be_tried_on_any_letter(
     document = BUILDER.build(letter, stamp.read(letter, TRUSTED).stamp, None, NOW)
     spoke = book.first(document.value, NOW, {}).rule
     trials = book.explain(document.value, NOW, {})
-    assert spoke is None or spoke.rule_id in {one.rule_id for one in trials}
+    assert spoke is None or spoke.rule_id in {trial.rule_id for trial in trials}
 
 
 @pytest.mark.long
 @given(hostile.urls, st.booleans())
-def test_any_url_leads_somewhere_or_is_refused(url: str, allow_loopback: bool) -> None:
+def test_any_url_has_a_destination_or_is_refused(url: str, allow_loopback: bool) -> None:
     try:
-        found = read_url(url, allow_loopback=allow_loopback)
+        destination = read_url(url, allow_loopback=allow_loopback)
     except UrlRefused:
         return
-    assert found.loopback <= allow_loopback
-    assert not is_literal(found.host) or found.loopback or is_public(found.host)
-    assert_fit_for_a_request(found)
+    assert destination.loopback <= allow_loopback
+    assert not is_literal(destination.host) or destination.loopback or is_public(destination.host)
+    assert_fit_for_a_request(destination)
 
 
-def assert_fit_for_a_request(found: Destination) -> None:
-    """Neither the request line nor the Host header can hold another line or header."""
-    for part in (found.authority, found.target):
+def assert_fit_for_a_request(destination: Destination) -> None:
+    """Request line and Host header contain no further line or header."""
+    for part in (destination.authority, destination.target):
         assert part.isascii()
         assert part.isprintable()
         assert " " not in part
@@ -119,7 +119,7 @@ def assert_fit_for_a_request(found: Destination) -> None:
 
 @pytest.mark.long
 @given(hostile.bodies | hostile.any_text, hostile.records)
-def test_any_exception_text_is_made_fit_for_a_log(text: str, record: dict[str, Any]) -> None:
-    said = redact(text, from_event(record))
-    assert len(said) <= LONGEST
-    assert said.isprintable()
+def test_any_exception_text_is_redacted_for_the_log(text: str, record: dict[str, Any]) -> None:
+    redacted = redact(text, from_event(record))
+    assert len(redacted) <= LONGEST
+    assert redacted.isprintable()

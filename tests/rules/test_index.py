@@ -1,4 +1,4 @@
-"""Looking rules up gives what trying them one by one would, at a cost that hardly grows."""
+"""The index finds the same rules as trying each, at a cost that hardly grows with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rules.event_patterns import counting, documents, pairs, patterns
 
 
 def index(*rules: dict[str, Any]) -> RuleIndex[int]:
-    return RuleIndex([(number, compile_pattern(one)) for number, one in enumerate(rules)])
+    return RuleIndex([(number, compile_pattern(pattern)) for number, pattern in enumerate(rules)])
 
 
 @pytest.mark.long
@@ -26,9 +26,9 @@ def test_the_index_agrees_with_trying_the_rules_one_by_one(
     others: list[dict[str, Any]], both: list[tuple[dict[str, Any], dict[str, Any]]]
 ) -> None:
     rules = others + [pattern for pattern, _ in both]
-    document = {name: value for _, one in both for name, value in one.items()}
+    document = {name: value for _, part in both for name, value in part.items()}
     expected = [
-        number for number, one in enumerate(rules) if compile_pattern(one).matches(document)
+        number for number, pattern in enumerate(rules) if compile_pattern(pattern).matches(document)
     ]
     assert list(index(*rules).matching(document)) == expected
 
@@ -42,11 +42,11 @@ _EXACT = st.dictionaries(
 @pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(_EXACT, min_size=20, max_size=60), documents() | _EXACT)
-def test_many_rules_that_share_values_agree_too(
+def test_the_index_agrees_for_many_rules_that_share_values(
     rules: list[dict[str, Any]], document: dict[str, Any]
 ) -> None:
     expected = [
-        number for number, one in enumerate(rules) if compile_pattern(one).matches(document)
+        number for number, pattern in enumerate(rules) if compile_pattern(pattern).matches(document)
     ]
     assert list(index(*rules).matching(document)) == expected
 
@@ -74,7 +74,7 @@ def test_no_rules_match_nothing() -> None:
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one for each rule of which more than the look-up is checked."""
+    """Has one item for each rule of which more than the look-up is checked."""
     seen: list[int] = []
 
     def counting(*arguments: Any) -> bool:
@@ -85,7 +85,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_nothing_is_checked_after_the_first_match_until_it_is_asked_for(tried: list[int]) -> None:
+def test_after_a_match_the_next_rule_is_checked_only_on_demand(tried: list[int]) -> None:
     rules = index(*({"a": [1], "b": [{"exists": True}]} for _ in range(1000)))
     matching = rules.matching({"a": 1, "b": 1})
     assert (next(matching), len(tried)) == (0, 1)
@@ -93,20 +93,22 @@ def test_nothing_is_checked_after_the_first_match_until_it_is_asked_for(tried: l
 
 
 @pytest.mark.parametrize("size", [10, 1_000, pytest.param(10_000, marks=pytest.mark.long)])
-def test_the_rules_tried_do_not_grow_with_the_rules_there_are(size: int, tried: list[int]) -> None:
-    rules = index(*({"context": {"tenantId": [f"t-{one}"]}} for one in range(size)))
+def test_the_number_of_rules_tried_does_not_grow_with_the_number_of_rules(
+    size: int, tried: list[int]
+) -> None:
+    rules = index(*({"context": {"tenantId": [f"t-{number}"]}} for number in range(size)))
     assert list(rules.matching({"context": {"tenantId": "t-7"}})) == [7]
     assert len(tried) == 1
 
 
-def test_rules_that_share_every_single_value_are_told_apart_by_several(tried: list[int]) -> None:
+def test_rules_that_share_each_value_are_looked_up_by_several_names(tried: list[int]) -> None:
     names = [f"{letter}{number}" for letter, number in product("xyz", range(10))]
     rules = [
         {"context": {"tenantId": [tenant], "messageType": [kind]}, "pipeline": ["orders"]}
         for tenant, kind in product(names, names)
     ]
     document = {"pipeline": "orders", "context": {"tenantId": "y3", "messageType": "z9"}}
-    assert [rules[one] for one in index(*rules).matching(document)] == [
+    assert [rules[number] for number in index(*rules).matching(document)] == [
         {"context": {"tenantId": ["y3"], "messageType": ["z9"]}, "pipeline": ["orders"]}
     ]
     assert len(tried) == 1
@@ -120,17 +122,17 @@ def test_a_value_repeated_in_a_long_array_is_looked_up_once(tried: list[int]) ->
 
 def test_a_list_of_values_and_operators_is_not_looked_up_by_its_values_alone() -> None:
     rules = index({"a": ["x", {"prefix": "y"}]}, {"a": ["x", {"exists": False}]})
-    assert [list(rules.matching(one)) for one in ({"a": "yy"}, {})] == [[0], [1]]
+    assert [list(rules.matching(document)) for document in ({"a": "yy"}, {})] == [[0], [1]]
 
 
-def test_a_rule_that_cannot_be_looked_up_still_wants_one_element_of_an_array() -> None:
+def test_a_rule_without_exact_values_still_needs_one_array_element() -> None:
     rules = index({"lines": {"sku": [{"prefix": "x"}], "code": [{"prefix": "y"}]}})
     together, apart = [{"sku": "x", "code": "y"}], [{"sku": "x"}, {"code": "y"}]
     assert list(rules.matching({"lines": together})) == [0]
     assert list(rules.matching({"lines": apart})) == []
 
 
-def test_branches_of_or_share_the_test_of_the_field_beside_them() -> None:
+def test_branches_of_or_share_the_test_of_a_field_outside_it() -> None:
     calls: list[str] = []
     branches = [{"kind": [{"prefix": f"k{number}"}]} for number in range(100)]
     pattern = compile_pattern({"body": [{"wildcard": "*x*"}], "$or": branches})
@@ -141,7 +143,7 @@ def test_branches_of_or_share_the_test_of_the_field_beside_them() -> None:
     assert calls.count("kind") <= 100
 
 
-def test_a_rule_that_cannot_be_looked_up_costs_one_test() -> None:
+def test_a_rule_without_exact_values_costs_one_test() -> None:
     calls: list[str] = []
     pattern = compile_pattern({"a": [{"anything-but": "x"}], "b": [{"prefix": "y"}]})
     rules = RuleIndex([(number, counting(pattern, calls)) for number in range(100)])

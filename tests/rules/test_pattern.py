@@ -1,4 +1,4 @@
-"""Event patterns mean what they mean in EventBridge, and no letter can make one run long."""
+"""Event patterns match as in EventBridge, in bounded time for any letter."""
 
 from __future__ import annotations
 
@@ -117,13 +117,15 @@ def test_a_field_accepts_a_value_as_in_eventbridge(
     accepts: list[Any], yes: list[Any], no: list[Any]
 ) -> None:
     pattern = compile_pattern({"detail": {"field": accepts}})
-    for value, expected in [(one, True) for one in yes] + [(one, False) for one in no]:
+    for value, expected in [(accepted, True) for accepted in yes] + [
+        (refused, False) for refused in no
+    ]:
         detail = {} if value is ABSENT else {"field": value}
         assert pattern.matches({"detail": detail}) is expected, value
 
 
 @pytest.mark.parametrize("detail", ["text", 1, None, [], ["field"], {}, ABSENT])
-def test_a_name_below_something_that_is_no_object_is_absent(detail: Any) -> None:
+def test_a_name_below_a_value_that_is_not_an_object_is_absent(detail: Any) -> None:
     document = {} if detail is ABSENT else {"detail": detail}
     assert not matches({"detail": {"field": [{"exists": True}]}}, document)
     assert not matches({"detail": {"field": [{"anything-but": "a"}]}}, document)
@@ -139,7 +141,7 @@ def test_all_fields_have_to_match_and_names_are_case_sensitive() -> None:
     )
 
 
-def test_one_branch_of_or_is_enough_and_the_fields_beside_it_still_count() -> None:
+def test_one_branch_of_or_and_all_fields_outside_it_have_to_match() -> None:
     pattern = {
         "source": ["s"],
         "$or": [
@@ -164,7 +166,7 @@ def test_dots_join_names_in_the_pattern_and_in_the_document(pattern: str) -> Non
     assert matches(pattern, {"a.b.c": 1})
 
 
-def test_a_name_that_a_document_spells_in_two_ways_has_both_values() -> None:
+def test_a_name_written_in_two_ways_in_a_document_has_both_values() -> None:
     assert not matches({"a.b": {"b": [1]}}, {"a": {"b": 1}})
     for number in (1, 2):
         assert matches({"a": {"b": [number]}}, {"a": {"b": 2}, "a.b": 1})
@@ -194,7 +196,7 @@ ORDER = {
         ({"lines": {"sku": ["x"]}, "notes": {"by": ["y"]}}, True),
         ({"lines": {"$or": [{"sku": ["x"]}, {"sku": ["y"]}], "quantity": [2]}}, True),
         ({"lines": {"$or": [{"sku": ["x"]}, {"sku": ["z"]}], "quantity": [2]}}, False),
-        # "missing" is about the element that the names before it have chosen ...
+        # "missing" refers to the element that the names before it have chosen ...
         ({"lines": {"parts": {"id": [2], "ok": [{"exists": False}]}}}, True),
         ({"lines": {"parts": {"id": [1], "ok": [{"exists": False}]}}}, False),
         ({"lines": {"quantity": [1], "sku": [{"exists": False}, "x"]}}, True),
@@ -212,7 +214,7 @@ def test_fields_of_one_array_element_belong_together(
 
 @pytest.mark.long
 @given(pairs())
-def test_every_pattern_agrees_with_trying_every_choice(
+def test_a_pattern_agrees_with_a_matcher_that_tries_every_choice(
     pair: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
     pattern, document = pair
@@ -225,11 +227,13 @@ _PIECES = st.lists(st.sampled_from(["a", "b", "*", "*", r"\*", r"\\"]), max_size
 @pytest.mark.long
 @settings(max_examples=500)
 @given(_PIECES, st.text("aab*\\", max_size=7))
-def test_a_wildcard_agrees_with_trying_every_choice(pieces: list[str], text: str) -> None:
+def test_a_wildcard_agrees_with_a_matcher_that_tries_every_choice(
+    pieces: list[str], text: str
+) -> None:
     wildcard = "".join(
-        one
-        for one, before in zip(pieces, ["", *pieces], strict=False)
-        if (one, before) != ("*", "*")
+        piece
+        for piece, before in zip(pieces, ["", *pieces], strict=False)
+        if (piece, before) != ("*", "*")
     )
     assert matches({"f": [{"wildcard": wildcard}]}, {"f": text}) is slowly_like(wildcard, text)
 
@@ -327,7 +331,7 @@ def test_text_and_object_are_the_same_pattern(
         ('{"a":' * 100_000, "nested too deep"),
     ],
 )
-def test_what_eventbridge_would_refuse_is_refused_with_the_reason(pattern: Any, why: str) -> None:
+def test_an_invalid_pattern_is_refused_with_the_reason(pattern: Any, why: str) -> None:
     with pytest.raises(PatternRefused) as refused:
         compile_pattern(pattern)
     assert why in str(refused.value)
@@ -345,7 +349,7 @@ def test_a_pattern_has_at_most_1000_combinations_and_32_levels() -> None:
         compile_pattern({".".join("a" * 33): [1]})
 
 
-def test_explain_says_which_field_stopped_a_pattern() -> None:
+def test_explain_names_the_field_that_does_not_match() -> None:
     pattern = compile_pattern(
         {
             "context": {"tenantId": ["t-1", {"prefix": "x"}]},
@@ -358,7 +362,9 @@ def test_explain_says_which_field_stopped_a_pattern() -> None:
     findings = pattern.explain(
         {"context": {"tenantId": "t-2"}, "body": {"total": {"net": 9}, "items": [{"sku": "s"}, 1]}}
     )
-    assert [(one.path, one.matched, one.expected, one.found) for one in findings] == [
+    assert [
+        (finding.path, finding.matched, finding.expected, finding.found) for finding in findings
+    ] == [
         ("context.tenantId", False, '"t-1" or starts with "x"', "string"),
         ("body.total", False, "> 5", "an object"),
         ("body.$or[0].kind", False, '"a"', "absent"),
@@ -366,12 +372,12 @@ def test_explain_says_which_field_stopped_a_pattern() -> None:
     ]
 
 
-def test_explain_says_when_the_fields_are_met_in_different_elements() -> None:
+def test_explain_says_that_fields_match_in_different_elements() -> None:
     pattern = compile_pattern({"lines": {"sku": ["x"], "quantity": [2]}})
     last = pattern.explain(ORDER)[-1]
     assert (last.path, last.matched) == ("lines.quantity, lines.sku", False)
     assert last.found == "in different elements"
-    assert all(one.matched for one in pattern.explain(ORDER)[:-1])
+    assert all(finding.matched for finding in pattern.explain(ORDER)[:-1])
 
 
 @pytest.mark.long
@@ -382,9 +388,9 @@ def test_explain_agrees_with_matching(pair: tuple[dict[str, Any], dict[str, Any]
     compiled = compile_pattern(pattern)
     findings = compiled.explain(document)
     if compiled.matches(document):
-        assert any(one.matched for one in findings)
+        assert any(finding.matched for finding in findings)
     else:
-        assert not all(one.matched for one in findings)
+        assert not all(finding.matched for finding in findings)
 
 
 def test_explain_never_shows_a_value_of_the_letter() -> None:
@@ -406,18 +412,18 @@ MEBIBYTE = 1 << 20
         (["aab"] * 1000, "aaab" * (MEBIBYTE // 4)),
     ],
 )
-def test_a_wildcard_looks_at_each_character_of_a_body_once(pieces: list[str], text: str) -> None:
+def test_a_wildcard_reads_each_character_of_a_body_once(pieces: list[str], text: str) -> None:
     looked_at: list[range] = []
 
     def find(value: str, piece: str, start: int, end: int) -> int:
-        found = value.find(piece, start, end)
-        looked_at.append(range(start, end if found < 0 else found + len(piece)))
-        return found
+        position = value.find(piece, start, end)
+        looked_at.append(range(start, end if position < 0 else position + len(piece)))
+        return position
 
     matches_wildcard(text, ["", *pieces, ""], find)
     assert len(looked_at) <= len(pieces)
     assert sum(map(len, looked_at)) <= len(text)
-    assert all(one.stop <= two.start for one, two in pairwise(looked_at))
+    assert all(before.stop <= after.start for before, after in pairwise(looked_at))
 
 
 @pytest.mark.parametrize(
@@ -433,15 +439,13 @@ def test_a_wildcard_looks_at_each_character_of_a_body_once(pieces: list[str], te
         ([{"cidr": "10.0.0.0/8"}], False),
     ],
 )
-def test_hostile_patterns_come_to_an_end_on_a_body_of_one_mebibyte(
-    accepts: list[Any], expected: bool
-) -> None:
+def test_hostile_patterns_end_on_a_body_of_one_mebibyte(accepts: list[Any], expected: bool) -> None:
     pattern = compile_pattern({"body": accepts})
     assert pattern.matches({"body": "a" * MEBIBYTE}) is expected
 
 
 @pytest.mark.long
-def test_arrays_in_arrays_are_walked_however_deep_they_are() -> None:
+def test_arrays_in_arrays_are_read_to_any_depth() -> None:
     deep: Any = ["here"]
     for _ in range(200_000):
         deep = [deep]
@@ -452,7 +456,7 @@ def test_arrays_in_arrays_are_walked_however_deep_they_are() -> None:
 
 
 @pytest.mark.long
-def test_the_elements_of_long_arrays_are_each_tried_once() -> None:
+def test_each_element_of_long_arrays_is_tried_once() -> None:
     calls: list[str] = []
     both = {"a": [1], "b": [1]}
     pattern = counting(compile_pattern({"body": {"left": both, "right": both}}), calls)
@@ -476,7 +480,7 @@ def test_a_field_that_all_branches_of_or_share_is_compared_once() -> None:
 
 
 class Watched(Mapping[str, Any]):
-    """An object that notes which of its keys were read."""
+    """An object that records which of its keys were read."""
 
     def __init__(self, inner: dict[str, Any]) -> None:
         self.inner = inner

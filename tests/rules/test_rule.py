@@ -1,0 +1,270 @@
+"""The rows that are valid rules, and the reasons why others are refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.rules.rulebook import RefusedRule
+from deadletter.settings.pipeline import Pipeline
+from tests.rules.rule_items import ACTIONS, GONE, PIPELINE, book, document, item, rule_of
+from tests.samples import NOW, json_values
+
+# Valid rules.
+
+
+def test_a_tenant_and_an_action_are_a_complete_rule() -> None:
+    assert read_rule({"rule_id": "r", "tenantId": "a", "action": "QUARANTINE"}, PIPELINE) == Rule(
+        "r", "*", Action.QUARANTINE, {"context": {"tenantId": ["a"]}}
+    )
+
+
+def test_every_column_of_a_rule_is_read() -> None:
+    rule = read_rule(
+        item(
+            action="DELAYED_REDRIVE",
+            delay_seconds=Decimal("90.5"),
+            pattern='{"failure": {"http_status": [{"numeric": [">=", 500]}]}}',
+            priority=Decimal(5),
+            enabled=False,
+            mode="shadow",
+            policy="gold",
+            expires_at="2026-11-20T12:00:00Z",
+            max_matches=Decimal(10),
+            created_by="ann",
+            reason="flood",
+            ticket="OPS-1",
+            status="valid",
+            status_reason="",
+            checked_at=Decimal(1),
+        ),
+        PIPELINE,
+    )
+    assert rule == Rule(
+        "r",
+        "orders",
+        Action.DELAYED_REDRIVE,
+        {
+            "failure": {"http_status": [{"numeric": [">=", 500]}]},
+            "context": {"tenantId": ["a"]},
+        },
+        priority=5,
+        enabled=False,
+        mode=RuleMode.SHADOW,
+        delay_seconds=90.5,
+        policy="gold",
+        expires_at=1_795_176_000.0,
+        max_matches=10,
+    )
+
+
+@pytest.mark.parametrize("typed", ["QUARANTINE", "quarantine", " Quarantine ", "qUARANTINE\n"])
+def test_an_action_may_be_typed_in_any_case(typed: str) -> None:
+    assert read_rule(item(action=typed), PIPELINE).action is Action.QUARANTINE
+
+
+@pytest.mark.parametrize("typed", ["shadow", "SHADOW", " Shadow"])
+def test_a_mode_may_be_typed_in_any_case(typed: str) -> None:
+    assert read_rule(item(mode=typed), PIPELINE).mode is RuleMode.SHADOW
+
+
+@pytest.mark.parametrize("number", [7, 7.0, Decimal(7), "7", " 7 ", "7.0", "7e0"])
+def test_a_number_may_be_typed_as_text(number: Any) -> None:
+    rule = read_rule(
+        item(action="DELAYED_REDRIVE", priority=number, max_matches=number, delay_seconds=number),
+        PIPELINE,
+    )
+    assert (rule.priority, rule.max_matches, rule.delay_seconds) == (7, 7, 7.0)
+    assert type(rule.priority) is int
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 604_800])
+def test_a_delay_is_zero_to_the_pipelines_maximum(seconds: float) -> None:
+    rule = read_rule(item(action="DELAYED_REDRIVE", delay_seconds=seconds), PIPELINE)
+    assert rule.delay_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("typed", "enabled"), [(True, True), (False, False), ("TRUE", True), (" false ", False)]
+)
+def test_a_boolean_may_be_typed_as_text(typed: Any, enabled: bool) -> None:
+    assert read_rule(item(enabled=typed), PIPELINE).enabled is enabled
+
+
+@pytest.mark.parametrize(
+    ("typed", "moment"),
+    [
+        (1_790_000_000, 1_790_000_000.0),
+        (Decimal("1790000000.5"), 1_790_000_000.5),
+        ("1790000000", 1_790_000_000.0),
+        (" 1790000000.5 ", 1_790_000_000.5),
+        ("2026-11-20T12:00:00Z", 1_795_176_000.0),
+        ("2026-11-20T13:00:00+01:00", 1_795_176_000.0),
+        ("2026-11-20T12:00:00", 1_795_176_000.0),
+        ("2026-11-20 12:00", 1_795_176_000.0),
+        ("2026-11-20", 1_795_132_800.0),
+    ],
+)
+def test_an_expiry_is_epoch_seconds_or_iso_8601_in_utc_by_default(
+    typed: Any, moment: float
+) -> None:
+    assert read_rule(item(expires_at=typed), PIPELINE).expires_at == moment
+
+
+@pytest.mark.parametrize("value", ["a", 5, Decimal(5), 1.5, True, ""])
+def test_shorthand_is_an_exact_match_on_the_context(value: Any) -> None:
+    rule = read_rule(item(tenantId=value, messageType="order"), PIPELINE)
+    assert rule.pattern == {"context": {"tenantId": [value], "messageType": ["order"]}}
+
+
+def test_shorthand_joins_a_pattern_on_another_context() -> None:
+    rule = read_rule(item(pattern={"context": {"messageType": ["order"]}}), PIPELINE)
+    assert rule.pattern == {"context": {"messageType": ["order"], "tenantId": ["a"]}}
+
+
+def test_a_pattern_may_be_a_dynamodb_map() -> None:
+    stored = {
+        "redrive": {"attempt": [{"numeric": [">", Decimal(2)]}]},
+        "body": {"x": [Decimal("1.5")]},
+    }
+    rule = read_rule(item(pattern=stored, tenantId=GONE), PIPELINE)
+    assert rule.pattern == {"redrive": {"attempt": [{"numeric": [">", 2]}]}, "body": {"x": [1.5]}}
+
+
+# Invalid rules, and the sentence that says why.
+
+FIELDS = (
+    "action, checked_at, created_by, delay_seconds, enabled, expires_at, max_matches, "
+    "messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, status, "
+    "status_reason, tenantId, ticket"
+)
+NO_END = "expires_at must be epoch seconds or an ISO 8601 time"
+NO_PATTERN = "a rule needs a pattern or a context column, such as tenantId"
+NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps only"
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"rule_id": GONE}, "rule_id must be text"),
+        ({"rule_id": ""}, "rule_id must be text"),
+        ({"rule_id": Decimal(7)}, "rule_id must be text"),
+        ({"tenant": "a"}, f"unknown field 'tenant'; allowed are {FIELDS}"),
+        ({"action": GONE}, f"action None is unknown; allowed are {ACTIONS}"),
+        ({"action": "DELETE"}, f"action 'DELETE' is unknown; allowed are {ACTIONS}"),
+        ({"action": ""}, f"action '' is unknown; allowed are {ACTIONS}"),
+        ({"action": True}, f"action True is unknown; allowed are {ACTIONS}"),
+        ({"mode": "dry"}, "mode 'dry' is unknown; allowed are enforce, shadow"),
+        ({"mode": 1}, "mode 1 is unknown; allowed are enforce, shadow"),
+        ({"priority": "soon"}, "priority must be a number"),
+        ({"priority": True}, "priority must be a number"),
+        ({"priority": [1]}, "priority must be a number"),
+        ({"priority": 1.5}, "priority must be a whole number"),
+        ({"priority": "1e999"}, "priority must be a finite number"),
+        ({"priority": "nan"}, "priority must be a finite number"),
+        ({"priority": Decimal("Infinity")}, "priority must be a finite number"),
+        ({"priority": 10**400}, "priority must be a finite number"),
+        ({"max_matches": -1}, "max_matches must be at least 0"),
+        ({"max_matches": "2.5"}, "max_matches must be a whole number"),
+        ({"enabled": "yes"}, "enabled must be true or false"),
+        ({"enabled": 1}, "enabled must be true or false"),
+        ({"action": "DELAYED_REDRIVE"}, "DELAYED_REDRIVE needs delay_seconds"),
+        ({"action": "DEDICATED_DLQ"}, "DEDICATED_DLQ needs queue"),
+        ({"delay_seconds": 5}, "delay_seconds goes with DELAYED_REDRIVE only"),
+        ({"queue": "slow"}, "queue goes with DEDICATED_DLQ only"),
+        (
+            {"action": "DELAYED_REDRIVE", "delay_seconds": -1},
+            "delay_seconds -1 is out of range; allowed are 0 to 604800",
+        ),
+        (
+            {"action": "DELAYED_REDRIVE", "delay_seconds": "604801"},
+            "delay_seconds 604801 is out of range; allowed are 0 to 604800",
+        ),
+        (
+            {"action": "DELAYED_REDRIVE", "delay_seconds": "1 h"},
+            "delay_seconds must be a number",
+        ),
+        (
+            {"action": "DEDICATED_DLQ", "queue": "https://sqs/x"},
+            "queue 'https://sqs/x' is unknown; allowed are bulk, slow",
+        ),
+        (
+            {"action": "DEDICATED_DLQ", "queue": "dlq"},
+            "queue 'dlq' is where the letter is already",
+        ),
+        (
+            {"action": "DEDICATED_DLQ", "queue": "s" * 1_000},
+            f"queue '{'s' * 78}… is unknown; allowed are bulk, slow",
+        ),
+        ({"policy": "silver"}, "policy 'silver' is unknown; allowed are gold"),
+        ({"expires_at": "tomorrow"}, NO_END),
+        ({"expires_at": ""}, NO_END),
+        # Read as seconds it would have ended in 1970, and milliseconds would never end.
+        ({"expires_at": "20261120"}, NO_END),
+        ({"expires_at": 1_790_000_000_000}, NO_END),
+        ({"expires_at": -1}, NO_END),
+        ({"expires_at": True}, "expires_at must be a number"),
+        ({"tenantId": GONE}, NO_PATTERN),
+        ({"tenantId": GONE, "pattern": {}}, NO_PATTERN),
+        ({"tenantId": GONE, "pattern": "{}"}, NO_PATTERN),
+        ({"tenantId": ["a"]}, "tenantId must be one text, number or boolean"),
+        ({"tenantId": None}, "tenantId must be one text, number or boolean"),
+        ({"tenantId": {"a", "b"}}, NOT_PLAIN),
+        ({"tenantId": b"a"}, NOT_PLAIN),
+        (
+            {"pattern": {"context": {"tenantId": ["b"]}}},
+            "a column and the pattern name the same context",
+        ),
+        ({"pattern": "{"}, "pattern is not readable: not JSON at line 1 column 2"),
+        (
+            {"pattern": '{"body": {"a": [1]}, "body": {"a": [2]}}'},
+            "pattern is not readable: a key appears twice in one object",
+        ),
+        ({"pattern": "[1]"}, "pattern must be an event pattern, a JSON object"),
+        ({"pattern": 5}, "pattern must be an event pattern, a JSON object"),
+        ({"pattern": {"body": {"a": [b"x"]}}}, NOT_PLAIN),
+        (
+            {"pattern": {"body": {"a": "x"}}},
+            'pattern refused: body.a: "x" is neither a list nor an object; write ["x"]',
+        ),
+        ({"pattern": "x" * 16_385}, "pattern is longer than 16384 characters"),
+        ({"pattern": {"body": {"a": ["x" * 16_385]}}}, "pattern is longer than 16384 characters"),
+        ({"pattern": '{"a":' * 600 + "[1]" + "}" * 600}, "pattern is nested too deep"),
+        ({"reason": "x" * 1_025}, "reason is longer than 1024 characters"),
+        ({"ticket": "x" * 1_025}, "ticket is longer than 1024 characters"),
+        ({"tenantId": "x" * 32_769}, "the rule is longer than 32768 characters"),
+        ({"x" * 100: 1}, f"unknown field '{'x' * 78}…; allowed are {FIELDS}"),
+    ],
+)
+def test_an_invalid_rule_is_refused_with_one_sentence(columns: dict[str, Any], why: str) -> None:
+    wrong = item(**columns)
+    with pytest.raises(RuleRefused) as refused:
+        read_rule(wrong, PIPELINE)
+    assert str(refused.value) == why
+    # It matches nothing, is reported, and the other rules still apply.
+    rules = book(wrong, item("fine"))
+    assert rules.refused == (RefusedRule(str(wrong.get("rule_id", "?")), why),)
+    assert rule_of(rules.first(document(), NOW, {})) == "fine"
+
+
+def test_the_verdict_on_a_rule_does_not_count_towards_its_length() -> None:
+    read_rule(item(tenantId="x" * 32_000, status_reason="y" * 1_025), PIPELINE)
+
+
+def test_the_reason_says_that_a_pipeline_has_no_queues_or_policies() -> None:
+    bare = Pipeline("x", context=PIPELINE.context)
+    for columns in ({"action": "DEDICATED_DLQ", "queue": "slow"}, {"policy": "gold"}):
+        with pytest.raises(RuleRefused, match="allowed are none in this pipeline"):
+            read_rule(item(**columns), bare)
+
+
+@given(st.sampled_from([*item(), "pattern", "priority", "expires_at", "max_matches"]), json_values)
+def test_no_invalid_item_breaks_the_rule_book(column: str, odd: Any) -> None:
+    rules = book({**item(), column: odd}, item("fine", priority=10**6))
+    assert "fine" in rules.rules
+    assert len(rules.rules) + len(rules.refused) == 2
