@@ -84,7 +84,7 @@ def letter(
     return Letter(message_id, body, attributes or {}, system)
 
 
-def taken(letter: Letter, home: str = "dlq") -> ReceivedLetter:
+def received(letter: Letter, home: str = "dlq") -> ReceivedLetter:
     return ReceivedLetter(letter, f"handle of {letter.message_id}", NOW + 100, home)
 
 

@@ -12,7 +12,7 @@ from deadletter.message.envelope import Envelope
 from deadletter.message.letter import MAX_BYTES
 from deadletter.message.queue import MAX_BATCH, Depth, batches, waves
 from deadletter.message.stamp import Stamp
-from tests.samples import letter, taken
+from tests.samples import letter, received
 
 KIB = 1024
 _BODIES = {size: "x" * size for size in (0, 1, 100 * KIB, 300 * KIB, 1024 * KIB - 1, 1024 * KIB)}
@@ -76,7 +76,7 @@ def test_on_a_standard_queue_all_letters_are_one_wave(envelopes: list[Envelope])
 
 
 def test_a_receipt_handle_is_not_in_the_repr() -> None:
-    assert "handle of m1" not in repr(taken(letter()))
+    assert "handle of m1" not in repr(received(letter()))
 
 
 def test_the_total_depth_counts_visible_in_flight_and_delayed() -> None:

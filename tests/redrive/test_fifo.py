@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.contract import Reason
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.fifo import as_groups
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.fifo import as_groups, unbroken
+from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
-from tests.samples import letter, taken, verdict
+from tests.samples import letter, received, verdict
 
 REDRIVE = Redrive(0, "x")
 HOLD = Hold("due", 5.0, "x", "r")
@@ -28,29 +31,30 @@ def _system(group: str | None) -> dict[str, Any]:
     return {} if group is None else {"MessageGroupId": group}
 
 
-def line(*groups: str | None) -> list[ReceivedLetter]:
-    """Letters in the queue's order, each of the group named."""
+def queued(*groups: str | None) -> list[ReceivedLetter]:
+    """Letters of these groups, in the queue's order; the ids are 0, 1, 2 …"""
     return [
-        taken(letter(message_id=str(number), **_system(group)))
+        received(letter(message_id=str(number), **_system(group)))
         for number, group in enumerate(groups)
     ]
 
 
-def judged(*said: Decision | None, attempt: int = 1) -> dict[str, Verdict]:
+def verdicts_of(*decisions: Decision | None, attempt: int = 1) -> dict[str, Verdict]:
+    """Verdicts with these decisions on the letters 0, 1, 2 …; None is no verdict."""
     return {
-        str(number): verdict(str(number), one, attempt)
-        for number, one in enumerate(said)
-        if one is not None
+        str(number): verdict(str(number), decision, attempt)
+        for number, decision in enumerate(decisions)
+        if decision is not None
     }
 
 
-def decided(
-    groups: str, *said: Decision | None, waits: Mapping[str, Wait] | None = None
+def in_order(
+    groups: str, *decisions: Decision | None, waits: Mapping[str, Wait] | None = None
 ) -> list[Decision | None]:
-    """What is done with the letters of these groups, one character each."""
-    found = as_groups(line(*groups), judged(*said), waits or {})
+    """The decisions after ordering; each character of `groups` is the group of a letter."""
+    ordered = as_groups(queued(*groups), verdicts_of(*decisions), waits or {})
     return [
-        found[str(number)].decision if str(number) in found else None
+        ordered[str(number)].decision if str(number) in ordered else None
         for number in range(len(groups))
     ]
 
@@ -59,8 +63,8 @@ def waiting(hold: Hold) -> Hold:
     return Hold(hold.lane, hold.due, "its group waits")
 
 
-def test_the_first_letter_that_waits_takes_the_rest_of_its_group_along() -> None:
-    assert decided("gghgg", REDRIVE, HOLD, REDRIVE, REDRIVE, LATER) == [
+def test_the_rest_of_a_group_waits_with_its_first_letter_that_waits() -> None:
+    assert in_order("gghgg", REDRIVE, HOLD, REDRIVE, REDRIVE, LATER) == [
         REDRIVE,
         HOLD,
         REDRIVE,
@@ -69,15 +73,15 @@ def test_the_first_letter_that_waits_takes_the_rest_of_its_group_along() -> None
     ]
 
 
-def test_who_joins_a_group_that_waits_already_waits_with_it() -> None:
+def test_a_letter_waits_with_its_group_that_is_waiting_already() -> None:
     waits = {"g": Wait("rule:r", 7.0)}
     behind = Hold("rule:r", 7.0, "its group waits")
-    assert decided("gh", REDRIVE, REDRIVE, waits=waits) == [behind, REDRIVE]
-    assert decided("gh", HOLD, PARK, waits=waits) == [behind, PARK]
+    assert in_order("gh", REDRIVE, REDRIVE, waits=waits) == [behind, REDRIVE]
+    assert in_order("gh", HOLD, PARK, waits=waits) == [behind, PARK]
 
 
 def test_a_letter_without_a_verdict_keeps_the_rest_of_its_group_in_the_queue() -> None:
-    assert decided("ggghg", REDRIVE, None, REDRIVE, REDRIVE, PARK) == [
+    assert in_order("ggghg", REDRIVE, None, REDRIVE, REDRIVE, PARK) == [
         REDRIVE,
         None,
         None,
@@ -86,22 +90,23 @@ def test_a_letter_without_a_verdict_keeps_the_rest_of_its_group_in_the_queue() -
     ]
 
 
-def test_who_leaves_for_good_holds_nobody_up() -> None:
-    assert decided("ggg", PARK, DIVERT, REDRIVE) == [PARK, DIVERT, REDRIVE]
+def test_a_letter_that_leaves_for_good_stops_no_other() -> None:
+    assert in_order("ggg", PARK, DIVERT, REDRIVE) == [PARK, DIVERT, REDRIVE]
 
 
-def test_a_letter_of_no_group_waits_for_nobody() -> None:
-    found = as_groups(line(None, None, None), judged(HOLD, None, REDRIVE), {})
-    assert {key: one.decision for key, one in found.items()} == {"0": HOLD, "2": REDRIVE}
+def test_a_letter_without_a_group_waits_for_no_other() -> None:
+    ordered = as_groups(queued(None, None, None), verdicts_of(HOLD, None, REDRIVE), {})
+    decisions = {message_id: verdict.decision for message_id, verdict in ordered.items()}
+    assert decisions == {"0": HOLD, "2": REDRIVE}
 
 
 def test_an_attempt_that_does_not_take_place_is_not_counted() -> None:
-    verdicts = judged(HOLD, REDRIVE, PARK, attempt=3)
-    found = as_groups(line("g", "g", "g"), verdicts, {})
-    assert [found[key].stamp.attempt for key in ("0", "1", "2")] == [3, 2, 3]
-    behind = found["1"].stamp
+    verdicts = verdicts_of(HOLD, REDRIVE, PARK, attempt=3)
+    ordered = as_groups(queued("g", "g", "g"), verdicts, {})
+    assert [ordered[message_id].stamp.attempt for message_id in "012"] == [3, 2, 3]
+    behind = ordered["1"].stamp
     assert (behind.decision, behind.reason, behind.because) == ("HOLD", None, "its group waits")
-    assert found["0"] == verdicts["0"]
+    assert ordered["0"] == verdicts["0"]
 
 
 _letters = st.lists(
@@ -111,45 +116,72 @@ _waits = st.dictionaries(st.sampled_from(["g", "h"]), st.just(Wait("due", 3.0)))
 
 
 @given(_letters, _waits)
-def test_in_each_group_what_is_sent_comes_before_what_stays(
+def test_in_each_group_the_sent_letters_come_before_those_that_stay(
     drawn: list[tuple[str | None, Decision | None]], waits: dict[str, Wait]
 ) -> None:
-    letters = line(*(group for group, _ in drawn))
-    verdicts = judged(*(said for _, said in drawn))
-    found = as_groups(letters, verdicts, waits)
+    letters = queued(*(group for group, _ in drawn))
+    verdicts = verdicts_of(*(decision for _, decision in drawn))
+    ordered = as_groups(letters, verdicts, waits)
     for group in ("g", "h"):
-        in_group = [one.letter.message_id for one in letters if one.letter.group == group]
+        in_group = [item.letter.message_id for item in letters if item.letter.group == group]
         stayed = group in waits
         for message_id in in_group:
-            done = found.get(message_id)
-            if done is None or isinstance(done.decision, Hold):
+            outcome = ordered.get(message_id)
+            if outcome is None or isinstance(outcome.decision, Hold):
                 stayed = True
             else:
-                assert not stayed, "sent after one of its group that stays"
-        # What waits does so in one lane, until one moment.
-        holds = [found[one].decision for one in in_group if one in found]
-        lanes = {(one.lane, one.due) for one in holds if isinstance(one, Hold)}
-        assert len(lanes) <= 1
+                assert not stayed, "sent after a letter of its group that stays"
+        # The letters of a group that wait do so in one lane, until the same time.
+        decisions = [ordered[key].decision for key in in_group if key in ordered]
+        holds = {(hold.lane, hold.due) for hold in decisions if isinstance(hold, Hold)}
+        assert len(holds) <= 1
 
 
 @given(_letters, _waits)
-def test_no_verdict_is_made_up_and_what_nobody_waits_for_is_done_as_said(
+def test_ordering_only_turns_verdicts_into_waits_and_leaves_lone_letters_alone(
     drawn: list[tuple[str | None, Decision | None]], waits: dict[str, Wait]
 ) -> None:
-    letters = line(*(group for group, _ in drawn))
-    verdicts = judged(*(said for _, said in drawn), attempt=4)
-    found = as_groups(letters, verdicts, waits)
-    assert found.keys() <= verdicts.keys()
-    for message_id, one in found.items():
-        said = verdicts[message_id]
-        assert one == said or isinstance(one.decision, Hold)
-        undone = isinstance(said.decision, Redrive) and isinstance(one.decision, Hold)
-        assert one.stamp.attempt == (3 if undone else 4)
-    alone = [one.letter.message_id for one in letters if one.letter.group is None]
-    assert all(found.get(key) == verdicts.get(key) for key in alone)
+    letters = queued(*(group for group, _ in drawn))
+    verdicts = verdicts_of(*(decision for _, decision in drawn), attempt=4)
+    ordered = as_groups(letters, verdicts, waits)
+    assert ordered.keys() <= verdicts.keys()
+    for message_id, after in ordered.items():
+        before = verdicts[message_id]
+        assert after == before or isinstance(after.decision, Hold)
+        undone = isinstance(before.decision, Redrive) and isinstance(after.decision, Hold)
+        assert after.stamp.attempt == (3 if undone else 4)
+    alone = [item.letter.message_id for item in letters if item.letter.group is None]
+    assert all(ordered.get(key) == verdicts.get(key) for key in alone)
 
 
-def test_a_group_sits_in_one_shard_and_lone_letters_spread() -> None:
-    many = [letter(message_id=str(number), MessageGroupId="g") for number in range(200)]
-    assert len({shard_of(one, fifo=True) for one in many}) == 1
-    assert {shard_of(one, fifo=False) for one in many} == set(range(SHARDS))
+def orders(groups: str) -> list[Order]:
+    return [Order(item, REDRIVE, Stamp(item.letter.message_id)) for item in queued(*groups)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "left_out", "kept"),
+    [
+        ("ggg", "", "012"),
+        ("ggg", "1", "0"),
+        ("ghgh", "0", "13"),
+        ("ghgh", "23", "01"),
+        ("ghgh", "01", ""),
+    ],
+)
+def test_an_order_behind_one_that_is_left_out_is_left_out_too(
+    groups: str, left_out: str, kept: str
+) -> None:
+    every = orders(groups)
+    chosen = [order for order in every if order.copy not in left_out]
+    assert "".join(order.copy for order in unbroken(every, chosen)) == kept
+
+
+def test_orders_without_a_group_do_not_wait_for_one_another() -> None:
+    every = [Order(item, REDRIVE, Stamp("o")) for item in queued(None, None)]
+    assert unbroken(every, every[1:]) == every[1:]
+
+
+def test_a_group_waits_in_one_shard_and_lone_letters_spread_over_all() -> None:
+    letters = [letter(message_id=str(number), MessageGroupId="g") for number in range(200)]
+    assert len({shard_of(item, fifo=True) for item in letters}) == 1
+    assert {shard_of(item, fifo=False) for item in letters} == set(range(SHARDS))

@@ -1,4 +1,4 @@
-"""What one worker writes down, and what another may conclude from it."""
+"""What a worker writes to the journal, and what another worker may conclude from it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def plans(*copies: str, target: str = "main") -> tuple[Plan, ...]:
 
 
 def intent(*copies: str, target: str = "main", expires: float = NOW, **more: object) -> Intent:
-    made = Intent("slot", "run", 1, expires, plans(*copies, target=target))
-    return replace(made, **more)  # type: ignore[arg-type]
+    plain = Intent("slot", "run", 1, expires, plans(*copies, target=target))
+    return replace(plain, **more)  # type: ignore[arg-type]
 
 
 # Keys and bits.
 
 
-def test_an_id_of_sqs_is_packed_as_it_is_and_any_other_as_its_digest() -> None:
-    one = uuid.UUID("0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1")
-    assert key_of(str(one)) == one.bytes
+def test_the_key_of_a_uuid_is_its_bytes_and_of_any_other_id_a_digest() -> None:
+    message_id = uuid.UUID("0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1")
+    assert key_of(str(message_id)) == message_id.bytes
     assert len(key_of("not a uuid")) == len(key_of("")) == 16
 
 
@@ -53,7 +53,7 @@ _positions = st.sets(st.integers(0, 99))
 
 
 @given(st.integers(0, 100), _positions, _positions)
-def test_marks_name_the_very_copies_that_were_confirmed(
+def test_marks_name_exactly_the_confirmed_copies(
     length: int, first: set[int], second: set[int]
 ) -> None:
     copies = [str(number) for number in range(length)]
@@ -73,15 +73,17 @@ def test_an_intent_holds_a_hundred_letters_and_no_more() -> None:
     ("slot", "of_room"),
     [("run1.0", False), ("run1.0.2", False), ("room:due:3", True), ("room:rule:x:3.1", True)],
 )
-def test_an_intent_knows_whether_it_empties_the_waiting_room(slot: str, of_room: bool) -> None:
+def test_the_slot_tells_whether_an_intent_empties_the_waiting_room(
+    slot: str, of_room: bool
+) -> None:
     assert intent(slot=slot).is_of_room is of_room
 
 
-# What others conclude.
+# What other workers conclude.
 
 
 @pytest.mark.parametrize(
-    ("now", "sent", "says"),
+    ("now", "sent", "state"),
     [
         (NOW - 1, True, "sent"),
         (NOW + 10_000, True, "sent"),
@@ -92,16 +94,17 @@ def test_an_intent_knows_whether_it_empties_the_waiting_room(slot: str, of_room:
         (NOW + 10_000, False, "unknown"),
     ],
 )
-def test_what_an_intent_says_of_its_letters(now: float, sent: bool, says: str) -> None:
-    one = intent("a", "b", target=ROOM)
-    opens = open_intents([one.marked(["a"]) if sent else one], now)
-    assert opens.confirmation_of("a") == (Confirmation("a", "journal") if says == "sent" else None)
-    assert opens.is_busy("a") is (says == "busy")
-    assert opens.unknown_target("a") == (ROOM if says == "unknown" else None)
-    # Of a letter that no intent names nothing is known.
-    assert opens.confirmation_of("c") is None
-    assert not opens.is_busy("c")
-    assert opens.unknown_target("c") is None
+def test_a_letter_of_an_intent_is_sent_busy_or_unknown(now: float, sent: bool, state: str) -> None:
+    written = intent("a", "b", target=ROOM)
+    intents = open_intents([written.marked(["a"]) if sent else written], now)
+    mark = Confirmation("a", "journal")
+    assert intents.confirmation_of("a") == (mark if state == "sent" else None)
+    assert intents.is_busy("a") is (state == "busy")
+    assert intents.unknown_target("a") == (ROOM if state == "unknown" else None)
+    # No intent names this letter.
+    assert intents.confirmation_of("c") is None
+    assert not intents.is_busy("c")
+    assert intents.unknown_target("c") is None
 
 
 def test_a_mark_in_any_intent_is_a_mark() -> None:
@@ -113,8 +116,8 @@ def test_a_mark_in_any_intent_is_a_mark() -> None:
 # A worker's slot.
 
 
-class Shelf:
-    """A journal in memory; `lost` answers do not arrive although the call took effect."""
+class MemoryJournal:
+    """A journal in memory. Of the next `lost` calls the answer is lost; they take effect."""
 
     def __init__(self) -> None:
         self.intents: dict[str, Intent] = {}
@@ -152,78 +155,82 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def memory() -> MemoryJournal:
+    return MemoryJournal()
 
 
 @pytest.fixture
-def slot(shelf: Shelf) -> Slot:
-    return Slot(shelf, "run.0", "run")
+def slot(memory: MemoryJournal) -> Slot:
+    return Slot(memory, "run.0", "run")
 
 
-def test_the_next_intent_overwrites_the_finished_one(shelf: Shelf, slot: Slot) -> None:
+def test_the_next_intent_overwrites_the_finished_one(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a"), NOW)
     slot.mark(["a"])
     slot.intend(plans("b"), NOW)
-    assert shelf.read() == [Intent("run.0", "run", 2, NOW, plans("b"))]
+    assert memory.read() == [Intent("run.0", "run", 2, NOW, plans("b"))]
     slot.close()
-    assert shelf.read() == []
+    assert memory.read() == []
     slot.close()
     slot.intend(plans("c"), NOW)
-    assert len(shelf.read()) == 1
+    assert len(memory.read()) == 1
 
 
-def test_a_kept_intent_stands_and_the_next_one_goes_elsewhere(shelf: Shelf, slot: Slot) -> None:
+def test_a_kept_intent_stays_and_the_next_one_goes_into_another_slot(
+    memory: MemoryJournal, slot: Slot
+) -> None:
     slot.intend(plans("a"), NOW)
     slot.keep()
     slot.intend(plans("b"), NOW)
     slot.close()
-    assert shelf.read() == [Intent("run.0", "run", 1, NOW, plans("a"))]
+    assert memory.read() == [Intent("run.0", "run", 1, NOW, plans("a"))]
 
 
-def test_a_kept_intent_can_still_be_marked(shelf: Shelf, slot: Slot) -> None:
+def test_a_kept_intent_can_still_be_marked(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a", "b"), NOW)
     slot.mark(["a"])
     slot.keep()
     slot.mark(["b"])
     slot.close()
-    assert [one.sent for one in shelf.read()] == [0b11]
+    assert [kept.sent for kept in memory.read()] == [0b11]
 
 
-def test_after_a_write_without_an_answer_the_next_one_goes_elsewhere(
-    shelf: Shelf, slot: Slot
+def test_after_a_write_without_an_answer_the_next_intent_goes_into_another_slot(
+    memory: MemoryJournal, slot: Slot
 ) -> None:
     slot.intend(plans("a"), NOW)
-    shelf.lost = 1
+    memory.lost = 1
     with pytest.raises(JournalUnavailable):
         slot.intend(plans("b"), NOW)
     slot.intend(plans("c"), NOW)
     slot.close()
-    assert [one.plans for one in shelf.read()] == [plans("b")]
+    assert [kept.plans for kept in memory.read()] == [plans("b")]
 
 
-def test_a_mark_without_an_answer_does_not_stop_the_next_intent(shelf: Shelf, slot: Slot) -> None:
+def test_a_mark_without_an_answer_does_not_stop_the_next_intent(
+    memory: MemoryJournal, slot: Slot
+) -> None:
     slot.intend(plans("a"), NOW)
-    shelf.lost = 1
+    memory.lost = 1
     with pytest.raises(JournalUnavailable):
         slot.mark(["a"])
     slot.intend(plans("b"), NOW)
-    assert [one.plans for one in shelf.read()] == [plans("b")]
+    assert [kept.plans for kept in memory.read()] == [plans("b")]
 
 
-def test_a_slot_that_somebody_took_over_is_lost(shelf: Shelf, slot: Slot) -> None:
+def test_a_slot_that_another_run_took_over_is_lost(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a"), NOW)
-    found = shelf.read()[0]
-    heir = Slot(shelf, "run.0", "heir", found)
+    [current] = memory.read()
+    heir = Slot(memory, "run.0", "heir", current)
     heir.intend(plans("b"), NOW)
     with pytest.raises(ClaimLost):
         slot.mark(["a"])
     with pytest.raises(ClaimLost):
         slot.intend(plans("c"), NOW)
     slot.close()
-    assert shelf.read() == [Intent("run.0", "heir", 2, NOW, plans("b"))]
+    assert memory.read() == [Intent("run.0", "heir", 2, NOW, plans("b"))]
 
 
-def test_a_mark_without_an_intent_is_a_fault_of_ours(slot: Slot) -> None:
+def test_a_mark_without_an_intent_is_a_bug(slot: Slot) -> None:
     with pytest.raises(AssertionError):
         slot.mark(["a"])

@@ -1,4 +1,4 @@
-"""What a run did, in numbers."""
+"""The report of a run, in numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_decision_has_one_name_everywhere(decision: Decision, name: str) -> No
     assert decision_name(decision) == name
 
 
-def test_a_run_without_letters_says_so_in_zeros() -> None:
+def test_the_main_metrics_of_a_run_without_letters_are_zero() -> None:
     report = Tally().report("orders", "dlq", "nothing to do")
     assert report == Report("orders", "dlq", "nothing to do")
     assert report.metrics() == {
@@ -41,7 +41,7 @@ def test_a_run_without_letters_says_so_in_zeros() -> None:
     assert report.moved == 0
 
 
-def test_a_report_counts_what_was_told() -> None:
+def test_a_report_holds_what_was_counted() -> None:
     tally = Tally()
     tally.count(Metric.RECEIVED, 12)
     tally.count(Metric.REDRIVEN, 5)
@@ -82,6 +82,18 @@ def test_a_report_counts_what_was_told() -> None:
     }
 
 
+def test_a_gauge_holds_its_last_value_and_is_left_out_until_it_is_set() -> None:
+    tally = Tally()
+    assert "gauges" not in tally.report("orders", "dlq", "done").to_json()
+    tally.set_gauge(Metric.CIRCUIT_STATE, 2)
+    tally.set_gauge(Metric.CIRCUIT_STATE, 0)
+    report = tally.report("orders", "dlq", "done")
+    assert report.metrics()["CircuitState"] == 0
+    assert report.to_json()["gauges"] == {"CircuitState": 0}
+    # The table of the lease takes plain texts as names, not members of an enum.
+    assert {type(name) for name in report.to_json()["gauges"]} == {str}
+
+
 def test_a_rule_refused_in_every_chunk_counts_once() -> None:
     tally = Tally()
     for _ in range(3):
@@ -111,18 +123,18 @@ def kind(fingerprint: str, letters: int) -> FailureKind:
     ("chunks", "dominant"),
     [
         ([], None),
-        # Over half, and more than ten.
+        # More than half, and more than ten.
         ([([kind("a", 11)], 21)], kind("a", 11)),
         ([([kind("a", 11)], 22)], None),
         ([([kind("a", 10)], 10)], None),
-        # What no chunk alone would say.
+        # No chunk alone has a dominant failure.
         ([([kind("a", 6), kind("b", 4)], 10), ([kind("a", 5)], 11)], kind("a", 11)),
         ([([kind("a", 11)], 11), ([kind("b", 12)], 12)], kind("b", 12)),
-        # Letters whose failure nobody recorded are dead letters too.
+        # Letters without a recorded failure count too.
         ([([kind("a", 40)], 40), ([], 40)], None),
     ],
 )
-def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
+def test_a_failure_dominates_a_run_if_more_than_half_of_its_letters_had_it(
     chunks: list[tuple[list[FailureKind], int]], dominant: FailureKind | None
 ) -> None:
     tally = Tally()
@@ -131,8 +143,8 @@ def test_a_failure_dominates_a_run_if_over_half_of_its_letters_died_of_it(
     report = tally.report("orders", "dlq", "done")
     assert report.dominant == dominant
     assert report.metrics()["DominantFailure"] == (dominant.letters if dominant else 0)
-    said = json.loads(json.dumps(report.to_json())).get("dominant_failure")
-    assert said == (dominant and asdict(dominant))
+    in_json = json.loads(json.dumps(report.to_json())).get("dominant_failure")
+    assert in_json == (dominant and asdict(dominant))
 
 
 def test_a_report_does_not_change_after_it_was_made() -> None:
@@ -143,7 +155,7 @@ def test_a_report_does_not_change_after_it_was_made() -> None:
     assert report == Report("orders", "dlq", "done")
 
 
-def test_workers_side_by_side_lose_no_count() -> None:
+def test_no_count_of_parallel_workers_is_lost() -> None:
     tally = Tally()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""How fast letters may go back."""
+"""The rate at which letters go back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import Clock
 
 
-def pace(
+def limiter(
     rate: float, burst: float, tokens: float | None = None, at: float = 0.0
 ) -> tuple[RateLimiter, Clock]:
     clock = Clock(at)
@@ -24,29 +24,29 @@ def pace(
     st.integers(1, 500),
     st.lists(st.tuples(st.floats(-2, 30), st.integers(1, 100)), max_size=15),
 )
-def test_in_any_stretch_of_time_no_more_goes_than_burst_and_rate_allow(
+def test_in_any_period_no_more_letters_go_than_burst_and_rate_allow(
     rate: float, burst: int, steps: list[tuple[float, int]]
 ) -> None:
-    # A clock that steps back a little is in it: it must never make anything faster.
-    shared, clock = pace(rate, burst)
-    latest, went = 0.0, []
+    # The clock steps back a little at times: that must never make anything faster.
+    shared, clock = limiter(rate, burst)
+    latest, grants = 0.0, []
     for passed, wanted in steps:
         clock.now = max(0.0, clock.now + passed)
         latest = max(latest, clock.now)
-        went.append((latest, shared.take(wanted)))
-    for start in range(len(went)):
+        grants.append((latest, shared.take(wanted)))
+    for start in range(len(grants)):
         total = 0
-        for moment, granted in went[start:]:
+        for moment, granted in grants[start:]:
             total += granted
-            assert total <= burst + rate * (moment - went[start][0]) + 1
+            assert total <= burst + rate * (moment - grants[start][0]) + 1
 
 
 @given(st.floats(0.1, 1_000), st.integers(1, 500), st.lists(st.floats(0, 30), max_size=20))
-def test_what_may_go_does_go(rate: float, burst: int, waits: list[float]) -> None:
-    shared, clock = pace(rate, burst)
+def test_as_many_letters_go_as_the_rate_allows(rate: float, burst: int, waits: list[float]) -> None:
+    shared, clock = limiter(rate, burst)
     total = shared.take(10**6)
     for passed in waits:
-        # Soon enough that the bucket does not run over, whose fraction of a letter counts too.
+        # Soon enough that the bucket, which keeps fractions of a letter, does not overflow.
         clock.now += min(passed, max(0.0, (burst - 1) / rate))
         total += shared.take(10**6)
     assert burst + rate * clock.now - 1.001 <= total <= burst + rate * clock.now + 0.001
@@ -54,7 +54,7 @@ def test_what_may_go_does_go(rate: float, burst: int, waits: list[float]) -> Non
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 200), st.integers(0, 200)), max_size=30))
 def test_giving_back_never_makes_a_burst_larger(steps: list[tuple[float, int, int]]) -> None:
-    shared, clock = pace(rate=5, burst=50)
+    shared, clock = limiter(rate=5, burst=50)
     for passed, wanted, unused in steps:
         clock.now += passed
         granted = shared.take(wanted)
@@ -64,8 +64,8 @@ def test_giving_back_never_makes_a_burst_larger(steps: list[tuple[float, int, in
     assert shared.take(10**6) <= 50
 
 
-def test_what_was_given_back_may_go_again() -> None:
-    shared, _ = pace(rate=1, burst=10)
+def test_a_token_that_was_given_back_can_be_taken_again() -> None:
+    shared, _ = limiter(rate=1, burst=10)
     assert shared.take(8) == 8
     assert shared.take(8) == 2
     assert shared.take(8) == 0
@@ -73,8 +73,8 @@ def test_what_was_given_back_may_go_again() -> None:
     assert shared.take(8) == 5
 
 
-def test_a_run_goes_on_where_the_last_one_left_the_bucket() -> None:
-    first, clock = pace(rate=1, burst=10)
+def test_a_run_goes_on_with_the_bucket_that_the_last_run_left() -> None:
+    first, clock = limiter(rate=1, burst=10)
     clock.now = 100
     first.take(10)
     second = RateLimiter(first.bucket, clock)
@@ -84,7 +84,7 @@ def test_a_run_goes_on_where_the_last_one_left_the_bucket() -> None:
 
 
 def test_a_clock_that_went_backwards_adds_nothing() -> None:
-    shared, clock = pace(rate=1, burst=10, tokens=0, at=100)
+    shared, clock = limiter(rate=1, burst=10, tokens=0, at=100)
     clock.now = 50
     assert shared.take(10) == 0
     clock.now = 102
@@ -95,6 +95,8 @@ def test_a_clock_that_went_backwards_adds_nothing() -> None:
     ("tokens", "letters", "seconds"),
     [(0, 1, 0.5), (0, 10, 5), (0.5, 1, 0.25), (1, 1, 0), (10, 3, 0), (0, 1_000, 5)],
 )
-def test_how_long_until_so_many_may_go(tokens: float, letters: int, seconds: float) -> None:
-    shared, _ = pace(rate=2, burst=10, tokens=tokens)
+def test_seconds_until_letters_may_go_count_up_to_the_burst(
+    tokens: float, letters: int, seconds: float
+) -> None:
+    shared, _ = limiter(rate=2, burst=10, tokens=tokens)
     assert shared.seconds_until(letters) == seconds

@@ -1,4 +1,4 @@
-"""The four decisions, written down and read again."""
+"""The four decisions as JSON, and back."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ DIVERT = {"action": "DIVERT", "queue": "slow", "because": "x"}
         {**PARK, "reason": None},
     ],
 )
-def test_anything_else_is_no_decision(data: Any) -> None:
+def test_data_that_is_no_decision_is_refused(data: Any) -> None:
     with pytest.raises(NotADecision):
         decode(data)
 
 
 @given(json_values)
-def test_no_data_breaks_the_reading_of_a_decision(data: Any) -> None:
+def test_reading_a_decision_raises_nothing_but_not_a_decision(data: Any) -> None:
     whole = {**REDRIVE, **HOLD, **PARK, **DIVERT}
     for action in ("REDRIVE", "HOLD", "PARK", "DIVERT", data):
         for key in whole:

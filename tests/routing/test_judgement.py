@@ -1,4 +1,4 @@
-"""The order in which a letter is judged, and what no rule can override."""
+"""The order of the judgements, and those that no rule can override."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ PIPELINE = Pipeline(
     poison_lives=3,
     dedicated=("slow",),
 )
-CALM = Case(PIPELINE, Stamp("o", 1, int(SENT * 1_000)), NOW, Random(1), row=LedgerRow((failed(),)))
+PLAIN_CASE = Case(
+    PIPELINE, Stamp("o", 1, int(SENT * 1_000)), NOW, Random(1), row=LedgerRow((failed(),))
+)
 
 
 def ruled(case: Case, action: Action, **more: Any) -> Case:
@@ -62,7 +64,7 @@ def old(case: Case) -> Case:
     return replace(case, now=EXPIRES)
 
 
-def hopeless(case: Case) -> Case:
+def schema_failed(case: Case) -> Case:
     last = failed(category=Category.SCHEMA, fingerprint="other")
     return replace(case, row=LedgerRow((*case.row.failures, last)))
 
@@ -72,7 +74,7 @@ def poisonous(case: Case) -> Case:
     return replace(case, row=LedgerRow((*lives, *case.row.failures)))
 
 
-def unheard(case: Case) -> Case:
+def unrecorded(case: Case) -> Case:
     return pipelined(replace(case, row=LedgerRow()), consumer_library=True)
 
 
@@ -80,15 +82,15 @@ def used_up(case: Case) -> Case:
     return replace(case, stamp=replace(case.stamp, attempt=3))
 
 
-def broken(case: Case) -> Case:
+def circuit_down(case: Case) -> Case:
     return replace(case, circuits=(Circuit("orders", State.OPEN),))
 
 
-def nothing(case: Case) -> Case:
+def unchanged(case: Case) -> Case:
     return case
 
 
-# The policy, in order: who speaks, what makes him speak, and what he then says.
+# The policy, in order: the judgement, a change that makes it decide, and its decision.
 ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.stopped_by_rule,
@@ -103,18 +105,18 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (judgement.expired, old, Park(Reason.EXPIRED, "older than 10000 seconds")),
     (
         judgement.permanent,
-        hopeless,
+        schema_failed,
         Park(Reason.PERMANENT, "last failure was of category schema"),
     ),
     (judgement.poison, poisonous, Park(Reason.POISON, "the same failure in 3 lives")),
-    (judgement.silent, unheard, Park(Reason.SILENT, "came back without any recorded failure")),
+    (judgement.silent, unrecorded, Park(Reason.SILENT, "came back without any recorded failure")),
     (judgement.exhausted, used_up, Park(Reason.EXHAUSTED, "3 of 3 attempts used")),
     (
         judgement.circuit_open,
-        broken,
+        circuit_down,
         Hold("circuit:orders", EXPIRES, "circuit orders is OPEN"),
     ),
-    (judgement.delayed, nothing, Redrive(100, "attempt 2, backoff")),
+    (judgement.delayed, unchanged, Redrive(100, "attempt 2, backoff")),
 ]
 
 
@@ -123,21 +125,21 @@ def name(value: Any) -> str | None:
 
 
 def test_the_policy_is_this_list() -> None:
-    assert [one for one, _, _ in ORDER] == list(JUDGEMENTS)
+    assert [judgement for judgement, _, _ in ORDER] == list(JUDGEMENTS)
 
 
-@pytest.mark.parametrize(("speaker", "make", "said"), ORDER, ids=name)
-def test_each_judgement_speaks_alone(
-    speaker: Judgement, make: Callable[[Case], Case], said: Decision
+@pytest.mark.parametrize(("decides", "make", "decision"), ORDER, ids=name)
+def test_each_judgement_can_decide_alone(
+    decides: Judgement, make: Callable[[Case], Case], decision: Decision
 ) -> None:
-    case = make(CALM)
-    assert speaker(case) == judge(case) == said
-    silent = {one for one in JUDGEMENTS if one(case) is None}
-    assert silent == set(JUDGEMENTS) - {speaker, judgement.delayed}
+    case = make(PLAIN_CASE)
+    assert decides(case) == judge(case) == decision
+    undecided = {judgement for judgement in JUDGEMENTS if judgement(case) is None}
+    assert undecided == set(JUDGEMENTS) - {decides, judgement.delayed}
 
 
-def together() -> list[Any]:
-    """Each two that can speak of one letter; who never failed was not poisoned by it."""
+def pairs() -> list[Any]:
+    """Each two judgements that can decide on one letter; poison needs failures, silent none."""
     exclusive = {judgement.permanent, judgement.poison}
     return [
         pytest.param(*pair, id=f"{name(pair[0][0])} before {name(pair[1][0])}")
@@ -146,12 +148,12 @@ def together() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("earlier", "later"), together())
-def test_where_two_would_speak_the_earlier_wins(
+@pytest.mark.parametrize(("earlier", "later"), pairs())
+def test_of_two_judgements_that_decide_the_earlier_wins(
     earlier: tuple[Judgement, Callable[[Case], Case], Decision],
     later: tuple[Judgement, Callable[[Case], Case], Decision],
 ) -> None:
-    case = earlier[1](later[1](CALM))
+    case = earlier[1](later[1](PLAIN_CASE))
     assert earlier[0](case) is not None
     assert later[0](case) is not None
     assert judge(case) == earlier[0](case)
@@ -167,28 +169,28 @@ def test_where_two_would_speak_the_earlier_wins(
     ],
     ids=lambda rule: str(rule["action"]),
 )
-@pytest.mark.parametrize(("speaker", "make", "said"), ORDER[1:-1], ids=name)
-def test_no_rule_sends_a_letter_that_something_else_stops(
-    speaker: Judgement,
+@pytest.mark.parametrize(("decides", "make", "decision"), ORDER[1:-1], ids=name)
+def test_no_rule_sends_a_letter_that_another_judgement_stops(
+    decides: Judgement,
     make: Callable[[Case], Case],
-    said: Decision,
+    decision: Decision,
     rule: dict[str, Any],
     served: bool,
 ) -> None:
-    case = replace(ruled(make(CALM), **rule), served=served)
-    assert judge(case) == said
+    case = replace(ruled(make(PLAIN_CASE), **rule), served=served)
+    assert judge(case) == decision
 
 
 @pytest.mark.parametrize("action", [Action.QUARANTINE, Action.HOLD, Action.DEDICATED_DLQ])
 def test_a_stopping_rule_stops_a_letter_that_has_served_its_delay(action: Action) -> None:
     queue = "slow" if action is Action.DEDICATED_DLQ else None
-    decision = judge(replace(ruled(CALM, action, queue=queue), served=True))
+    decision = judge(replace(ruled(PLAIN_CASE, action, queue=queue), served=True))
     assert not isinstance(decision, Redrive)
     assert decision.rule == "r1"
 
 
 def test_a_rule_diverts_a_letter_to_its_queue() -> None:
-    case = ruled(CALM, Action.DEDICATED_DLQ, queue="slow")
+    case = ruled(PLAIN_CASE, Action.DEDICATED_DLQ, queue="slow")
     assert judge(case) == Divert("slow", "rule r1 says DEDICATED_DLQ", "r1")
 
 
@@ -198,50 +200,50 @@ def test_a_rule_diverts_a_letter_to_its_queue() -> None:
         (None, NOW, NOW + DAY),
         (NOW + 60, NOW, NOW + 60),
         (NOW + 10 * DAY, NOW, NOW + DAY),
-        # Past its own expiry a held letter is looked at daily, not each minute.
+        # After its own expiry a held letter is judged daily, not each minute.
         (None, EXPIRES + 5, EXPIRES + 5 + DAY),
         (EXPIRES + 60, EXPIRES + 5, EXPIRES + 60),
     ],
 )
 def test_a_hold_lasts_to_the_end_of_its_rule(ends: float | None, now: float, due: float) -> None:
-    case = replace(ruled(CALM, Action.HOLD, expires_at=ends), now=now)
+    case = replace(ruled(PLAIN_CASE, Action.HOLD, expires_at=ends), now=now)
     assert judge(case) == Hold("rule:r1", due, "rule r1 says HOLD", "r1")
 
 
-def test_a_hold_lasts_as_long_as_the_letter_where_that_is_longer_than_a_day() -> None:
-    case = pipelined(ruled(CALM, Action.HOLD), message_ttl=5 * DAY)
+def test_a_hold_lasts_until_the_letter_expires_if_that_is_more_than_a_day() -> None:
+    case = pipelined(ruled(PLAIN_CASE, Action.HOLD), message_ttl=5 * DAY)
     decision = judge(case)
     assert isinstance(decision, Hold)
     assert decision.due == SENT + 5 * DAY
 
 
-def test_an_opaque_body_is_none_of_our_business() -> None:
-    assert isinstance(judge(pipelined(unreadable(CALM), body=Body.OPAQUE)), Redrive)
+def test_an_opaque_body_need_not_be_json() -> None:
+    assert isinstance(judge(pipelined(unreadable(PLAIN_CASE), body=Body.OPAQUE)), Redrive)
 
 
 @pytest.mark.parametrize(("now", "expired"), [(EXPIRES - 0.1, False), (EXPIRES, True)])
 def test_a_letter_expires_at_its_time_to_live(now: float, expired: bool) -> None:
-    assert isinstance(judge(replace(CALM, now=now)), Park) is expired
+    assert isinstance(judge(replace(PLAIN_CASE, now=now)), Park) is expired
 
 
-def test_a_letter_whose_first_send_nobody_knows_does_not_expire() -> None:
-    case = replace(CALM, stamp=Stamp("o", 1, 0), now=NOW + 1e9)
+def test_a_letter_whose_first_send_is_unknown_does_not_expire() -> None:
+    case = replace(PLAIN_CASE, stamp=Stamp("o", 1, 0), now=NOW + 1e9)
     assert isinstance(judge(case), Redrive)
 
 
 @pytest.mark.parametrize("category", list(Category))
-def test_time_cures_neither_schema_nor_business(category: Category) -> None:
-    decision = judge(replace(CALM, row=LedgerRow((failed(category=category),))))
+def test_failures_of_schema_and_business_are_permanent(category: Category) -> None:
+    decision = judge(replace(PLAIN_CASE, row=LedgerRow((failed(category=category),))))
     assert isinstance(decision, Park) is (category in (Category.SCHEMA, Category.BUSINESS))
 
 
 def test_only_the_last_failure_can_be_permanent() -> None:
     row = LedgerRow((failed(category=Category.SCHEMA, at=NOW - 90), failed(at=NOW - 60)))
-    assert isinstance(judge(replace(CALM, row=row)), Redrive)
+    assert isinstance(judge(replace(PLAIN_CASE, row=row)), Redrive)
 
 
-def test_what_a_person_released_is_judged_afresh() -> None:
-    case = poisonous(hopeless(CALM))
+def test_failures_before_a_release_no_longer_count() -> None:
+    case = poisonous(schema_failed(PLAIN_CASE))
     assert isinstance(judge(replace(case, row=replace(case.row, released_at=NOW - 1))), Redrive)
 
 
@@ -249,17 +251,17 @@ def test_what_a_person_released_is_judged_afresh() -> None:
     ("library", "attempt", "silent"),
     [(True, 0, False), (True, 1, True), (False, 1, False)],
 )
-def test_the_second_return_without_a_word_is_silent(
+def test_a_second_return_without_a_recorded_failure_is_silent(
     library: bool, attempt: int, silent: bool
 ) -> None:
-    case = pipelined(replace(CALM, row=LedgerRow()), consumer_library=library)
-    decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=attempt)))
+    case = pipelined(replace(PLAIN_CASE, row=LedgerRow()), consumer_library=library)
+    decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=attempt)))
     assert isinstance(decision, Park) is silent
 
 
-def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it() -> None:
+def test_a_failure_recorded_before_a_release_does_not_count_after_it() -> None:
     row = LedgerRow((failed(at=NOW - 60),), released_at=NOW - 30)
-    case = pipelined(replace(CALM, row=row), consumer_library=True)
+    case = pipelined(replace(PLAIN_CASE, row=row), consumer_library=True)
     decision = judge(case)
     assert isinstance(decision, Park)
     assert decision.reason is Reason.SILENT
@@ -276,37 +278,37 @@ def test_what_was_recorded_before_a_release_does_not_break_the_silence_after_it(
     ],
     ids=str,
 )
-def test_what_the_dependency_explains_is_never_poison(excuse: dict[str, Any]) -> None:
+def test_a_failure_that_the_dependency_explains_is_never_poison(excuse: dict[str, Any]) -> None:
     lives = tuple(failed(attempt=number, **excuse) for number in range(3))
-    case = replace(CALM, row=LedgerRow(lives), stamp=replace(CALM.stamp, attempt=2))
+    case = replace(PLAIN_CASE, row=LedgerRow(lives), stamp=replace(PLAIN_CASE.stamp, attempt=2))
     assert isinstance(judge(case), Redrive)
-    last = replace(case, stamp=replace(CALM.stamp, attempt=3))
+    last = replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=3))
     assert judge(last) == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
 
 
 @pytest.mark.parametrize(("attempt", "parked"), [(0, False), (2, False), (3, True), (4, True)])
-def test_attempts_end(attempt: int, parked: bool) -> None:
-    decision = judge(replace(CALM, stamp=replace(CALM.stamp, attempt=attempt)))
+def test_a_letter_is_parked_when_its_attempts_are_used(attempt: int, parked: bool) -> None:
+    decision = judge(replace(PLAIN_CASE, stamp=replace(PLAIN_CASE.stamp, attempt=attempt)))
     assert isinstance(decision, Park) is parked
 
 
-def test_no_attempts_means_none() -> None:
-    case = pipelined(CALM, policy=RetryPolicy(max_attempts=0))
-    decision = judge(replace(case, stamp=replace(CALM.stamp, attempt=0)))
+def test_a_policy_without_attempts_parks_at_once() -> None:
+    case = pipelined(PLAIN_CASE, policy=RetryPolicy(max_attempts=0))
+    decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=0)))
     assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used")
 
 
 def test_a_rule_may_name_another_policy() -> None:
-    case = ruled(used_up(CALM), Action.DEFAULT, policy="patient")
+    case = ruled(used_up(PLAIN_CASE), Action.DEFAULT, policy="patient")
     assert judge(case) == Redrive(500, "attempt 4, backoff", "r1")
 
 
 @pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
-def test_any_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
-    case = replace(CALM, circuits=(Circuit("orders"), Circuit("https://a", state)))
+def test_a_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
+    case = replace(PLAIN_CASE, circuits=(Circuit("orders"), Circuit("https://a", state)))
     expected = Hold("circuit:https://a", EXPIRES, f"circuit https://a is {state}")
     assert judge(case) == expected
-    assert isinstance(judge(replace(CALM, circuits=(Circuit("orders"),))), Redrive)
+    assert isinstance(judge(replace(PLAIN_CASE, circuits=(Circuit("orders"),))), Redrive)
 
 
 # The delay.
@@ -326,14 +328,16 @@ def test_any_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
         (True, 1.0, Hold("due", NOW + 1, "attempt 2, delay of rule r1", "r1")),
     ],
 )
-def test_where_a_delay_is_spent(fifo: bool, seconds: float, expected: Decision) -> None:
-    case = ruled(CALM, Action.DELAYED_REDRIVE, delay_seconds=seconds)
+def test_a_delay_is_spent_in_sqs_if_sqs_can_and_else_in_the_waiting_room(
+    fifo: bool, seconds: float, expected: Decision
+) -> None:
+    case = ruled(PLAIN_CASE, Action.DELAYED_REDRIVE, delay_seconds=seconds)
     assert judge(pipelined(case, fifo=fifo)) == expected
 
 
 @pytest.mark.parametrize("fifo", [False, True])
 def test_a_delay_that_was_served_does_not_start_over(fifo: bool) -> None:
-    case = replace(ruled(CALM, Action.DELAYED_REDRIVE, delay_seconds=5_000.0), served=True)
+    case = replace(ruled(PLAIN_CASE, Action.DELAYED_REDRIVE, delay_seconds=5_000.0), served=True)
     expected = Redrive(0, "attempt 2, its delay is served", "r1")
     assert judge(pipelined(case, fifo=fifo)) == expected
 
@@ -346,11 +350,11 @@ def test_a_delay_that_was_served_does_not_start_over(fifo: bool) -> None:
     st.booleans(),
     st.floats(NOW, EXPIRES, exclude_max=True),
 )
-def test_a_letter_goes_back_within_what_sqs_takes_and_before_it_expires(
+def test_a_delay_fits_into_sqs_and_a_wait_ends_before_the_letter_expires(
     base: float, attempt: int, seed: int, fifo: bool, served: bool, now: float
 ) -> None:
-    case = pipelined(CALM, policy=RetryPolicy(Backoff(base=base), 3), fifo=fifo)
-    stamp = replace(CALM.stamp, attempt=attempt)
+    case = pipelined(PLAIN_CASE, policy=RetryPolicy(Backoff(base=base), 3), fifo=fifo)
+    stamp = replace(PLAIN_CASE.stamp, attempt=attempt)
     decision = judge(replace(case, stamp=stamp, random=Random(seed), served=served, now=now))
     if isinstance(decision, Redrive):
         assert 0 <= decision.delay <= (0 if fifo or served else 900)

@@ -1,0 +1,47 @@
+"""Errors that end a run: how they are counted, and the reason in the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadletter.circuit.state import CircuitsUnavailable
+from deadletter.message.queue import QueueUnavailable, TooManyInFlight
+from deadletter.redrive.journal import ClaimLost, JournalUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.report import Tally
+from deadletter.redrive.run_limits import RunStopped
+from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
+from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.routing.router import RouterUnavailable
+
+REASONS: list[tuple[Exception, str, dict[str, int]]] = [
+    (RunStopped("the deadline is near"), "the deadline is near", {}),
+    (CircuitsUnavailable("x"), "the circuits cannot be read: hold", {}),
+    (LeaseUnavailable("x"), "the lease cannot be read", {}),
+    (QueueUnavailable("Throttled"), "a queue gave no answer: Throttled", {"QueueUnavailable": 1}),
+    (TooManyInFlight("OverLimit"), "a queue gave no answer: OverLimit", {"QueueUnavailable": 1}),
+    (RouterUnavailable("x"), "the router gave no answer", {"RouterUnavailable": 1}),
+    (RoomUnavailable("x"), "the waiting room gave no answer", {"RoomUnavailable": 1}),
+    (JournalUnavailable("x"), "the journal gave no answer", {"JournalUnavailable": 1}),
+]
+
+
+@pytest.mark.parametrize(("error", "reason", "counts"), REASONS)
+def test_an_error_that_ends_a_run_has_a_reason_and_counts_once(
+    error: Exception, reason: str, counts: dict[str, int]
+) -> None:
+    tally = Tally()
+    assert isinstance(error, ENDS_A_RUN)
+    assert stop_reason(error, tally) == reason
+    assert tally.report("orders", "dlq", reason).counts == counts
+
+
+def test_every_error_that_ends_a_run_has_a_reason_here() -> None:
+    assert set(ENDS_A_RUN) == {type(error) for error, _, _ in REASONS} - {TooManyInFlight}
+
+
+@pytest.mark.parametrize("error", [ClaimLost("slot"), ValueError("a bug")])
+def test_any_other_error_is_raised_again(error: Exception) -> None:
+    assert not isinstance(error, ENDS_A_RUN)
+    with pytest.raises(type(error)):
+        stop_reason(error, Tally())
