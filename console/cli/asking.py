@@ -1,9 +1,12 @@
-"""Questions to the person at the terminal: go on, why, and until when."""
+"""Questions to the person at the terminal: go on, why, and until when; and their options."""
 
 from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
 
 from ..operations.duration import seconds
 from ..operations.problem import Exit, Problem
@@ -11,6 +14,13 @@ from ..operations.reason import checked_reason
 from ..operations.session import Session
 from . import output
 from .output import line, printable
+
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Don't ask; needed where there is no terminal.")
+]
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
+]
 
 # The suggested end: long enough for the night, and over before it is forgotten.
 SUGGESTED = "24h"
@@ -37,7 +47,7 @@ def confirm(session: Session, *question: str) -> None:
     Raises Problem if the answer is not yes, or if standard input is not a terminal.
     """
     if not interactive():
-        raise Problem("Nobody to ask here, so nothing was done: add --yes.", Exit.USAGE)
+        raise Problem("There is no terminal to ask at, so nothing was done: add --yes.", Exit.USAGE)
     where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
     output.show([line(where), *(line(text) for text in question)], sys.stderr)
     if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):

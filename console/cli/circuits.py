@@ -1,4 +1,4 @@
-"""`dlq circuit`: which dependencies are taken for down, and how to override that by hand."""
+"""`dlq circuit`: which dependencies are considered down, and the manual override."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..operations.problem import Exit
 from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
+from .asking import Reason, Yes
 from .command import OnePipeline, SomePipelines, command, group
 from .output import Block, Part, Reply, Styled, TextTable, line
 
@@ -29,7 +30,7 @@ from .output import Block, Part, Reply, Styled, TextTable, line
 # every letter of its dependency.
 SUGGESTED = "2h"
 
-typer_app = group("Circuit breakers: what is held up, and your own word on it.")
+typer_app = group("Circuit breakers: which dependencies are down, and the manual override.")
 
 Key = Annotated[
     str | None,
@@ -37,30 +38,24 @@ Key = Annotated[
         metavar="KEY", help="The dependency, as `circuit list` names it; else the pipeline's own."
     ),
 ]
-Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
-]
 Expires = Annotated[
     str | None,
     typer.Option("--expires", metavar="WHEN", help="After 30m, 2h …, or at an ISO 8601 time."),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Don't ask; needed where nobody can be asked.")
 ]
 
 
 @command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
 def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CircuitList]:
-    """List each pipeline's own circuit, and every other that is not closed or is held.
+    """List each pipeline's own circuit, and all others that are not closed or overridden.
 
-    Exit status 1 if one of them lets nothing through.
+    The exit status is 1 if a listed circuit is not CLOSED.
     """
     return _reply(list_circuits(session, pipeline or ()), _show_list)
 
 
 @command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])
 def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Reply[CircuitList]:
-    """Show one circuit with all that is known of it."""
+    """Show all details of a circuit."""
     return _reply(show_circuit(session, pipeline, key), _show_circuit)
 
 
@@ -80,10 +75,10 @@ def open_(
     expires: Expires = None,
     yes: Yes = False,
 ) -> Reply[CircuitChange]:
-    """Open a circuit by hand: nothing is re-driven to its dependency until you say so.
+    """Open a circuit by hand: nothing is re-driven to its dependency.
 
-    The kill switch. Runs that are under way notice at their next chunk of letters. When
-    it expires, a canary finds out whether the dependency works.
+    This is the kill switch. Running runs notice it at their next chunk of letters. When
+    the override expires, a canary finds out whether the dependency works.
     """
     return _hold(session, State.OPEN, key, pipeline, reason, expires, yes)
 
@@ -101,9 +96,9 @@ def close(
     expires: Expires = None,
     yes: Yes = False,
 ) -> Reply[CircuitChange]:
-    """Close a circuit by hand: letters go out again.
+    """Close a circuit by hand: letters are re-driven again.
 
-    Until it expires, no failure opens it.
+    Until the override expires, no failure opens the circuit.
     """
     return _hold(session, State.CLOSED, key, pipeline, reason, expires, yes)
 
@@ -112,13 +107,17 @@ def close(
 def auto(
     session: Session, key: Key = None, pipeline: OnePipeline = None, yes: Yes = False
 ) -> Reply[CircuitChange]:
-    """Leave a circuit to itself again. One that is open is tried with a canary at once.
+    """End the manual override of a circuit. An open circuit is tried with a canary at once.
 
-    It also begins a circuit anew whose record nobody understands.
+    It also replaces a circuit record that is malformed.
     """
     switch = CircuitSwitch(session, pipeline, key)
     if not yes:
-        _confirm(session, switch, f"Leave circuit {switch.key} of {switch.pipeline} to itself.")
+        _confirm(
+            session,
+            switch,
+            f"End the manual override of circuit {switch.key} of {switch.pipeline}.",
+        )
     return Reply(switch.release(), _show_changed)
 
 
@@ -201,7 +200,7 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
         until = clock(circuit.forced_until, now)
         yield f"held {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
     if circuit.consumer_paused:
-        yield "the consumer is paused; it is put back once the circuit has closed"
+        yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":
         yield "its record is malformed: dlq circuit auto replaces it"
 

@@ -1,4 +1,4 @@
-"""`dlq endpoint check`: whether an endpoint can be posted to, as the dispatcher would do it."""
+"""`dlq endpoint check`: whether events can be posted to an endpoint."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def check(
     allow_loopback: Loopback = False,
     allow_port: Ports = None,
 ) -> Reply[EndpointCheck]:
-    """Ask an endpoint once, from here, through the guard that the dispatcher uses.
+    """Send a request to an endpoint, from here, through the dispatcher's URL guard.
 
     It shows the host's addresses, the TLS certificate and its end, the status and
-    Retry-After. A HEAD has no effect, and whatever is answered shows that something is
-    there; only a POST shows what an event would be answered. A disabled or throttled
-    endpoint is asked all the same, and stays as it is.
+    Retry-After. A HEAD request has no effect, and any answer to it shows that a server is
+    there; only --post shows the answer to an event. A disabled or throttled endpoint is
+    checked too, and is not changed.
 
     The exit status is 1 if events would not arrive: no answer, a refused URL, a disabled
     endpoint, a status of 410, 429 or 5xx (with --post: anything but 2xx), or a certificate

@@ -11,6 +11,7 @@ from ..operations.endpoint_edit import EndpointChange, EndpointEditor, check_url
 from ..operations.endpoint_table import url_policy
 from ..operations.session import Session
 from . import asking
+from .asking import Reason, Yes
 from .endpoint_options import Id, Loopback, Ports
 from .output import Block, Reply, line
 
@@ -22,12 +23,6 @@ SecretNames = Annotated[
         metavar="NAME",
         help="Name of a secret that signs, <app>/webhooks/...; repeatable.",
     ),
-]
-Why = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Don't ask; needed where nobody can be asked.")
 ]
 
 
@@ -42,9 +37,9 @@ def add(
 ) -> Reply[EndpointChange]:
     """Register an endpoint of a tenant.
 
-    The URL is judged as the dispatcher judges it; what its host stands for is looked up
-    only when something is posted: see dlq endpoint check. Without a secret nothing is
-    posted, except to this machine in a sandbox.
+    The dispatcher's rules for URLs apply. The host is resolved only when something is
+    posted: see dlq endpoint check. Without a secret nothing is posted, except to this
+    machine in a sandbox.
     """
     names = secret or []
     destination = check_url(session, url, url_policy(allow_loopback, allow_port), names)
@@ -55,10 +50,10 @@ def add(
 
 
 def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[EndpointChange]:
-    """Post to an endpoint again, within seconds, its pause forgotten.
+    """Enable an endpoint, within seconds, and end its pause.
 
-    Letters that failed meanwhile come back by themselves, as far as they have attempts
-    left; the others are in the parking lot.
+    Letters that failed meanwhile come back by themselves if they have attempts left; the
+    others are in the parking lot.
     """
     editor = EndpointEditor(session, endpoint_id)
     editor.find()
@@ -68,12 +63,12 @@ def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[Endpoin
 
 
 def disable(
-    session: Session, endpoint_id: Id, reason: Why = None, yes: Yes = False
+    session: Session, endpoint_id: Id, reason: Reason = None, yes: Yes = False
 ) -> Reply[EndpointChange]:
-    """Post nothing more to an endpoint, within seconds.
+    """Disable an endpoint, within seconds: nothing is posted to it.
 
-    Its messages fail and go the way of all that fail: they are tried again, and end in the
-    parking lot if it stays disabled.
+    Its messages fail like any other: they are tried again, and end in the parking lot if
+    the endpoint stays disabled.
     """
     editor = EndpointEditor(session, endpoint_id)
     editor.find()

@@ -11,9 +11,9 @@ from .output import Block, Line, Part, Reply, Styled, TextTable, line
 
 
 def list_(session: Session) -> Reply[EndpointList]:
-    """List the endpoints of all tenants, and why one gets nothing.
+    """List the endpoints of all tenants, and why an endpoint gets nothing.
 
-    Of a URL only scheme, host and port are shown: its path may be a secret.
+    Only scheme, host and port of a URL are shown: its path may be a secret.
     """
     return Reply(list_endpoints(session), _show)
 

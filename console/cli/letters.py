@@ -31,7 +31,7 @@ Body = Annotated[
 Attributes = Annotated[
     list[str] | None,
     typer.Option(
-        "--attribute", metavar="NAME=VALUE", help="With --body: a message attribute it has."
+        "--attribute", metavar="NAME=VALUE", help="With --body: a message attribute of the letter."
     ),
 ]
 

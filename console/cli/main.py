@@ -33,7 +33,7 @@ COMMANDS = {
     "parked": (".parked", "Letters that automation gave up and a person has to judge."),
     "circuit": (
         ".circuits",
-        "Circuit breakers: what is held up, and your own word on it.",
+        "Circuit breakers: which dependencies are down, and the manual override.",
     ),
     "endpoint": (
         ".endpoints",
@@ -49,7 +49,7 @@ class _Commands(Group):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # Typer reads only the names from here, for "Did you mean …?".
+        # Typer reads only the names, for "Did you mean …?".
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -93,8 +93,8 @@ def version() -> str:
         return f"of unknown version: the distribution {DISTRIBUTION!r} is not installed"
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         sys.stdout.write(f"dlq {version()}\n")
         raise typer.Exit
 
@@ -129,6 +129,6 @@ def root(
 def main() -> None:
     """Runs `dlq` with the arguments of this process."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that can't show a character is no reason to show nothing.
+        # A terminal that can't show a character gets an escape, not an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     app(prog_name="dlq")

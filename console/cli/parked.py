@@ -55,9 +55,9 @@ def list_(
 ) -> Reply[ParkedSample]:
     """Peek at parked letters: which, why, since when.
 
-    This is a sample. SQS hands out letters in no order, each peek raises their receive
-    count, and hides them from others for a moment (30 seconds at most). In a FIFO queue
-    it sees only the head of each group.
+    This is a sample. SQS hands out letters in no order. Each peek raises their receive
+    count and hides them from others for a moment, 30 seconds at most. In a FIFO queue
+    only the head of each group is seen.
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
@@ -108,7 +108,7 @@ def _letter(letter: ParkedLetter, now: datetime) -> Iterable[Block]:
     because = letter.because or (
         "no reason given"
         if letter.reason
-        else "it carries no Redrive attribute; if it had no room for one, the ledger knows"
+        else "it carries no Redrive attribute; if it had no room for it, the ledger has its history"
     )
     yield line(because, indent=4)
     if letter.body is not None:

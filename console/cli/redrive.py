@@ -15,7 +15,7 @@ from ..operations.problem import Exit
 from ..operations.redrive import RedriveRun, RedriveTarget
 from ..operations.session import Session
 from ..operations.words import count
-from .asking import confirm
+from .asking import Yes, confirm
 from .command import OnePipeline, command, group
 from .output import Block, Line, Reply, Styled, TextTable, line
 
@@ -25,9 +25,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and report; move
 Source = Annotated[
     str,
     typer.Option("--source", metavar="ID", help="Which queue: dlq, or the id of a dedicated DLQ."),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Don't ask; needed where nobody can be asked.")
 ]
 
 
@@ -49,10 +46,9 @@ def now(
 ) -> Reply[RedriveRun]:
     """Start a re-drive run now and wait for its report.
 
-    The run is the one that the schedule starts: every letter is judged by the same
-    rules, backoff and circuit, so it does not force anything. It asks before it starts,
-    naming account and region. A dry run judges a sample of letters, moves nothing and
-    does not ask.
+    The run is the same as the scheduled run: rules, backoff and circuit apply, nothing is
+    forced. dlq asks before it starts and names account and region. A dry run judges a
+    sample of letters, moves nothing and does not ask.
 
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, or
     failed to move a letter.
@@ -90,7 +86,7 @@ def show(run: RedriveRun) -> Iterator[Block]:
         Styled(f"{what} of {run.pipeline}", "strong"),
         f" over {run.source} in account {run.account}, {run.region}",
     )
-    yield line(f"Ended because: {report.get('stopped') or 'it did not say'}")
+    yield line(f"Ended because: {report.get('stopped') or 'the run gave no reason'}")
     yield Line()
     # A later version may have more counters.
     known = [name for name in _FIRST if name in report]

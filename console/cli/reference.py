@@ -14,32 +14,36 @@ from typer.core import TyperGroup
 
 from .main import app
 
-# Columns: what a help page is on the smallest terminal people still have.
+# Columns of a help page: the smallest terminal in use.
 _WIDTH = 80
 
 _INTRODUCTION = """\
 # The `dlq` command line
 
-This page is made from the commands' own `--help`; `python -m console.cli.reference >
-docs/cli.md` writes it again.
+This page is generated from the `--help` of the commands:
+`python -m console.cli.reference > docs/cli.md`.
 
-It finds the app by the SSM parameters below `/<app>/`, which the stacks write, and needs
-these permissions: `ssm:GetParametersByPath`; for `status` also `sqs:GetQueueAttributes`,
-`dynamodb:GetItem`, `dynamodb:Query`, `cloudwatch:GetMetricData` and
-`cloudwatch:DescribeAlarms`; for `redrive` also `sqs:GetQueueAttributes` and
-`lambda:InvokeFunction`; for `parked` also `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`
-and `sqs:ChangeMessageVisibility`; for `circuit` also `dynamodb:BatchGetItem` and
-`dynamodb:Query`, to change one `dynamodb:UpdateItem`; for `endpoint` also `dynamodb:Scan` and
-`dynamodb:GetItem`, to change one `dynamodb:PutItem` and `dynamodb:UpdateItem`, to check one
-with --post `secretsmanager:GetSecretValue`; for `rules` also `dynamodb:Scan`,
-to list them `dynamodb:Query`, to change them `dynamodb:PutItem`, `dynamodb:UpdateItem` and
-`dynamodb:DeleteItem`, to try them on letters `sqs:ReceiveMessage`,
-`sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem` and `lambda:GetFunctionConfiguration`,
-to explain `lambda:InvokeFunction`; `rules lint` needs none. It never moves or deletes a
-message itself.
+`dlq` finds the app by the SSM parameters below `/<app>/`, which the stacks write. It never
+moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`, and:
 
-After each command stand the keys of its JSON. Keys are only ever added. Times are ISO
-8601 in UTC, durations are seconds, sizes are bytes."""
+| command | permissions |
+|---|---|
+| `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:Query`, \
+`cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
+| `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
+| `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility` |
+| `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
+and `dynamodb:PutItem` for a malformed record |
+| `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \
+`dynamodb:UpdateItem`; for `check --post`: `secretsmanager:GetSecretValue` |
+| `rules` | `dynamodb:Scan`; for `list`: `dynamodb:Query`; to change: `dynamodb:PutItem`, \
+`dynamodb:UpdateItem`, `dynamodb:DeleteItem`; to try rules on letters: `sqs:ReceiveMessage`, \
+`sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, `lambda:GetFunctionConfiguration`; \
+for `explain`: `lambda:InvokeFunction` |
+| `rules lint` | none, not even `ssm:GetParametersByPath` |
+
+The keys of its JSON follow each command. Keys are only added, never removed. Times are
+ISO 8601 in UTC, durations are seconds, sizes are bytes."""
 
 
 def reference() -> str:
@@ -48,42 +52,42 @@ def reference() -> str:
 
 
 def commands() -> dict[str, Any]:
-    """Each command by what is typed for it, groups left out."""
-    return {path: found for path, found, _ in _walk() if not _is_group(found)}
+    """Each command by its words on the command line, groups left out."""
+    return {path: entry for path, entry, _ in _walk() if not _is_group(entry)}
 
 
-def _is_group(found: Any) -> bool:
-    return isinstance(found, TyperGroup)
+def _is_group(entry: Any) -> bool:
+    return isinstance(entry, TyperGroup)
 
 
 def _walk() -> Iterator[tuple[str, Any, Any]]:
-    """What is typed, the command or group, and its context: each group before its commands."""
+    """Words, command or group, and context: each group before its commands."""
     return _walk_below(typer.main.get_command(app), None, "dlq")
 
 
-def _walk_below(found: Any, parent: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
-    context = typer.Context(found, info_name=name, parent=parent, terminal_width=_WIDTH)
-    yield context.command_path, found, context
-    if _is_group(found):
-        for one in found.list_commands(context):
-            yield from _walk_below(found.get_command(context, one), context, one)
+def _walk_below(entry: Any, parent: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    context = typer.Context(entry, info_name=name, parent=parent, terminal_width=_WIDTH)
+    yield context.command_path, entry, context
+    if _is_group(entry):
+        for command in entry.list_commands(context):
+            yield from _walk_below(entry.get_command(context, command), context, command)
 
 
 def _pages() -> Iterator[str]:
-    for path, one, context in _walk():
+    for path, entry, context in _walk():
         yield f"{'#' * (2 + path.count(' '))} `{path}`"
-        yield f"```text\n{_stripped(one.get_help(context))}\n```"
-        if not _is_group(one):
-            yield "\n".join(_keys_table(answer_of(one)))
+        yield f"```text\n{_stripped(entry.get_help(context))}\n```"
+        if not _is_group(entry):
+            yield "\n".join(_keys_table(answer_of(entry)))
 
 
 def _stripped(text: str) -> str:
-    return "\n".join(one.rstrip() for one in text.splitlines())
+    return "\n".join(row.rstrip() for row in text.splitlines())
 
 
-def answer_of(found: Any) -> type:
+def answer_of(command: Any) -> type:
     """The dataclass whose fields are the JSON keys of a command."""
-    run = found.callback.__wrapped__.__wrapped__
+    run = command.callback.__wrapped__.__wrapped__
     (answer,) = get_args(get_type_hints(run)["return"])
     return answer  # type: ignore[no-any-return]
 
@@ -98,10 +102,10 @@ def _keys_table(answer: type) -> Iterator[str]:
 def keys(answer: type, prefix: str = "") -> Iterator[tuple[str, str, str]]:
     """Path, type and meaning of each key below a dataclass."""
     hints = get_type_hints(answer, include_extras=True)
-    for one in fields(answer):
-        hint, says = get_args(hints[one.name])
+    for key in fields(answer):
+        hint, says = get_args(hints[key.name])
         path, kind, below = _shape(hint)
-        full = f"{prefix}{one.name}{path}"
+        full = f"{prefix}{key.name}{path}"
         yield full, kind, says
         if below is not None:
             yield from keys(below, f"{full}.")
@@ -114,10 +118,10 @@ _NAMES: Mapping[Any, str] = {
 
 
 def _shape(hint: Any) -> tuple[str, str, type | None]:
-    """What follows the key in a path, the type in words, and the dataclass below it."""
+    """The suffix of the key in a path, the type in words, and the dataclass below it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (types.UnionType, Union):
-        (only,) = (one for one in arguments if one is not type(None))
+        (only,) = (kind for kind in arguments if kind is not type(None))
         path, kind, below = _shape(only)
         return path, f"{kind} or null", below
     if origin is not None and issubclass(origin, Mapping):

@@ -16,6 +16,7 @@ from ..operations.rule_edit import Forecast, PlannedRule, RuleEdit, RuleEditor, 
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
+from .asking import Reason, Yes
 from .output import Block, Reply, Styled, line
 from .rule_options import Pattern, Tenant, Where, matching_columns
 from .rule_trial import summary
@@ -62,16 +63,10 @@ MaxMatches = Annotated[
     int | None,
     typer.Option("--max-matches", metavar="N", help="Stop acting after so many letters."),
 ]
-Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
-]
 Ticket = Annotated[
-    str | None, typer.Option("--ticket", metavar="TEXT", help="Where that is discussed.")
+    str | None, typer.Option("--ticket", metavar="TEXT", help="Where the rule is discussed.")
 ]
-Replace = Annotated[bool, typer.Option("--replace", help="In the place of the rule of that id.")]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Don't ask; needed where nobody can be asked.")
-]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace the rule with this id.")]
 
 
 def add(
@@ -96,10 +91,10 @@ def add(
 ) -> Reply[RuleEdit]:
     """Add a rule, in effect within a minute.
 
-    A rule that would be INVALID, or make another one so, is not written. Before it is,
-    you see in which account and region it would be, and how many letters sampled from
-    the DLQ it would match, and are asked. What is not said on the command line and has
-    to be (a reason, an end) is asked for too.
+    A rule that would be INVALID, or make another rule INVALID, is not written. Before a
+    rule is written, dlq shows account and region and how many letters of a sample of the
+    DLQ the rule would match, and asks. A reason and an end that are not given are asked
+    for too.
 
     Your caller identity is written down as `created_by`. With --yes, nothing is asked
     and no letter is looked at.
@@ -138,10 +133,10 @@ def disable(
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[RuleEdit]:
-    """Switch a rule off, within a minute; it stays in the table.
+    """Disable a rule, within a minute; it stays in the table.
 
-    Letters that it holds come due. To switch it on again, set `enabled` to true in the
-    table, or write it anew with add --replace.
+    Letters that it holds come due. To enable it again, set `enabled` to true in the
+    table, or write it again with add --replace.
     """
     editor = RuleEditor(session, pipeline)
     rule = editor.find(rule_id)

@@ -43,17 +43,19 @@ def explain(
 ) -> Reply[Explanation]:
     """Why a letter is judged as it is.
 
-    The deployed router answers, as it would for the redriver, and nothing is moved: every
-    rule with what the letter lacks to match it, then the decision.
+    The deployed router answers as it would answer the redriver: every rule with what the
+    letter lacks to match it, then the decision. Nothing is moved.
 
-    The letter is looked for among those that SQS hands out, 500 at most, which are given
-    back at once; or make one up with --body. A parked letter is judged as if it lay in
-    the DLQ again.
+    dlq looks for the letter among those that SQS hands out, 500 at most, and gives them
+    back at once; or make up a letter with --body. A parked letter is judged as if it were
+    in the DLQ again.
 
     Bodies and attributes are not shown unless you ask.
     """
     if (message_id is None) == (body is None):
-        raise Problem("Name a letter by its MessageId, or make one up with --body.", Exit.USAGE)
+        raise Problem(
+            "Name a letter by its MessageId, or make up a letter with --body.", Exit.USAGE
+        )
     letter = (
         message_id
         if message_id is not None

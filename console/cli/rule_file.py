@@ -23,9 +23,8 @@ from ..operations.rule_file import (
 )
 from ..operations.session import Session
 from ..operations.words import count
-from .asking import confirm
+from .asking import Yes, confirm
 from .output import Block, Line, Reply, Styled, line
-from .rule_edit import Yes
 from .text_file import read_text
 
 SomeRules = Annotated[
@@ -46,8 +45,8 @@ Prune = Annotated[
 def export(session: Session, pipeline: SomeRules = None) -> Reply[RuleExport]:
     """Print the rules as JSON, for version control and for `import`.
 
-    The order never changes, so that a difference is a change. What the validator wrote
-    onto the rules is left out.
+    The order is fixed, so that every difference is a change. The verdicts of the rule
+    checker are left out.
     """
     return Reply(operation.export(session, pipeline or ()), _show_exported)
 
@@ -62,10 +61,10 @@ def import_(
 ) -> Reply[RuleImport]:
     """Write a file of rules into the table.
 
-    What would be added, changed and removed is shown, in which account and region, and
-    you are asked. Rules that the file does not have stay, unless you say --prune. A file
-    with a rule that would be INVALID is not imported at all; one that somebody changes
-    at the same moment is left as they made it.
+    dlq shows what would be added, changed and removed, in which account and region, and
+    asks. Rules that the file does not have stay, unless you add --prune. A file with a
+    rule that would be INVALID is not imported at all. A rule that another person changes
+    at the same time is left as it is.
     """
     importer = RuleImporter(session)
     plan = importer.plan(file, read_text(file), prune=prune)

@@ -26,10 +26,10 @@ def lint(session: Session, files: Files, settings: SettingsFile = None) -> Reply
     """Check files of rules, without AWS.
 
     With --settings, contexts, dedicated DLQs, policies and the longest delay are checked
-    as the deployed router will check them. Without, each unknown column is taken for the
-    name of a context, and said to be.
+    as the deployed router checks them. Without, each unknown column counts as the name of
+    a context, and is listed as unchecked.
 
-    The exit status is 1 if anything is wrong.
+    The exit status is 1 if there is a mistake.
     """
     report = operation.lint(
         [(file, read_text(file)) for file in files],

@@ -18,8 +18,8 @@ from .output import Block, Line, Part, Reply, Styled, line
 def list_(session: Session, pipeline: SomePipelines = None) -> Reply[RuleList]:
     """The rules in the order they are tried, and what each does.
 
-    Each rule is judged as the pipeline's router judges it. INVALID means that it matches
-    nothing, and says why. Matches are those that the redriver has counted.
+    Each rule is judged as the pipeline's router judges it. An INVALID rule matches nothing;
+    the reason is shown. Matches are counted by the redriver.
     """
     return Reply(list_rules(session, pipeline or ()), show)
 

@@ -45,9 +45,9 @@ def try_(
 ) -> Reply[RuleTrial]:
     """How many letters a rule would match, and what the others lack.
 
-    Name a rule of the table, or say on the spot what it would be about. It is tried
-    by itself, also if it is disabled or expired, on a sample of the DLQ, or on what you
-    give with --body. Nothing is moved; sampled letters are given back at once.
+    Name a rule of the table, or give its conditions as options. It is tried without other
+    rules, also if it is disabled or expired, on a sample of the DLQ or on letters of
+    --body. Nothing is moved; sampled letters are given back at once.
 
     Values of messages are never shown, only their kind.
     """

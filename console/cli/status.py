@@ -41,8 +41,8 @@ def status(
     Reads only. Depths are SQS's own estimates, written visible/in flight/delayed. With
     one pipeline, its queues and the lanes of its waiting room are listed one by one.
 
-    The exit status is 0 if everything could be read, whatever it says; --check makes it
-    1 if something needs a person.
+    The exit status is 1 if something could not be read; with --check also if something
+    needs a person.
     """
     answer = operation.read(session, pipeline or ())
     unread = any(item.kind == "UNREAD" for item in answer.attention)

@@ -37,8 +37,7 @@ _INVOKE_TIMEOUT = 910
 class Aws:
     """The clients of one profile and region, each made at first use.
 
-    Make a client before handing it to threads: making one is not thread-safe, using
-    one is.
+    Make a client before handing it to threads: making it is not thread-safe, using it is.
     """
 
     def __init__(self, session: boto3.Session) -> None:

@@ -48,7 +48,9 @@ class CircuitList(Answer):
     """What `dlq circuit list` and `dlq circuit show` answer."""
 
     at: Annotated[datetime, "when it was read"]
-    circuits: Annotated[Sequence[CircuitRow], "each pipeline's own, and those not closed or held"]
+    circuits: Annotated[
+        Sequence[CircuitRow], "each pipeline's own, and those not closed or overridden"
+    ]
 
 
 @dataclass(frozen=True, slots=True)

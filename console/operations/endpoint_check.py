@@ -46,14 +46,12 @@ class ServerCertificate:
 class EndpointCheck(Answer):
     """What `dlq endpoint check` answers."""
 
-    at: Annotated[datetime, "when it was asked"]
+    at: Annotated[datetime, "when it was checked"]
     endpoint: Annotated[ListedEndpoint, "the endpoint as the registry has it"]
     method: Annotated[str, "`HEAD` or `POST`"]
     addresses: Annotated[Sequence[str], "what its host resolves to, allowed or not"]
     address: Annotated[str | None, "the address that was connected to"]
-    certificate: Annotated[
-        ServerCertificate | None, "its TLS certificate, if it showed a valid one"
-    ]
+    certificate: Annotated[ServerCertificate | None, "its TLS certificate, if valid"]
     status: Annotated[int | None, "the HTTP status that it answered"]
     retry_after: Annotated[str | None, "its Retry-After header"]
     seconds: Annotated[float, "how long all of it took"]
@@ -134,12 +132,12 @@ def _with_response(answer: EndpointCheck, response: HttpResponse) -> EndpointChe
     )
 
 
-def _certificate(shown: Mapping[str, Any]) -> ServerCertificate | None:
-    if not shown:
+def _certificate(fields: Mapping[str, Any]) -> ServerCertificate | None:
+    if not fields:
         return None
-    subject, issuer = _names(shown.get("subject", ())), _names(shown.get("issuer", ()))
+    subject, issuer = _names(fields.get("subject", ())), _names(fields.get("issuer", ()))
     try:
-        expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(shown["notAfter"]), UTC)
+        expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(fields["notAfter"]), UTC)
     except (KeyError, ValueError):
         expires = None
     return ServerCertificate(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from . import endpoint_table
 from .answer import Answer
-from .endpoint_table import EndpointRow, shown
+from .endpoint_table import EndpointRow, public_part
 from .session import Session
 from .words import moment
 
@@ -20,7 +20,7 @@ class ListedEndpoint:
 
     tenant: Annotated[str, "the tenant"]
     endpoint: Annotated[str, "the endpoint's name"]
-    url: Annotated[str, "scheme, host and port of its URL, or `?` for one that is refused"]
+    url: Annotated[str, "scheme, host and port of its URL, or `?` for a refused URL"]
     standing: Annotated[str, "`enabled`, `disabled`, `throttled` or `invalid`"]
     because: Annotated[str, "why it is not enabled, if that is known"]
     disabled_at: Annotated[datetime | None, "when the dispatcher disabled it"]
@@ -58,7 +58,7 @@ def listed(row: EndpointRow, now: datetime) -> ListedEndpoint:
     return ListedEndpoint(
         tenant=row.tenant,
         endpoint=row.name,
-        url=shown(endpoint.url) if endpoint else "?",
+        url=public_part(endpoint.url) if endpoint else "?",
         standing=standing,
         because=because,
         disabled_at=moment(row.columns.get("disabled_at")) if standing == "disabled" else None,

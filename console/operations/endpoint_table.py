@@ -38,7 +38,7 @@ def place(endpoint_id: str) -> tuple[str, str]:
     return tenant, endpoint or DEFAULT_ENDPOINT
 
 
-def shown(url: str) -> str:
+def public_part(url: str) -> str:
     """Scheme, host and port of a URL: its path and query can be a secret."""
     try:
         to = read_url(url, allow_loopback=True, ports=range(65_536))

@@ -50,7 +50,7 @@ class ParkedSample(Answer):
     parked: Annotated[int, "letters in its parking queues, as SQS estimates it"]
     looked_at: Annotated[int, "letters received to answer this"]
     not_given_back: Annotated[int, f"of them still hidden, for {HIDDEN} seconds at most"]
-    letters: Annotated[Sequence[ParkedLetter], "the letters found, in no particular order"]
+    letters: Annotated[Sequence[ParkedLetter], "the letters, in no particular order"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def _no_such_rule(stored: Sequence[StoredRule], key: str, rule_id: str) -> str:
     elsewhere = [rule.pipeline for rule in stored if rule.rule_id == rule_id]
     if elsewhere:
         return (
-            f"There is no rule {rule_id!r} of {everywhere(key)}, but one of "
+            f"There is no rule {rule_id!r} of {everywhere(key)}, but there is a rule of "
             f"{' and of '.join(map(everywhere, elsewhere))}: add --pipeline '{elsewhere[0]}'."
         )
     return f"There is no rule {rule_id!r} of {everywhere(key)}: see dlq rules list."

@@ -30,7 +30,7 @@ class MissedField:
 
     path: Annotated[str, "where it stands in the pattern"]
     expected: Annotated[str, "what the pattern accepts there, in words"]
-    found: Annotated[str, "the kind of what the letter has there, never the value"]
+    found: Annotated[str, "the kind of the letter's value there, never the value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +78,21 @@ def explain(
     """
     chosen = session.app().pipeline(pipeline)
     sample = _find(session, chosen, source, letter) if isinstance(letter, str) else letter
-    found = _single(sample)
-    answer = _ask_router(session.aws, chosen, found, sample.home)
+    single = _single(sample)
+    answer = _ask_router(session.aws, chosen, single, sample.home)
     return Explanation(
         **session.place,
         at=session.now,
         pipeline=chosen.name,
-        message_id=found.message_id,
+        message_id=single.message_id,
         source=sample.source,
         tried=answer.tried,
         decision=answer.decision,
         attempts=answer.attempts,
         forged=answer.forged,
         not_given_back=sample.not_given_back,
-        body=found.body if show_body else None,
-        attributes=_attributes(found) if show_body else None,
+        body=single.body if show_body else None,
+        attributes=_attributes(single) if show_body else None,
     )
 
 

@@ -143,7 +143,7 @@ def entries(file: str, text: str, mistakes: list[RuleMistake]) -> Iterator[dict[
         elif not isinstance(rule_id, str) or not rule_id:
             mistakes.append(RuleMistake(file, None, f"rule {number} has no rule_id"))
         elif not isinstance(rule.get("pipeline"), str) or not rule["pipeline"]:
-            why = f"it has no pipeline; write {EVERY_PIPELINE!r} for every one"
+            why = f"it has no pipeline; write {EVERY_PIPELINE!r} for every pipeline"
             mistakes.append(RuleMistake(file, rule_id, why))
         else:
             yield {name: value for name, value in rule.items() if name not in VERDICT}

@@ -42,7 +42,7 @@ class MissedPatternField:
 
     path: Annotated[str, "where it stands in the pattern"]
     expected: Annotated[str, "what the pattern accepts there, in words"]
-    found: Annotated[str, "the kind of what the letters have there, never the value"]
+    found: Annotated[str, "the kind of the letters' values there, never the values"]
     letters: Annotated[int, "how many of the letters that it does not match"]
 
 

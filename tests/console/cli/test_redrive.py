@@ -30,7 +30,7 @@ def test_without_anybody_to_ask_nothing_is_started(cloud: Any, dlq: Any, functio
     cloud.deploy("orders")
     done = dlq("redrive", "now")
     assert done.exit_code == Exit.USAGE
-    assert done.output == "Error: Nobody to ask here, so nothing was done: add --yes.\n"
+    assert done.output == "Error: There is no terminal to ask at, so nothing was done: add --yes.\n"
     assert functions.invoked == []
 
 

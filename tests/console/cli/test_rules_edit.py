@@ -338,7 +338,7 @@ def test_a_rule_that_is_not_there_is_looked_for_elsewhere(orders: Any, dlq: Any)
     orders.rule("r", "*", tenantId="a", action="HOLD")
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ABSENT
-    assert "but one of every pipeline: add --pipeline '*'" in done.stderr
+    assert "but there is a rule of every pipeline: add --pipeline '*'" in done.stderr
     done = dlq("rules", "disable", "r", "--pipeline", "*", "--reason", "x", "--yes")
     assert done.exit_code == Exit.DONE
     assert dlq("rules", "disable", "q", "--reason", "x", "--yes").exit_code == Exit.ABSENT

@@ -89,7 +89,7 @@ def test_a_pipeline_that_is_not_in_the_settings_is_a_mistake(lint: Lint) -> None
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ({"rule_id": "r", "action": "HOLD"}, "it has no pipeline; write '*' for every one"),
+        ({"rule_id": "r", "action": "HOLD"}, "it has no pipeline; write '*' for every pipeline"),
         ({"pipeline": "orders", "action": "HOLD"}, "rule 1 has no rule_id"),
         ("HOLD", "rule 1 should be a JSON object"),
     ],
