@@ -31,6 +31,9 @@ PLATFORM = ("--platform", "manylinux2014_aarch64", "--python-version", "3.13")
 # Compiled files carry times and paths: the same source would hash differently.
 COMPILED = ("__pycache__", "*.pyc")
 
+# Fakes and pytest fixtures, for the tests of teams: no function imports them.
+TESTING = "deadletter/testing"
+
 
 @jsii.implements(cdk.ILocalBundling)
 class Bundle:
@@ -56,6 +59,7 @@ class Bundle:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns(*COMPILED)
             shutil.copytree(LAMBDAS / package, target / package, ignore=ignored)
+        shutil.rmtree(target / TESTING)
         return True
 
 
@@ -68,7 +72,7 @@ def code(scope: Construct) -> lambda_.Code:
         raise Refused(f"{WHEELS} is missing; allowed: the wheels that `make synth` puts there.")
     return lambda_.Code.from_asset(
         str(LAMBDAS),
-        exclude=list(COMPILED),
+        exclude=[*COMPILED, TESTING],
         ignore_mode=cdk.IgnoreMode.GIT,
         bundling=cdk.BundlingOptions(image=RUNTIME.bundling_image, local=Bundle()),
     )

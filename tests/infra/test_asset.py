@@ -37,6 +37,31 @@ def test_it_holds_the_library_the_handlers_and_what_they_import(bundled: dict[st
     assert "deadletter/routing/decision.py" in bundled
 
 
+def test_it_holds_no_fakes_and_no_fixtures(bundled: dict[str, str]) -> None:
+    assert (asset.LAMBDAS / asset.TESTING).is_dir()
+    assert [path for path in bundled if path.startswith(f"{asset.TESTING}/")] == []
+
+
+def test_a_change_of_a_fake_is_no_new_zip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import aws_cdk as cdk
+
+    def zip_with(name: str, *, fake: str = "", library: str = "") -> str:
+        # The CDK remembers the hash of a folder, so each content is in one of its own.
+        lambdas = tmp_path / name
+        (lambdas / asset.TESTING).mkdir(parents=True)
+        (lambdas / asset.TESTING / "sqs.py").write_text(fake)
+        (lambdas / "deadletter" / "stamp.py").write_text(library)
+        monkeypatch.setattr(asset, "LAMBDAS", lambdas)
+        stack = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Stack")
+        code = asset.code(stack).bind(stack).s3_location
+        assert code is not None
+        return str(stack.resolve(code.object_key))
+
+    before = zip_with("before")
+    assert zip_with("fake", fake="x = 1") == before
+    assert zip_with("library", library="x = 1") != before
+
+
 def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
     bundled: dict[str, str],
 ) -> None:
