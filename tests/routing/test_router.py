@@ -40,7 +40,7 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters
 from tests.samples import stamps as any_stamps
-from tests.samples import verdict as say
+from tests.samples import verdict as verdict_on
 
 PIPELINE = Pipeline(
     "orders",
@@ -54,7 +54,7 @@ FORGED = Attribute("String", '{"origin":"somebody else","attempt":0,"first_sent"
 
 @dataclass
 class Books:
-    """Rules, ledger and circuits in memory; `down` are those that give no answer."""
+    """Rules, ledger and circuits in memory; `down` names the store that gives no answer."""
 
     items_: list[Mapping[str, Any]] = field(default_factory=list)
     rows_: dict[str, LedgerRow] = field(default_factory=dict)
@@ -72,12 +72,12 @@ class Books:
         if self.down == "ledger":
             raise LedgerUnavailable
         self.asked.append(list(origins))
-        return {one: self.rows_[one] for one in origins if one in self.rows_}
+        return {origin: self.rows_[origin] for origin in origins if origin in self.rows_}
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
         if self.down == "matches":
             raise LedgerUnavailable
-        return {one: self.matches_[one] for one in rules if one in self.matches_}
+        return {rule_id: self.matches_[rule_id] for rule_id in rules if rule_id in self.matches_}
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         if self.down == "circuits":
@@ -100,17 +100,17 @@ def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
 
 
 def decide(books: Books, *asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> RouterAnswer:
-    questions = [one if isinstance(one, Question) else Question(one) for one in asked]
+    questions = [item if isinstance(item, Question) else Question(item) for item in asked]
     return router(books, pipeline).decide(questions)
 
 
-def verdict(books: Books, asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> Verdict:
-    [found] = decide(books, asked, pipeline=pipeline).verdicts
-    return found
+def verdict_of(books: Books, asked: Letter | Question, pipeline: Pipeline = PIPELINE) -> Verdict:
+    [only] = decide(books, asked, pipeline=pipeline).verdicts
+    return only
 
 
-def stamped(mark: Stamp, message_id: str = "m9", sender: str = f"{REDRIVER}:run") -> Letter:
-    attributes = {stamps.NAME: stamps.attribute(mark)}
+def stamped(stamp: Stamp, message_id: str = "m9", sender: str = f"{REDRIVER}:run") -> Letter:
+    attributes = {stamps.NAME: stamps.attribute(stamp)}
     return letter(message_id=message_id, attributes=attributes, SenderId=sender)
 
 
@@ -122,9 +122,9 @@ def rule(rule_id: str, action: str, **columns: Any) -> Mapping[str, Any]:
 
 
 def test_a_first_re_drive_is_attempt_one_of_its_origin() -> None:
-    found = verdict(Books(), letter(message_id="m1"))
-    assert found.decision == Redrive(0, "attempt 1, backoff")
-    assert found.stamp == Stamp(
+    verdict = verdict_of(Books(), letter(message_id="m1"))
+    assert verdict.decision == Redrive(0, "attempt 1, backoff")
+    assert verdict.stamp == Stamp(
         "m1",
         1,
         1_789_999_000_000,
@@ -133,74 +133,74 @@ def test_a_first_re_drive_is_attempt_one_of_its_origin() -> None:
         because="attempt 1, backoff",
         at=int(NOW),
     )
-    assert not found.forged
+    assert not verdict.forged
 
 
 def test_only_a_re_drive_counts_as_an_attempt() -> None:
-    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA", run="run1", reason="POISON")
-    parked = verdict(Books([rule("q", "QUARANTINE")]), stamped(mark))
+    stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA", run="run1", reason="POISON")
+    parked = verdict_of(Books([rule("q", "QUARANTINE")]), stamped(stamp))
     assert parked.stamp == replace(
-        mark,
+        stamp,
         rule="q",
         decision="PARK",
         reason="QUARANTINED",
         because="rule q says QUARANTINE",
         at=int(NOW),
     )
-    held = verdict(Books([rule("h", "HOLD")]), stamped(mark))
+    held = verdict_of(Books([rule("h", "HOLD")]), stamped(stamp))
     assert (held.stamp.attempt, held.stamp.decision, held.stamp.reason) == (2, "HOLD", None)
-    sent = verdict(Books(), stamped(mark))
+    sent = verdict_of(Books(), stamped(stamp))
     assert (sent.stamp.attempt, sent.stamp.run, sent.stamp.rule) == (3, "run1", None)
 
 
 @pytest.mark.parametrize(
     ("carried", "recorded", "attempt"), [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 2, 3), (2, 1, 3)]
 )
-def test_the_attempt_counts_on_from_whoever_knows_of_more(
+def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
     carried: int, recorded: int, attempt: int
 ) -> None:
     books = Books(rows_={"origin": LedgerRow(attempt=recorded)})
     assert (
-        verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
+        verdict_of(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
         == attempt
     )
 
 
-def test_attempts_that_only_the_ledger_knows_of_exhaust_a_letter() -> None:
+def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
     books = Books(rows_={"origin": LedgerRow(attempt=3)})
-    found = verdict(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
-    assert found.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+    verdict = verdict_of(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
+    assert verdict.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
-def test_no_verdict_takes_an_attempt_back(carried: int, recorded: int) -> None:
+def test_no_verdict_lowers_the_attempt(carried: int, recorded: int) -> None:
     books = Books(rows_={"origin": LedgerRow(attempt=recorded)})
-    found = verdict(books, stamped(Stamp("origin", carried, 1_789_999_000_000)))
-    assert found.stamp.attempt >= max(carried, recorded)
-    assert found.stamp.origin == "origin"
+    verdict = verdict_of(books, stamped(Stamp("origin", carried, 1_789_999_000_000)))
+    assert verdict.stamp.attempt >= max(carried, recorded)
+    assert verdict.stamp.origin == "origin"
 
 
-# Letters that could not carry their stamp, and stamps that are not ours.
+# Letters that could not carry their stamp, and forged stamps.
 
 
-def test_a_letter_without_a_stamp_has_it_in_the_ledger_under_its_own_id() -> None:
-    mark = Stamp("origin", 2, 1_789_000_000_000, "AIDA")
+def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> None:
+    stamp = Stamp("origin", 2, 1_789_000_000_000, "AIDA")
     books = Books(
-        rows_={"m9": LedgerRow(stamp=mark), "origin": LedgerRow((failed(category="schema"),))}
+        rows_={"m9": LedgerRow(stamp=stamp), "origin": LedgerRow((failed(category="schema"),))}
     )
-    found = verdict(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
-    assert found.stamp.origin == "origin"
-    # Its history stands under the origin, which only the kept stamp names.
-    assert found.decision == Park(Reason.PERMANENT, "last failure was of category schema")
+    verdict = verdict_of(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
+    assert verdict.stamp.origin == "origin"
+    # Its history is kept under the origin, which only the kept stamp names.
+    assert verdict.decision == Park(Reason.PERMANENT, "last failure was of category schema")
     assert books.asked == [["m9"], ["origin"]]
 
 
-def test_a_kept_stamp_counts_on() -> None:
-    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m9": LedgerRow(stamp=mark)})
-    assert verdict(books, letter(message_id="m9")).stamp.attempt == 3
+def test_the_attempt_counts_on_from_a_kept_stamp() -> None:
+    stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    books = Books(rows_={"m9": LedgerRow(stamp=stamp)})
+    assert verdict_of(books, letter(message_id="m9")).stamp.attempt == 3
     books.rows_["origin"] = LedgerRow(attempt=3)
-    assert isinstance(verdict(books, letter(message_id="m9")).decision, Park)
+    assert isinstance(verdict_of(books, letter(message_id="m9")).decision, Park)
 
 
 def test_a_letter_that_carries_its_stamp_is_looked_up_under_its_origin_only() -> None:
@@ -209,45 +209,44 @@ def test_a_letter_that_carries_its_stamp_is_looked_up_under_its_origin_only() ->
     assert books.asked == [["m2", "o1"]]
 
 
-def test_a_forged_stamp_is_not_believed_and_is_reported() -> None:
+def test_a_forged_stamp_is_ignored_and_reported() -> None:
     books = Books(rows_={"somebody else": LedgerRow(attempt=3)})
-    one = letter(message_id="m1", attributes={stamps.NAME: FORGED})
-    found = verdict(books, one)
-    assert found.forged
-    assert (found.stamp.origin, found.stamp.attempt) == ("m1", 1)
-    assert found.stamp.first_sent == 1_789_999_000_000
+    verdict = verdict_of(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
+    assert verdict.forged
+    assert (verdict.stamp.origin, verdict.stamp.attempt) == ("m1", 1)
+    assert verdict.stamp.first_sent == 1_789_999_000_000
 
 
-def test_a_stamp_kept_for_a_letter_wins_over_the_one_that_was_forged_on_it() -> None:
-    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m1": LedgerRow(stamp=mark)})
-    found = verdict(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
-    assert (found.forged, found.stamp.origin, found.stamp.attempt) == (True, "origin", 3)
+def test_a_stamp_kept_for_a_letter_wins_over_a_forged_one() -> None:
+    stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    books = Books(rows_={"m1": LedgerRow(stamp=stamp)})
+    verdict = verdict_of(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
+    assert (verdict.forged, verdict.stamp.origin, verdict.stamp.attempt) == (True, "origin", 3)
 
 
 # Rules.
 
 
-def test_rules_see_the_letters_real_sender_and_its_counted_attempt() -> None:
+def test_rules_see_the_first_sender_and_the_counted_attempt() -> None:
     patterned = {
         "rule_id": "r",
         "action": "QUARANTINE",
         "pattern": {"system": {"SenderId": ["AIDA"]}, "redrive": {"attempt": [2]}},
     }
     books = Books([patterned], rows_={"origin": LedgerRow(attempt=2)})
-    found = verdict(books, stamped(Stamp("origin", 1, 1_789_999_000_000, "AIDA")))
-    assert found.decision == Park(Reason.QUARANTINED, "rule r says QUARANTINE", "r")
+    verdict = verdict_of(books, stamped(Stamp("origin", 1, 1_789_999_000_000, "AIDA")))
+    assert verdict.decision == Park(Reason.QUARANTINED, "rule r says QUARANTINE", "r")
 
 
 def test_a_limit_on_matches_holds_within_a_batch() -> None:
     books = Books([rule("q", "QUARANTINE", max_matches=5)], matches_={"q": 2})
     answer = decide(books, *(letter(message_id=f"m{n}") for n in range(6)))
-    said = [type(one.decision) for one in answer.verdicts]
-    assert said == [Park] * 3 + [Redrive] * 3
+    kinds = [type(verdict.decision) for verdict in answer.verdicts]
+    assert kinds == [Park] * 3 + [Redrive] * 3
     assert answer.limited_rules == ("q",)
 
 
-def test_a_match_that_another_judgement_overrode_is_not_counted() -> None:
+def test_a_match_that_another_judgement_overrides_is_not_counted() -> None:
     delay = rule("d", "DELAYED_REDRIVE", delay_seconds=60, max_matches=1, tenantId="a")
     unreadable = letter('{"tenantId": "a", "tenantId": "a"}', message_id="bad")
     expired = letter(message_id="old", SentTimestamp="1")
@@ -255,34 +254,34 @@ def test_a_match_that_another_judgement_overrode_is_not_counted() -> None:
     assert answer.verdicts[2].decision == Redrive(60, "attempt 1, delay of rule d", "d")
 
 
-def test_a_rule_diverts_from_the_dlq_and_not_from_where_it_diverted_to() -> None:
+def test_a_rule_diverts_from_the_dlq_and_not_from_the_dedicated_dlq() -> None:
     books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
-    there, here = Question(letter(), home="slow"), Question(letter())
-    assert verdict(books, here).decision == Divert("slow", "rule d says DEDICATED_DLQ", "d")
-    assert isinstance(verdict(books, there).decision, Hold)
+    in_dedicated, in_main = Question(letter(), home="slow"), Question(letter())
+    assert verdict_of(books, in_main).decision == Divert("slow", "rule d says DEDICATED_DLQ", "d")
+    assert isinstance(verdict_of(books, in_dedicated).decision, Hold)
 
 
 def test_a_bad_rule_and_a_shadow_are_reported_and_change_nothing() -> None:
     books = Books([rule("bad", "PURGE"), rule("dry", "QUARANTINE", mode="shadow")])
     answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
-    assert [one.rule_id for one in answer.refused_rules] == ["bad"]
+    assert [refused.rule_id for refused in answer.refused_rules] == ["bad"]
     assert answer.shadow_matches == {"dry": 2}
-    assert all(isinstance(one.decision, Redrive) for one in answer.verdicts)
+    assert all(isinstance(verdict.decision, Redrive) for verdict in answer.verdicts)
 
 
 def test_an_explanation_is_the_verdict_with_the_rules_that_led_to_it() -> None:
     books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
     for question in (Question(letter()), Question(letter(), home="slow", served=True)):
-        found, trials = router(books).explain(question)
-        assert found == verdict(books, question)
-        [spoke] = [one.rule_id for one in trials if one.outcome == "matches and speaks"]
-        assert spoke == found.decision.rule
+        verdict, trials = router(books).explain(question)
+        assert verdict == verdict_of(books, question)
+        [decided] = [trial.rule_id for trial in trials if trial.outcome == "matches and speaks"]
+        assert decided == verdict.decision.rule
     books.down = "ledger"
     with pytest.raises(RouterUnavailable):
         router(books).explain(Question(letter()))
 
 
-def test_an_edited_rule_speaks_at_the_next_question() -> None:
+def test_an_edited_rule_applies_to_the_next_question() -> None:
     books = Books([rule("q", "QUARANTINE")])
     direct = router(books)
     assert isinstance(direct.decide([Question(letter())]).verdicts[0].decision, Park)
@@ -290,10 +289,10 @@ def test_an_edited_rule_speaks_at_the_next_question() -> None:
     assert isinstance(direct.decide([Question(letter())]).verdicts[0].decision, Redrive)
 
 
-# What the letters died of.
+# Failures of the letters.
 
 
-def test_an_answer_says_what_most_of_its_letters_last_failed_of() -> None:
+def test_an_answer_names_the_commonest_last_failures_of_its_letters() -> None:
     kinds = [(f"f{number}", 7 - number) for number in range(7)]
     rows = {
         f"{fingerprint}-{number}": LedgerRow(
@@ -304,32 +303,39 @@ def test_an_answer_says_what_most_of_its_letters_last_failed_of() -> None:
     }
     rows |= {f"unknown-{number}": LedgerRow((failed(fingerprint=""),)) for number in range(9)}
     rows |= {f"released-{number}": LedgerRow((failed(),), 0, NOW) for number in range(9)}
-    asked = [letter(message_id=one) for one in (*rows, "no row")]
+    asked = [letter(message_id=origin) for origin in (*rows, "no row")]
     answer = decide(Books(rows_=rows), *asked)
-    assert answer.failures == tuple(FailureKind(one, "KeyError", many) for one, many in kinds[:5])
+    assert answer.failures == tuple(
+        FailureKind(fingerprint, "KeyError", count) for fingerprint, count in kinds[:5]
+    )
 
 
 # Circuits and lanes.
 
 
-def test_a_letter_is_held_by_its_own_circuit_or_the_pipelines() -> None:
+def test_a_letter_is_held_by_the_circuit_of_its_key_or_of_the_pipeline() -> None:
     books = Books(open_={"https://a"})
     down, up = (letter(f'{{"endpoint": "https://{name}"}}') for name in "ab")
-    assert isinstance(verdict(books, down).decision, Hold)
-    assert isinstance(verdict(books, up).decision, Redrive)
+    assert isinstance(verdict_of(books, down).decision, Hold)
+    assert isinstance(verdict_of(books, up).decision, Redrive)
     books.open_ = {"orders"}
-    found = verdict(books, up).decision
-    assert isinstance(found, Hold)
-    assert found.lane == "circuit:orders"
+    decision = verdict_of(books, up).decision
+    assert isinstance(decision, Hold)
+    assert decision.lane == "circuit:orders"
 
 
-def test_lanes_open_when_what_kept_them_shut_has_gone() -> None:
+def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_ended() -> None:
     books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
     lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
     assert router(books).releasable_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
 
 
-# What is not there, and what is not clear.
+def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:
+    books = Books([rule("typo", "HOLDD")])
+    assert router(books).releasable_lanes(["rule:typo", "rule:gone"]) == ["rule:gone"]
+
+
+# Unavailable stores, and unclear answers.
 
 
 @pytest.mark.parametrize("down", ["rules", "ledger", "matches", "circuits"])
@@ -340,22 +346,25 @@ def test_nothing_is_decided_without_rules_ledger_and_circuits(down: str) -> None
 
 
 @pytest.mark.parametrize("down", ["rules", "circuits"])
-def test_no_lane_opens_without_rules_and_circuits(down: str) -> None:
+def test_no_lane_is_releasable_without_rules_and_circuits(down: str) -> None:
     with pytest.raises(RouterUnavailable):
         router(Books(down=down)).releasable_lanes(["circuit:orders"])
 
 
-@given(st.lists(letters, max_size=5, unique_by=lambda one: one.message_id))
-def test_every_letter_gets_one_verdict_in_its_turn(asked: list[Letter]) -> None:
+@given(st.lists(letters, max_size=5, unique_by=lambda drawn: drawn.message_id))
+def test_every_letter_gets_one_verdict_in_the_order_of_the_questions(asked: list[Letter]) -> None:
     answer = decide(Books([rule("q", "QUARANTINE")]), *asked)
-    assert [one.message_id for one in answer.verdicts] == [one.message_id for one in asked]
+    verdicts = [verdict.message_id for verdict in answer.verdicts]
+    assert verdicts == [question.message_id for question in asked]
 
 
-def test_of_an_answer_only_what_is_said_once_of_a_letter_asked_about_is_heard() -> None:
+def test_only_a_single_verdict_on_a_letter_of_the_question_is_usable() -> None:
     redrive, park = Redrive(0, "x"), Park(Reason.POISON, "x")
-    twice = (say("twice", redrive), say("twice", redrive))
-    answer = RouterAnswer((say("once", redrive), *twice, say("unasked", park)))
-    assert usable_verdicts(answer, ["once", "twice", "missing"]) == {"once": say("once", redrive)}
+    twice = (verdict_on("twice", redrive), verdict_on("twice", redrive))
+    answer = RouterAnswer((verdict_on("once", redrive), *twice, verdict_on("unasked", park)))
+    assert usable_verdicts(answer, ["once", "twice", "missing"]) == {
+        "once": verdict_on("once", redrive)
+    }
 
 
 # Over the wire.
@@ -363,8 +372,9 @@ def test_of_an_answer_only_what_is_said_once_of_a_letter_asked_about_is_heard() 
 
 @given(st.lists(st.builds(Question, letters, st.booleans(), st.text()), max_size=3))
 def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> None:
-    for one in questions:
-        assert question_from_json(json.loads(json.dumps(question_to_json(one)))) == one
+    for question in questions:
+        in_json = json.loads(json.dumps(question_to_json(question)))
+        assert question_from_json(in_json) == question
 
 
 verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans())
@@ -396,12 +406,12 @@ def test_an_answer_comes_over_the_wire_as_it_was(answer: RouterAnswer) -> None:
         {"errorMessage": "x"},
     ],
 )
-def test_what_is_no_answer_is_none(data: object) -> None:
+def test_data_that_is_no_answer_makes_the_router_unavailable(data: object) -> None:
     with pytest.raises(RouterUnavailable):
         answer_from_json(data)
 
 
-GOOD = answer_to_json(RouterAnswer((say("m1", Redrive(0, "x")),)))["verdicts"][0]
+GOOD = answer_to_json(RouterAnswer((verdict_on("m1", Redrive(0, "x")),)))["verdicts"][0]
 
 
 @pytest.mark.parametrize(
@@ -421,11 +431,11 @@ GOOD = answer_to_json(RouterAnswer((say("m1", Redrive(0, "x")),)))["verdicts"][0
 )
 def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
     answer = answer_from_json({"verdicts": [garbage, GOOD]})
-    assert [one.message_id for one in answer.verdicts] == ["m1"]
+    assert [verdict.message_id for verdict in answer.verdicts] == ["m1"]
 
 
 @given(json_values)
-def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
+def test_reading_an_answer_raises_nothing_but_router_unavailable(data: Any) -> None:
     whole = answer_to_json(RouterAnswer(()))
     whole["verdicts"] = [GOOD]
     for candidate in (
@@ -441,20 +451,22 @@ def test_no_answer_breaks_the_one_who_asked(data: Any) -> None:
         except RouterUnavailable:
             continue
         assert all(isinstance(number, int) for number in answer.shadow_matches.values())
-        assert all(isinstance(one, Verdict) for one in answer.verdicts)
-        assert all(isinstance(one.letters, int) for one in answer.failures)
+        assert all(isinstance(verdict, Verdict) for verdict in answer.verdicts)
+        assert all(isinstance(kind.letters, int) for kind in answer.failures)
 
 
 def test_the_function_answers_about_letters_and_about_lanes() -> None:
     direct = router(Books([rule("holds", "HOLD")]))
-    said = answer_event(direct, {"letters": [question_to_json(Question(letter()))]})
-    assert answer_from_json(said).verdicts[0].message_id == "m1"
+    answer = answer_event(direct, {"letters": [question_to_json(Question(letter()))]})
+    assert answer_from_json(answer).verdicts[0].message_id == "m1"
     assert answer_event(direct, {"lanes": ["rule:holds", "rule:gone"]}) == {"open": ["rule:gone"]}
     explained = answer_event(direct, {"explain": question_to_json(Question(letter()))})
-    assert explained["verdict"] == said["verdicts"][0]
+    assert explained["verdict"] == answer["verdicts"][0]
     assert explained["tried"] == [{"rule": "holds", "outcome": "matches and speaks", "missed": []}]
     other = answer_event(direct, {"explain": question_to_json(Question(letter("{}")))})
-    assert [sorted(one) for one in other["tried"][0]["missed"]] == [["expected", "found", "path"]]
+    assert [sorted(field) for field in other["tried"][0]["missed"]] == [
+        ["expected", "found", "path"]
+    ]
     assert json.dumps(other)
     with pytest.raises(NotALetter):
         answer_event(direct, {"letters": [{"id": "m1"}]})
