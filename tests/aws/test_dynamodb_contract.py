@@ -8,12 +8,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.aws.backends import Aws
+from tests.aws.rows import differs, refusal, row
 
 KB = 1024
 VALIDATION = "ValidationException"
 CONDITION = "ConditionalCheckFailedException"
-
-differs = pytest.mark.difference
 
 
 def s(value: str) -> dict[str, Any]:
@@ -82,13 +81,6 @@ def update(aws: Aws, expression: str, **arguments: Any) -> Any:
     )
 
 
-def refusal(call: Any, **arguments: Any) -> str:
-    """The error code that a call is refused with."""
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    return str(caught.value.response["Error"]["Code"])
-
-
 def holds(
     aws: Aws, condition: str, values: dict[str, Any] | None = None, names: Any = None
 ) -> bool:
@@ -137,10 +129,10 @@ def test_a_set_comes_back_with_its_members(aws: Aws, kind: str, members: list[An
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        pytest.param("007", "7", marks=differs("dynamodb-number-spelling")),
-        pytest.param("1.50", "1.5", marks=differs("dynamodb-number-spelling")),
-        pytest.param("1e3", "1000", marks=differs("dynamodb-number-spelling")),
-        pytest.param("-0", "0", marks=differs("dynamodb-number-spelling")),
+        row("007", "007", "7", but="dynamodb-number-spelling"),
+        row("1.50", "1.50", "1.5", but="dynamodb-number-spelling"),
+        row("1e3", "1e3", "1000", but="dynamodb-number-spelling"),
+        row("-0", "-0", "0", but="dynamodb-number-spelling"),
         ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"),
     ],
 )
@@ -189,33 +181,23 @@ def test_deleting_shows_the_old_item_if_asked_and_if_there_was_one(aws: Aws) -> 
 @pytest.mark.parametrize(
     "attributes",
     [
-        pytest.param({"sk": n(1)}, id="sort key of a wrong type"),
-        pytest.param({"pk": s("")}, id="empty hash key"),
-        pytest.param({"sk": s("")}, id="empty sort key"),
-        pytest.param({"pk": s("x" * 2049)}, id="hash key of 2,049 bytes"),
-        pytest.param({"sk": s("x" * 1025)}, id="sort key of 1,025 bytes"),
-        pytest.param(
-            {"lane": n(1)}, id="index key of a wrong type", marks=differs("dynamodb-index-key")
-        ),
-        pytest.param({"lane": s("")}, id="empty index key"),
-        pytest.param({"a": {"SS": []}}, id="empty set"),
-        pytest.param(
-            {"a": {"SS": ["x", "x"]}}, id="a member twice", marks=differs("dynamodb-set-members")
-        ),
-        pytest.param(
-            {"a": {"NS": ["1", "1.0"]}}, id="a number twice", marks=differs("dynamodb-number")
-        ),
-        pytest.param({"a": n("x")}, id="number that is none"),
-        pytest.param(
-            {"a": n("1" * 39)}, id="number of 39 digits", marks=differs("dynamodb-number")
-        ),
-        pytest.param({"a": n("1e126")}, id="number too large", marks=differs("dynamodb-number")),
-        pytest.param({"a": n("1e-131")}, id="number too small"),
-        pytest.param({"a": {"NULL": False}}, id="null that isn't"),
-        pytest.param({"a": {}}, id="value without a type", marks=differs("dynamodb-one-type")),
-        pytest.param(
-            {"a": {"S": "x", "N": "1"}}, id="value of two types", marks=differs("dynamodb-one-type")
-        ),
+        row("sort key of a wrong type", {"sk": n(1)}),
+        row("empty hash key", {"pk": s("")}),
+        row("empty sort key", {"sk": s("")}),
+        row("hash key of 2,049 bytes", {"pk": s("x" * 2049)}),
+        row("sort key of 1,025 bytes", {"sk": s("x" * 1025)}),
+        row("index key of a wrong type", {"lane": n(1)}, but="dynamodb-index-key"),
+        row("empty index key", {"lane": s("")}),
+        row("empty set", {"a": {"SS": []}}),
+        row("a member twice", {"a": {"SS": ["x", "x"]}}, but="dynamodb-set-members"),
+        row("a number twice", {"a": {"NS": ["1", "1.0"]}}, but="dynamodb-number"),
+        row("number that is none", {"a": n("x")}),
+        row("number of 39 digits", {"a": n("1" * 39)}, but="dynamodb-number"),
+        row("number too large", {"a": n("1e126")}, but="dynamodb-number"),
+        row("number too small", {"a": n("1e-131")}),
+        row("null that isn't", {"a": {"NULL": False}}),
+        row("value without a type", {"a": {}}, but="dynamodb-one-type"),
+        row("value of two types", {"a": {"S": "x", "N": "1"}}, but="dynamodb-one-type"),
     ],
 )
 def test_items_that_are_refused(aws: Aws, attributes: dict[str, Any]) -> None:
@@ -231,11 +213,9 @@ def test_an_item_without_its_whole_key_is_refused(aws: Aws) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param({"pk": s("p")}, id="half a key"),
-        pytest.param({**KEY, "a": s("x")}, id="more than the key"),
-        pytest.param(
-            {"pk": n(1), "sk": s("s")}, id="key of a wrong type", marks=differs("dynamodb-key-type")
-        ),
+        row("half a key", {"pk": s("p")}),
+        row("more than the key", {**KEY, "a": s("x")}),
+        row("key of a wrong type", {"pk": n(1), "sk": s("s")}, but="dynamodb-key-type"),
     ],
 )
 def test_keys_that_are_refused(aws: Aws, key: dict[str, Any]) -> None:
@@ -324,7 +304,7 @@ def test_a_table_is_created_once(aws: Aws) -> None:
         ("gone = :five", False),
         ("gone <> :five", True),
         ("gone < :five", False),
-        pytest.param("gone = lost", False, marks=differs("dynamodb-operands")),
+        row("gone = lost", "gone = lost", False, but="dynamodb-operands"),
         ("a = :five", False),
         ("a <> :five", True),
         ("a > :five", False),
@@ -396,110 +376,82 @@ def _words(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("condition", "values", "names"),
     [
-        pytest.param("", {}, {}, id="empty condition", marks=differs("dynamodb-condition-syntax")),
-        pytest.param(
-            "a =", {}, {}, id="half a comparison", marks=differs("dynamodb-condition-syntax")
-        ),
-        pytest.param(
+        row("empty condition", "", {}, {}, but="dynamodb-condition-syntax"),
+        row("half a comparison", "a =", {}, {}, but="dynamodb-condition-syntax"),
+        row(
+            "half a conjunction",
             "a = :v AND",
             {":v": s("x")},
             {},
-            id="half a conjunction",
-            marks=differs("dynamodb-condition-syntax"),
+            but="dynamodb-condition-syntax",
         ),
-        pytest.param(
-            "(a = :v",
-            {":v": s("x")},
-            {},
-            id="open bracket",
-            marks=differs("dynamodb-condition-syntax"),
-        ),
-        pytest.param("a = 5", {}, {}, id="a literal", marks=differs("dynamodb-condition-syntax")),
-        pytest.param(
-            "a = 'x'", {}, {}, id="a quotation", marks=differs("dynamodb-condition-words")
-        ),
-        pytest.param(
-            "shrink(a)", {}, {}, id="unknown function", marks=differs("dynamodb-condition-words")
-        ),
-        pytest.param(
+        row("open bracket", "(a = :v", {":v": s("x")}, {}, but="dynamodb-condition-syntax"),
+        row("a literal", "a = 5", {}, {}, but="dynamodb-condition-syntax"),
+        row("a quotation", "a = 'x'", {}, {}, but="dynamodb-condition-words"),
+        row("unknown function", "shrink(a)", {}, {}, but="dynamodb-condition-words"),
+        row(
+            "function in capitals",
             "Attribute_Exists(a)",
             {},
             {},
-            id="function in capitals",
-            marks=differs("dynamodb-condition-words"),
+            but="dynamodb-condition-words",
         ),
-        pytest.param("status = :v", {":v": s("x")}, {}, id="reserved word"),
-        pytest.param("Name = :v", {":v": s("x")}, {}, id="reserved word in capitals"),
-        pytest.param(
-            "a = :v", {}, {}, id="value not given", marks=differs("dynamodb-condition-syntax")
-        ),
-        pytest.param(
-            "#a = :v",
-            {":v": s("x")},
-            {},
-            id="name not given",
-            marks=differs("dynamodb-condition-syntax"),
-        ),
-        pytest.param(
+        row("reserved word", "status = :v", {":v": s("x")}, {}),
+        row("reserved word in capitals", "Name = :v", {":v": s("x")}, {}),
+        row("value not given", "a = :v", {}, {}, but="dynamodb-condition-syntax"),
+        row("name not given", "#a = :v", {":v": s("x")}, {}, but="dynamodb-condition-syntax"),
+        row(
+            "value too many",
             "a = :v",
             {":v": s("x"), ":w": s("x")},
             {},
-            id="value too many",
-            marks=differs("dynamodb-condition-syntax"),
+            but="dynamodb-condition-syntax",
         ),
-        pytest.param("a = :v", {":v": s("x")}, {"#a": "a"}, id="name not used"),
-        pytest.param(
-            "a = a", {}, {}, id="an attribute and itself", marks=differs("dynamodb-operands")
-        ),
-        pytest.param(
+        row("name not used", "a = :v", {":v": s("x")}, {"#a": "a"}),
+        row("an attribute and itself", "a = a", {}, {}, but="dynamodb-operands"),
+        row(
+            "order of a boolean first",
             ":v < a",
             {":v": {"BOOL": True}},
             {},
-            id="order of a boolean first",
-            marks=differs("dynamodb-operands"),
+            but="dynamodb-operands",
         ),
-        pytest.param(
-            "a < :v",
-            {":v": {"BOOL": True}},
-            {},
-            id="order of booleans",
-            marks=differs("dynamodb-operands"),
-        ),
-        pytest.param(
+        row("order of booleans", "a < :v", {":v": {"BOOL": True}}, {}, but="dynamodb-operands"),
+        row(
+            "beginning of a number",
             "begins_with(a, :v)",
             {":v": n(1)},
             {},
-            id="beginning of a number",
-            marks=differs("dynamodb-bounds"),
+            but="dynamodb-bounds",
         ),
-        pytest.param(
+        row(
+            "type that does not exist",
             "attribute_type(a, :v)",
             {":v": s("X")},
             {},
-            id="type that does not exist",
-            marks=differs("dynamodb-operands"),
+            but="dynamodb-operands",
         ),
-        pytest.param(
+        row(
+            "bounds reversed",
             "a BETWEEN :v AND :w",
             {":v": n(2), ":w": n(1)},
             {},
-            id="bounds reversed",
-            marks=differs("dynamodb-bounds"),
+            but="dynamodb-bounds",
         ),
-        pytest.param("((a = :v))", {":v": s("x")}, {}, id="redundant brackets"),
-        pytest.param(
+        row("redundant brackets", "((a = :v))", {":v": s("x")}, {}),
+        row(
+            "101 alternatives",
             f"num IN ({', '.join(f':v{i}' for i in range(101))})",
             {f":v{i}": n(i) for i in range(101)},
             {},
-            id="101 alternatives",
-            marks=differs("dynamodb-operands"),
+            but="dynamodb-operands",
         ),
-        pytest.param(
+        row(
+            "comparison with an empty set",
             "a = :v",
             {":v": {"SS": []}},
             {},
-            id="comparison with an empty set",
-            marks=differs("dynamodb-operands"),
+            but="dynamodb-operands",
         ),
     ],
 )
@@ -516,7 +468,11 @@ def test_conditions_that_are_refused(
     "member",
     [
         "ExpressionAttributeNames",
-        pytest.param("ExpressionAttributeValues", marks=differs("dynamodb-condition-syntax")),
+        row(
+            "ExpressionAttributeValues",
+            "ExpressionAttributeValues",
+            but="dynamodb-condition-syntax",
+        ),
     ],
 )
 def test_placeholders_without_an_expression_are_refused(aws: Aws, member: str) -> None:
@@ -598,11 +554,12 @@ def test_a_condition_on_an_item_that_is_not_there_sees_nothing(aws: Aws) -> None
         ("REMOVE gone", {}, {}),
         ("REMOVE m.x, a", {}, {"m": {"M": {"y": n(1)}}, "a": None}),
         ("REMOVE l[0]", {}, {"l": {"L": [*"y"]}}),
-        pytest.param(
+        row(
+            "REMOVE l[0], l[1]",
             "REMOVE l[0], l[1]",
             {},
             {"l": {"L": []}},
-            marks=differs("dynamodb-removed-elements"),
+            but="dynamodb-removed-elements",
         ),
         ("ADD num :v", {":v": n(-5)}, {"num": n(0)}),
         ("ADD c :v", {":v": n(3)}, {"c": n(3)}),
@@ -646,85 +603,55 @@ def test_what_updates_do(
 @pytest.mark.parametrize(
     ("expression", "values"),
     [
-        pytest.param("", {}, id="nothing"),
-        pytest.param("SET a", {}, id="half an assignment", marks=differs("dynamodb-update-syntax")),
-        pytest.param("PUT a = :v", {":v": s("x")}, id="unknown section"),
-        pytest.param(
+        row("nothing", "", {}),
+        row("half an assignment", "SET a", {}, but="dynamodb-update-syntax"),
+        row("unknown section", "PUT a = :v", {":v": s("x")}),
+        row(
+            "a section twice",
             "SET a = :v SET b = :v",
             {":v": s("x")},
-            id="a section twice",
-            marks=differs("dynamodb-update-syntax"),
+            but="dynamodb-update-syntax",
         ),
-        pytest.param("SET pk = :v", {":v": s("x")}, id="key attribute"),
-        pytest.param(
-            "SET a = :v, a = :v",
-            {":v": s("x")},
-            id="a path twice",
-            marks=differs("dynamodb-update-syntax"),
-        ),
-        pytest.param("SET m = :v, m.x = :v", {":v": s("x")}, id="a path within another"),
-        pytest.param("SET a = gone", {}, id="attribute that is not there"),
-        pytest.param("SET a = gone + :v", {":v": n(1)}, id="sum with what is not there"),
-        pytest.param(
-            "SET a = a + :v",
-            {":v": n(1)},
-            id="sum with a text",
-            marks=differs("dynamodb-update-operands"),
-        ),
-        pytest.param(
+        row("key attribute", "SET pk = :v", {":v": s("x")}),
+        row("a path twice", "SET a = :v, a = :v", {":v": s("x")}, but="dynamodb-update-syntax"),
+        row("a path within another", "SET m = :v, m.x = :v", {":v": s("x")}),
+        row("attribute that is not there", "SET a = gone", {}),
+        row("sum with what is not there", "SET a = gone + :v", {":v": n(1)}),
+        row("sum with a text", "SET a = a + :v", {":v": n(1)}, but="dynamodb-update-operands"),
+        row(
+            "sum with a text value",
             "SET a = num + :v",
             {":v": s("1")},
-            id="sum with a text value",
-            marks=differs("dynamodb-update-operands"),
+            but="dynamodb-update-operands",
         ),
-        pytest.param("SET gone.x = :v", {":v": s("x")}, id="below what is not there"),
-        pytest.param(
-            "SET a.x = :v",
-            {":v": s("x")},
-            id="below a text",
-            marks=differs("dynamodb-document-path"),
-        ),
-        pytest.param(
-            "SET a[0] = :v",
-            {":v": s("x")},
-            id="element of a text",
-            marks=differs("dynamodb-path-to-nothing"),
-        ),
-        pytest.param(
-            "REMOVE gone.x",
-            {},
-            id="removal below nothing",
-            marks=differs("dynamodb-path-to-nothing"),
-        ),
-        pytest.param(
+        row("below what is not there", "SET gone.x = :v", {":v": s("x")}),
+        row("below a text", "SET a.x = :v", {":v": s("x")}, but="dynamodb-document-path"),
+        row("element of a text", "SET a[0] = :v", {":v": s("x")}, but="dynamodb-path-to-nothing"),
+        row("removal below nothing", "REMOVE gone.x", {}, but="dynamodb-path-to-nothing"),
+        row(
+            "appended text",
             "SET l = list_append(l, :v)",
             {":v": s("x")},
-            id="appended text",
-            marks=differs("dynamodb-update-operands"),
+            but="dynamodb-update-operands",
         ),
-        pytest.param(
+        row(
+            "list appended to a text",
             "SET l = list_append(a, :v)",
             {":v": {"L": []}},
-            id="list appended to a text",
-            marks=differs("dynamodb-update-operands"),
+            but="dynamodb-update-operands",
         ),
-        pytest.param("ADD a :v", {":v": n(1)}, id="number added to a text"),
-        pytest.param("ADD num :v", {":v": s("x")}, id="text added"),
-        pytest.param("ADD tags :v", {":v": {"NS": ["1"]}}, id="numbers added to texts"),
-        pytest.param("DELETE a :v", {":v": {"SS": ["x"]}}, id="member deleted from a text"),
-        pytest.param("SET a = :v", {":v": s("x"), ":w": s("x")}, id="value not used"),
-        pytest.param(
-            "SET size = :v",
-            {":v": s("x")},
-            id="reserved word",
-            marks=differs("dynamodb-reserved-word"),
-        ),
-        pytest.param("SET lane = :v", {":v": n(1)}, id="index key changed to a wrong type"),
-        pytest.param(
+        row("number added to a text", "ADD a :v", {":v": n(1)}),
+        row("text added", "ADD num :v", {":v": s("x")}),
+        row("numbers added to texts", "ADD tags :v", {":v": {"NS": ["1"]}}),
+        row("member deleted from a text", "DELETE a :v", {":v": {"SS": ["x"]}}),
+        row("value not used", "SET a = :v", {":v": s("x"), ":w": s("x")}),
+        row("reserved word", "SET size = :v", {":v": s("x")}, but="dynamodb-reserved-word"),
+        row("index key changed to a wrong type", "SET lane = :v", {":v": n(1)}),
+        row(
+            "more than 38 digits",
             "SET num = num + :v",
             {":v": n("0." + "0" * 37 + "1")},
-            id="more than 38 digits",
-            marks=differs("dynamodb-digits"),
+            but="dynamodb-digits",
         ),
     ],
 )
@@ -755,10 +682,11 @@ def test_an_update_makes_the_item_if_there_is_none(aws: Aws) -> None:
         ("NONE", None),
         ("ALL_OLD", {**KEY, "a": s("1"), "m": {"M": {"x": s("1"), "y": s("1")}}}),
         ("ALL_NEW", {**KEY, "a": s("2"), "m": {"M": {"x": s("2"), "y": s("1")}}}),
-        pytest.param(
+        row(
+            "UPDATED_OLD",
             "UPDATED_OLD",
             {"a": s("1"), "m": {"M": {"x": s("1")}}},
-            marks=differs("dynamodb-updated-old"),
+            but="dynamodb-updated-old",
         ),
         ("UPDATED_NEW", {"a": s("2"), "m": {"M": {"x": s("2")}}}),
     ],
@@ -966,43 +894,29 @@ def test_an_item_leaves_an_index_with_its_key_attribute(aws: Aws) -> None:
 @pytest.mark.parametrize(
     ("condition", "values"),
     [
-        pytest.param("sk = :v", {":v": s("x")}, id="no hash key"),
-        pytest.param("pk > :v", {":v": s("x")}, id="range of hash keys"),
-        pytest.param(
-            "pk = :v AND note = :v",
-            {":v": s("x")},
-            id="another attribute",
-        ),
-        pytest.param(
+        row("no hash key", "sk = :v", {":v": s("x")}),
+        row("range of hash keys", "pk > :v", {":v": s("x")}),
+        row("another attribute", "pk = :v AND note = :v", {":v": s("x")}),
+        row(
+            "unequal sort key",
             "pk = :v AND sk <> :v",
             {":v": s("x")},
-            id="unequal sort key",
-            marks=differs("dynamodb-key-operators"),
+            but="dynamodb-key-operators",
         ),
-        pytest.param(
-            "pk = :v OR sk = :v",
-            {":v": s("x")},
-            id="alternative",
-            marks=differs("dynamodb-key-operators"),
-        ),
-        pytest.param(
-            "pk = :v",
-            {":v": n(1)},
-            id="hash key of a wrong type",
-            marks=differs("dynamodb-key-type"),
-        ),
-        pytest.param("pk = :v", {":v": s("")}, id="empty key"),
-        pytest.param(
+        row("alternative", "pk = :v OR sk = :v", {":v": s("x")}, but="dynamodb-key-operators"),
+        row("hash key of a wrong type", "pk = :v", {":v": n(1)}, but="dynamodb-key-type"),
+        row("empty key", "pk = :v", {":v": s("")}),
+        row(
+            "reversed bounds",
             "pk = :v AND sk BETWEEN :b AND :a",
             {":v": s("x"), ":a": s("a"), ":b": s("b")},
-            id="reversed bounds",
-            marks=differs("dynamodb-key-condition"),
+            but="dynamodb-key-condition",
         ),
-        pytest.param(
+        row(
+            "unused value",
             "pk = :v",
             {":v": s("x"), ":w": s("x")},
-            id="unused value",
-            marks=differs("dynamodb-key-condition"),
+            but="dynamodb-key-condition",
         ),
     ],
 )
@@ -1015,21 +929,13 @@ def test_key_conditions_that_are_refused(aws: Aws, condition: str, values: dict[
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param({"IndexName": "none"}, id="unknown index", marks=differs("dynamodb-query")),
-        pytest.param(
-            {"FilterExpression": "sk = :p"},
-            id="filter on a key",
-            marks=differs("dynamodb-filter-on-key"),
-        ),
-        pytest.param(
-            {"ExclusiveStartKey": {"pk": s("p")}},
-            id="half a start key",
-            marks=differs("dynamodb-query"),
-        ),
-        pytest.param(
+        row("unknown index", {"IndexName": "none"}, but="dynamodb-query"),
+        row("filter on a key", {"FilterExpression": "sk = :p"}, but="dynamodb-filter-on-key"),
+        row("half a start key", {"ExclusiveStartKey": {"pk": s("p")}}, but="dynamodb-query"),
+        row(
+            "other hash key",
             {"ExclusiveStartKey": {"pk": s("q"), "sk": s("s")}},
-            id="other hash key",
-            marks=differs("dynamodb-query"),
+            but="dynamodb-query",
         ),
     ],
 )
@@ -1112,18 +1018,15 @@ def test_a_batch_writes_and_deletes(aws: Aws) -> None:
 @pytest.mark.parametrize(
     "requests",
     [
-        pytest.param(puts(keys(26)), id="26 items", marks=differs("dynamodb-batch")),
-        pytest.param(puts([KEY, KEY]), id="an item twice"),
-        pytest.param(
+        row("26 items", puts(keys(26)), but="dynamodb-batch"),
+        row("an item twice", puts([KEY, KEY])),
+        row(
+            "an item put and deleted",
             [*puts([KEY]), {"DeleteRequest": {"Key": KEY}}],
-            id="an item put and deleted",
-            marks=differs("dynamodb-batch"),
+            but="dynamodb-batch",
         ),
-        pytest.param(puts([{"pk": s("p")}]), id="half a key"),
-        pytest.param(
-            puts([{**KEY, "a": s("x" * 400 * KB)}]),
-            id="a large item",
-        ),
+        row("half a key", puts([{"pk": s("p")}])),
+        row("a large item", puts([{**KEY, "a": s("x" * 400 * KB)}])),
     ],
 )
 def test_batches_of_writes_that_are_refused_as_a_whole(
@@ -1147,9 +1050,9 @@ def test_a_batch_reads_what_is_there(aws: Aws) -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        pytest.param(keys(101), id="101 keys"),
-        pytest.param([KEY, KEY], id="a key twice"),
-        pytest.param([{"pk": s("p")}], id="half a key"),
+        row("101 keys", keys(101)),
+        row("a key twice", [KEY, KEY]),
+        row("half a key", [{"pk": s("p")}]),
     ],
 )
 def test_batches_of_reads_that_are_refused(aws: Aws, wanted: list[dict[str, Any]]) -> None:
@@ -1254,14 +1157,9 @@ def test_an_update_that_does_not_fit_its_item_cancels_a_transaction(aws: Aws) ->
 @pytest.mark.parametrize(
     "items",
     [
-        pytest.param([in_letters("Put", Item=key) for key in keys(101)], id="101 items"),
-        pytest.param(
-            [in_letters("Put", Item=KEY), in_letters("Delete", Key=KEY)], id="an item twice"
-        ),
-        pytest.param(
-            [in_letters("Put", Item={**KEY, "a": s("x" * 400 * KB)})],
-            id="an item too large",
-        ),
+        row("101 items", [in_letters("Put", Item=key) for key in keys(101)]),
+        row("an item twice", [in_letters("Put", Item=KEY), in_letters("Delete", Key=KEY)]),
+        row("an item too large", [in_letters("Put", Item={**KEY, "a": s("x" * 400 * KB)})]),
     ],
 )
 def test_transactions_that_are_refused(aws: Aws, items: list[dict[str, Any]]) -> None:

@@ -8,10 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.aws.backends import REGION, Aws
+from tests.aws.rows import differs
 
 BUCKET = "letters"
-
-differs = pytest.mark.difference
 
 
 @pytest.fixture(autouse=True)
