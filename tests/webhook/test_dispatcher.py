@@ -23,7 +23,12 @@ from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery, Reader
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.webhook import Webhook
-from deadletter.webhook.dispatcher import LONGEST_PAUSE, Dispatcher, EndpointUnfit, webhook_id
+from deadletter.webhook.dispatcher import (
+    LONGEST_PAUSE_SECONDS,
+    Dispatcher,
+    EndpointUnfit,
+    webhook_id,
+)
 from deadletter.webhook.endpoint import (
     BadEndpoint,
     Endpoint,
@@ -276,8 +281,8 @@ class Throttled:
         (429, "-5", 30),
         (503, "Mon, 21 Sep 2026 14:15:20 GMT", 1_790_000_120 - NOW),
         (503, "Mon, 21 Sep 2020 14:15:20 GMT", 1),
-        (429, "9" * 40, LONGEST_PAUSE),
-        (429, "Mon, 21 Sep 9999 14:15:20 GMT", LONGEST_PAUSE),
+        (429, "9" * 40, LONGEST_PAUSE_SECONDS),
+        (429, "Mon, 21 Sep 9999 14:15:20 GMT", LONGEST_PAUSE_SECONDS),
     ],
 )
 def test_an_endpoint_that_asks_for_a_pause_gets_one(
@@ -311,7 +316,7 @@ def test_a_pause_that_another_worker_was_asked_for_counts_here_too() -> None:
     wire = Wire()
     asked = replace(HOOKS, throttled_until=NOW + 20, throttled_by=503)
     failure = failed(letter(), wire, Registry([asked]))
-    assert failure.message == "not posted: the endpoint answered 503 and has a pause"
+    assert failure.message == "not posted: the endpoint answered 503 and is paused"
     assert failure.http_status == 503
     assert failure.explained_by_dependency
     assert wire.posted == []
@@ -321,7 +326,7 @@ def test_a_pause_somebody_typed_in_the_wrong_unit_ends_within_the_hour() -> None
     asked = replace(HOOKS, throttled_until=NOW * 1000)
     with pytest.raises(Transient) as found:
         dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
-    assert found.value.retry_after == LONGEST_PAUSE
+    assert found.value.retry_after == LONGEST_PAUSE_SECONDS
 
 
 def test_a_pause_of_one_endpoint_holds_up_no_other() -> None:
@@ -438,9 +443,9 @@ def test_the_destination_is_the_registrys_word_and_not_the_messages() -> None:
             "the endpoint registry gave no answer",
         ),
         (
-            BadEndpoint("url must be a text"),
+            BadEndpoint("url must be text"),
             Category.INTEGRATION,
-            "the endpoint's row is not understood: url must be a text",
+            "the endpoint's row is invalid: url must be text",
         ),
     ],
 )

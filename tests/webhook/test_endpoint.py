@@ -49,8 +49,8 @@ def test_only_true_is_enabled(value: Any) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "why"),
     [
-        ("url", None, "url must be a text"),
-        ("url", 5, "url must be a text"),
+        ("url", None, "url must be text"),
+        ("url", 5, "url must be text"),
         ("secrets", "app/webhooks/a", "secrets must be a list"),
         ("secrets", [5], "secrets must be a list"),
         ("secrets", None, "secrets must be a list"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deadletter.webhook.http import (
-    MOST_RESPONSE,
+    MOST_RESPONSE_BYTES,
     AnswerTimeout,
     HttpsClient,
     NoAnswer,
@@ -269,7 +269,7 @@ def test_of_many_addresses_only_a_few_are_tried() -> None:
 
 
 def flood(start: str) -> Behaviour:
-    return answers(start + "x: " + "a" * MOST_RESPONSE)
+    return answers(start + "x: " + "a" * MOST_RESPONSE_BYTES)
 
 
 def header_by_header(connection: socket.socket, _request: bytes) -> None:
@@ -286,7 +286,7 @@ def header_by_header(connection: socket.socket, _request: bytes) -> None:
         header_by_header,
         answers("HTTP/1.1 100 Continue\r\n\r\n" * 10_000),
         answers("HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000),
-        answers("a" * MOST_RESPONSE * 2),
+        answers("a" * MOST_RESPONSE_BYTES * 2),
         answers("SSH-2.0-OpenSSH_9.6\r\n"),
         answers("HTTP/1.1 two hundred\r\n\r\n"),
         answers("HTTP/1.1 20"),

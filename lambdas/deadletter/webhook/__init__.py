@@ -1,1 +1,1 @@
-"""The webhook dispatcher: which endpoint, which address, how it is signed and posted."""
+"""The webhook dispatcher: finds the endpoint, checks its address, signs and posts the message."""

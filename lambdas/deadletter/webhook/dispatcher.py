@@ -1,4 +1,4 @@
-"""Delivers messages to the endpoints that a registry names for their tenants."""
+"""Delivers messages to the endpoints that the registry lists for their tenants."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from deadletter.webhook.signing import Secret
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 ATTEMPT = "webhook-attempt"
-"""Which life of the message this is: 1 is the first, each re-drive is one more."""
+"""The header with the number of the message's life: 1 is the first, each re-drive adds one."""
 
-LONGEST_PAUSE = 3600.0
-"""Seconds; an endpoint that asks for more is asked again after this."""
+LONGEST_PAUSE_SECONDS = 3600.0
+"""An endpoint that asks for a longer pause is called again after this."""
 
-# Seconds, for an endpoint that is overloaded and does not say for how long.
-_PAUSE = 30.0
+# The pause of an overloaded endpoint that does not say how long.
+_DEFAULT_PAUSE_SECONDS = 30.0
 
-# Answers by which an endpoint asks to be sent less.
+# Statuses by which an endpoint asks for fewer requests.
 _OVERLOADED = frozenset({429, 502, 504})
 
-# Answers that another time can change; every other failure is somebody's to mend.
-_NOT_NOW = frozenset({408, 425, 429})
+# Statuses that may be different later. Any other 4xx needs a change by a person.
+_RETRYABLE = frozenset({408, 425, 429})
 
 _GONE = 410
 
-# Endpoints whose pause is remembered here, before those that are over are forgotten.
+# Pauses kept in memory before those that are over are removed.
 _MOST_PAUSES = 200
 
 
 class EndpointUnfit(Exception):
-    """The endpoint can't be delivered to until somebody mends it; the letter is not to blame.
+    """The endpoint cannot be delivered to until a person repairs it; the letter is not to blame.
 
-    `status` is how it answered; None if it was not asked at all, which says nothing of
-    whether it works.
+    `status` is its answer; None if no request was made, which says nothing of whether it
+    works.
     """
 
     category = Category.INTEGRATION
@@ -65,35 +65,35 @@ class EndpointUnfit(Exception):
 
 
 class EndpointBusy(Transient):
-    """The endpoint, or what is needed to reach it, has no time for the letter now."""
+    """The endpoint, the registry or the store of secrets cannot serve the letter now."""
 
     plain = True
 
 
 class Paused(EndpointBusy):
-    """The endpoint asked to be left alone, and was."""
+    """The endpoint asked for a pause, so no request was made."""
 
     untried = True
 
 
 class EndpointSilent(Transient):
-    """The endpoint gave no answer at all."""
+    """The endpoint gave no answer."""
 
 
 class MessageUnfit(Permanent):
-    """The message cannot be read, or does not say where it is to go."""
+    """The message cannot be read, or does not name its tenant."""
 
     plain = True
 
 
 Post = Callable[[Destination, bytes, Mapping[str, str]], HttpResponse]
-"""Posts a body with headers; raises NoAnswer, and Refused for a host with unfit addresses."""
+"""Posts a body with headers; raises NoAnswer, and UrlRefused for a host with unfit addresses."""
 
 
 class Dispatcher:
-    """Posts each message to its tenant's endpoint; 2xx alone is success.
+    """Posts each message to its tenant's endpoint; only 2xx is success.
 
-    `body` says whether one that is not JSON is a fault; `clock` is in epoch seconds.
+    `body` says whether a body that is not JSON is a failure; `clock` gives epoch seconds.
     """
 
     def __init__(
@@ -115,18 +115,19 @@ class Dispatcher:
         self._pauses: dict[tuple[str, str], tuple[float, int]] = {}
 
     def deliver(self, delivery: Delivery) -> None:
-        """Post the message, and return if its endpoint has taken it.
+        """Post the message; returns once its endpoint has accepted it.
 
-        Raises Permanent for a message that can't be read or names no tenant, Transient for
-        an endpoint that is busy or silent, and EndpointUnfit for one that somebody has to
-        mend. No text of theirs quotes the message or the URL.
+        Raises Permanent for a message that cannot be read or names no tenant, Transient for
+        an endpoint that is busy or gives no answer, and EndpointUnfit for one that a person
+        has to repair. Their texts never quote the message or the URL.
         """
         endpoint = self._endpoint(delivery.document)
         self._refuse_while_paused(endpoint)
         try:
-            to = self._destination(endpoint)
+            destination = self._destination(endpoint)
             body = utf8(delivery.letter.body)
-            answer = self._post(to, body, self._headers(delivery, endpoint, to, body))
+            headers = self._headers(delivery, endpoint, destination, body)
+            answer = self._post(destination, body, headers)
         except UrlRefused as error:
             raise EndpointUnfit(f"the endpoint's URL is refused: {error}") from error
         except NoAnswer as error:
@@ -135,7 +136,7 @@ class Dispatcher:
 
     def _endpoint(self, document: Document) -> Endpoint:
         if document.unreadable is not None and self._body is Body.JSON:
-            # Without the place, so that failures of one kind have one fingerprint.
+            # Without the position, so that failures of one kind share a fingerprint.
             why = f"the body cannot be read: {document.unreadable.partition(' at ')[0]}"
             raise MessageUnfit(why, category=Category.SCHEMA)
         context = document.value["context"]
@@ -143,35 +144,34 @@ class Dispatcher:
         if not isinstance(tenant, str):
             raise MessageUnfit("the message names no tenant", category=Category.SCHEMA)
         try:
-            found = self._registry.find(tenant, str(name))
+            endpoint = self._registry.find(tenant, str(name))
         except RegistryUnavailable as error:
             raise EndpointBusy("the endpoint registry gave no answer") from error
         except BadEndpoint as error:
-            raise EndpointUnfit(f"the endpoint's row is not understood: {error}") from error
-        if found is None:
+            raise EndpointUnfit(f"the endpoint's row is invalid: {error}") from error
+        if endpoint is None:
             raise EndpointUnfit("the tenant has no such endpoint")
-        if not found.enabled:
+        if not endpoint.enabled:
             raise EndpointUnfit("the endpoint is disabled")
-        return found
+        return endpoint
 
     def _destination(self, endpoint: Endpoint) -> Destination:
         webhook = self._webhook
         return read_url(endpoint.url, allow_loopback=webhook.allow_loopback, ports=webhook.ports)
 
     def _headers(
-        self, delivery: Delivery, endpoint: Endpoint, to: Destination, body: bytes
+        self, delivery: Delivery, endpoint: Endpoint, destination: Destination, body: bytes
     ) -> dict[str, str]:
-        signed = signing.headers(
-            webhook_id(delivery), self._clock(), body, self._secrets_of(endpoint, to)
-        )
-        life = {ATTEMPT: str(delivery.stamp.attempt + 1)}
+        secrets = self._secrets_of(endpoint, destination)
+        signature = signing.headers(webhook_id(delivery), self._clock(), body, secrets)
+        attempt = {ATTEMPT: str(delivery.stamp.attempt + 1)}
         is_json = delivery.document.unreadable is None
-        kind = "application/json" if is_json else "application/octet-stream"
-        return {"content-type": kind, "user-agent": "deadletter", **signed, **life}
+        content_type = "application/json" if is_json else "application/octet-stream"
+        return {"content-type": content_type, "user-agent": "deadletter", **signature, **attempt}
 
-    def _secrets_of(self, endpoint: Endpoint, to: Destination) -> list[Secret]:
-        """Every secret of the endpoint: one that is missing might be what its receiver knows."""
-        if not endpoint.secrets and not to.loopback:
+    def _secrets_of(self, endpoint: Endpoint, destination: Destination) -> list[Secret]:
+        """All secrets of the endpoint: if one is missing, its receiver may know only that one."""
+        if not endpoint.secrets and not destination.loopback:
             raise EndpointUnfit("the endpoint has no secret to sign with")
         try:
             return [self._secrets.read(name) for name in endpoint.secrets]
@@ -181,14 +181,14 @@ class Dispatcher:
             raise EndpointBusy("the store of secrets gave no answer") from error
 
     def _refuse_while_paused(self, endpoint: Endpoint) -> None:
-        """An endpoint that asked for a pause is not called before it is over."""
+        """Raise Paused until the pause that the endpoint asked for is over."""
         now = self._clock()
-        ours, our_status = self._pauses.get(_key(endpoint), (0.0, 0))
-        # Somebody else's pause stands in the row; nobody's is longer than the longest.
-        theirs = min(endpoint.throttled_until, now + LONGEST_PAUSE)
-        until, status = max((ours, our_status), (theirs, endpoint.throttled_by or 429))
+        own_pause = self._pauses.get(_key(endpoint), (0.0, 0))
+        # Another worker's pause stands in the row, and may be too long if it was edited.
+        until_in_row = min(endpoint.throttled_until, now + LONGEST_PAUSE_SECONDS)
+        until, status = max(own_pause, (until_in_row, endpoint.throttled_by or 429))
         if now < until:
-            why = f"not posted: the endpoint answered {status} and has a pause"
+            why = f"not posted: the endpoint answered {status} and is paused"
             raise Paused(why, status=status, retry_after=until - now)
 
     def _judge(self, endpoint: Endpoint, answer: HttpResponse) -> None:
@@ -199,7 +199,7 @@ class Dispatcher:
         if status == _GONE:
             self._disable(endpoint, now)
             raise EndpointUnfit(f"{why}, and is disabled", status=status)
-        if status not in _NOT_NOW and not 500 <= status <= 599:
+        if status not in _RETRYABLE and not 500 <= status <= 599:
             raise EndpointUnfit(why, status=status)
         pause = pause_of(answer, now)
         if pause is not None:
@@ -210,38 +210,38 @@ class Dispatcher:
         try:
             self._registry.disable(endpoint, f"it answered {_GONE}", now)
         except RegistryUnavailable:
-            # The next message meets the same answer, and tries again.
+            # The next message gets the same answer, and disables the endpoint then.
             return
 
     def _pause(self, endpoint: Endpoint, until: float, status: int, now: float) -> None:
         if len(self._pauses) >= _MOST_PAUSES:
-            self._pauses = {key: one for key, one in self._pauses.items() if one[0] > now}
+            self._pauses = {key: pause for key, pause in self._pauses.items() if pause[0] > now}
         self._pauses[_key(endpoint)] = until, status
         try:
             self._registry.throttle(endpoint, until, status, now)
         except RegistryUnavailable:
-            # Here it is known; the others find out by themselves.
+            # This worker knows the pause; each other one learns it from the endpoint.
             return
 
 
 def webhook_id(delivery: Delivery) -> str:
-    """What the message is called in all its lives.
+    """The message's webhook id, the same in all its lives.
 
-    Its origin id; with a business key of its own, a hash of that key and of what was sent,
-    so that it is the same for all copies of one message, and another for another message
-    under the same key.
+    It is the origin id. For a message with a business key it is a hash of that key and of
+    body and attributes: the same for all copies of one message, and different for another
+    message with the same key.
     """
     by_origin = delivery.key.text == f"origin:{delivery.stamp.origin}"
     return delivery.stamp.origin if by_origin else delivery.key.digest_with_payload
 
 
 def pause_of(answer: HttpResponse, now: float) -> float | None:
-    """Seconds for which an endpoint asks to be left alone; None if it does not ask."""
-    asked = None if answer.retry_after is None else retry_after(answer.retry_after, now)
-    if asked is None:
-        return _PAUSE if answer.status in _OVERLOADED else None
-    # At once is no answer of somebody who is overloaded.
-    return min(LONGEST_PAUSE, max(1.0, asked))
+    """Seconds of the pause that an endpoint asks for; None if it does not ask."""
+    pause = None if answer.retry_after is None else retry_after(answer.retry_after, now)
+    if pause is None:
+        return _DEFAULT_PAUSE_SECONDS if answer.status in _OVERLOADED else None
+    # A pause of 0 seconds would send the whole backlog to an overloaded endpoint at once.
+    return min(LONGEST_PAUSE_SECONDS, max(1.0, pause))
 
 
 def _key(endpoint: Endpoint) -> tuple[str, str]:

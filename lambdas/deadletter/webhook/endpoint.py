@@ -1,4 +1,4 @@
-"""One row of the endpoint registry: where a tenant wants its events, and how it stands."""
+"""One row of the endpoint registry: where a tenant receives its events, and its status."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from deadletter.webhook.signing import Secret
 
 DEFAULT_ENDPOINT = "default"
-"""The endpoint of a tenant whose message names none (context `endpointId`)."""
+"""The endpoint of a message that names none (context `endpointId`)."""
 
-# Secrets that sign one message: the old one and the new one, and room for a slow receiver.
+# The most secrets that sign one message: old and new, with room for slow rotations.
 _MOST_SECRETS = 4
 
 # Characters of a secret's name, after its prefix; Secrets Manager allows these.
@@ -33,16 +33,16 @@ class SecretsUnavailable(Exception):
 
 
 class SecretUnusable(Exception):
-    """A secret is not there, may not be read or is none; the message says what to do."""
+    """The secret is missing, unreadable or malformed; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a tenant wants its events.
+    """Where a tenant receives its events.
 
-    `secrets` names the secrets that sign each message. `disabled_because` says why the
-    dispatcher itself disabled it; until `throttled_until` (epoch seconds) nothing is
-    posted to it, because it answered `throttled_by`.
+    `secrets` names the secrets that sign each message. `disabled_because` is the reason if
+    the dispatcher disabled it. Until `throttled_until` (epoch seconds) nothing is posted to
+    it, because it answered with status `throttled_by`.
     """
 
     tenant: str
@@ -56,20 +56,23 @@ class Endpoint:
 
 
 class Registry(Protocol):
-    """Where endpoints are kept; raises RegistryUnavailable when it cannot answer."""
+    """Stores the endpoints; raises RegistryUnavailable if it gives no answer."""
 
     def find(self, tenant: str, endpoint: str) -> Endpoint | None:
-        """The endpoint; None if there is none, BadEndpoint if its row is not understood."""
+        """The endpoint, or None if there is none. Raises BadEndpoint if its row is invalid."""
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
-        """Switch it off at `at` (epoch seconds); False if it was, or has another URL by now."""
+        """Disable it at `at` (epoch seconds).
+
+        Returns False if it was disabled already, or has another URL by now.
+        """
 
     def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
-        """Post nothing to it until then; False if it is throttled for longer already."""
+        """Pause it until `until`. Returns False if it is already paused for longer."""
 
 
 class Secrets(Protocol):
-    """Where signing secrets are kept."""
+    """Stores the signing secrets."""
 
     def read(self, name: str) -> Secret:
         """The secret; raises SecretUnusable or SecretsUnavailable."""
@@ -78,14 +81,14 @@ class Secrets(Protocol):
 def read_row(row: Mapping[str, Any]) -> Endpoint:
     """The endpoint in a row of the registry; numbers may come as Decimal. Raises BadEndpoint.
 
-    A row that says something else than true about `enabled` is disabled.
+    A row whose `enabled` is anything but true is disabled.
     """
     url = row.get("url")
     if not isinstance(url, str):
-        raise BadEndpoint("url must be a text")
+        raise BadEndpoint("url must be text")
     secrets = row.get("secrets", ())
     secrets = sorted(secrets) if isinstance(secrets, set) else secrets
-    if not isinstance(secrets, list | tuple) or not all(isinstance(one, str) for one in secrets):
+    if not isinstance(secrets, list | tuple) or not all(isinstance(name, str) for name in secrets):
         raise BadEndpoint("secrets must be a list of names of secrets")
     if len(secrets) > _MOST_SECRETS:
         raise BadEndpoint(f"secrets may name {_MOST_SECRETS} at most")
@@ -105,15 +108,17 @@ def read_row(row: Mapping[str, Any]) -> Endpoint:
 def refuse_secret_name(name: str, prefix: str) -> None:
     """Raise SecretUnusable for a name outside the secrets of the endpoints.
 
-    The role of the dispatcher can read those alone; a row must not try others.
+    The dispatcher's role can read only those; a row must not name any other.
     """
     inside = bool(prefix) and name.startswith(prefix)
     if not inside or _SECRET_NAME.fullmatch(name.removeprefix(prefix)) is None:
-        raise SecretUnusable(f"an endpoint's secret is the name of one below {prefix or '(none)'}")
+        raise SecretUnusable(
+            f"the name of an endpoint's secret must begin with {prefix or '(none)'}"
+        )
 
 
 def _number(row: Mapping[str, Any], column: str) -> float | None:
-    """A number; what is none counts as not there, for it only ever slows down."""
+    """A number, or None if invalid: a bad pause must not block deliveries."""
     try:
         number = float(row[column])
     except (KeyError, TypeError, ValueError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""One HTTP exchange with an address that was checked: no redirects, no proxies, a deadline."""
+"""One HTTP exchange with a checked address: no redirects, no proxies, one deadline."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from typing import IO, Any
 
 from deadletter.webhook.url_guard import Destination, is_literal, refuse_addresses
 
-# Bytes. Only the status and the headers are read: nobody needs an endpoint's body.
-MOST_RESPONSE = 64 * 1024
+# Only the status and the headers are read: an endpoint's body is not needed.
+MOST_RESPONSE_BYTES = 64 * 1024
 
-# Seconds. A connection that takes longer is not coming, and another address may be tried.
+# After this the next address of the host is tried.
 _CONNECT_SECONDS = 3.0
 
-# Addresses of one host that are tried one after the other.
-_MOST_TRIED = 4
+# The most addresses of one host that are tried, one after the other.
+_MOST_ADDRESSES = 4
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 Lookup = Callable[[str, int], Sequence[str]]
-"""Every address of a host, for a port; raises OSError if it has none."""
+"""Returns every address of a host, for a port; raises OSError if it has none."""
 
 Dial = Callable[[str, int, float], socket.socket]
-"""A connection to an address and port, within so many seconds; raises OSError."""
+"""Connects to an address and port within a number of seconds; raises OSError."""
 
 
 class NoAnswer(ConnectionError):
-    """The endpoint gave no answer; the text says why, without a word of what was sent."""
+    """The endpoint gave no answer; the text says why, and quotes nothing of the request."""
 
 
 class AnswerTimeout(NoAnswer):
-    """The endpoint gave no answer in time: what was sent may have been taken all the same."""
+    """The endpoint gave no answer in time; it may have accepted the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """How an endpoint answered.
+    """The head of an endpoint's answer.
 
-    `retry_after` is that header as it came; `addresses` are all that the host stands
-    for, `address` the one that was asked, and `certificate` what it showed, as
-    `ssl.SSLSocket.getpeercert` has it (empty without TLS).
+    `retry_after` is that header unchanged; `addresses` are all addresses of the host,
+    `address` the one that answered, and `certificate` its certificate in the form of
+    `ssl.SSLSocket.getpeercert` (empty without TLS).
     """
 
     status: int
@@ -59,22 +59,22 @@ class HttpResponse:
 
 
 def lookup(host: str, port: int) -> list[str]:
-    """Every address that the system's resolver gives for a host."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    """Every address of a host, by the system's resolver."""
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
 def dial(address: str, port: int, seconds: float) -> socket.socket:
-    """A TCP connection to an address, which needs no look-up."""
+    """A TCP connection to an address, without a look-up."""
     return socket.create_connection((address, port), seconds)
 
 
 class HttpsClient:
-    """Exchanges one request for the head of one answer, within `timeout` seconds in all.
+    """Sends one request and reads the head of the answer, within `timeout` seconds in all.
 
-    The host is looked up once, all its addresses are checked, and one of those very
-    addresses is connected to, with the host's name for SNI, certificate and Host: a name
-    that means something else a moment later leads nowhere. `clock` is in seconds.
+    The host is looked up once, all its addresses are checked, and the connection goes to one
+    of these addresses, with the host's name for SNI, certificate and Host. So a name that
+    resolves differently a moment later has no effect. `clock` is in seconds.
     """
 
     def __init__(
@@ -95,23 +95,24 @@ class HttpsClient:
     def __call__(
         self, destination: Destination, body: bytes, headers: Mapping[str, str]
     ) -> HttpResponse:
-        """POST the body; raises as `exchange` does."""
+        """POST the body; raises the errors of `exchange`."""
         return self.exchange("POST", destination, body, headers)
 
     def exchange(
         self, method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
     ) -> HttpResponse:
-        """Send one request; raises Refused (see `address`) or NoAnswer."""
+        """Send one request; raises UrlRefused (see `url_guard`) or NoAnswer."""
         _refuse_headers(headers)
         time = _TimeLeft(self._clock, self._clock() + self._timeout)
         try:
-            addresses = self._looked_up(destination, time)
+            addresses = self._look_up(destination, time)
             refuse_addresses(addresses, destination)
-            raw, address = self._connected(addresses, destination, time)
-            # Once it is secured, the raw socket is an empty shell.
-            with raw, self._secured(raw, destination, time) as line:
-                certificate = line.getpeercert() if isinstance(line, ssl.SSLSocket) else None
-                status, retry_after = _asked(_Line(line, time), method, destination, body, headers)
+            raw, address = self._connect(addresses, destination, time)
+            # After the TLS handshake the raw socket is empty; closing it does no harm.
+            with raw, self._secure(raw, destination, time) as secured:
+                certificate = secured.getpeercert() if isinstance(secured, ssl.SSLSocket) else None
+                connection = _TimedConnection(secured, time)
+                status, retry_after = _ask(connection, method, destination, body, headers)
                 return HttpResponse(
                     status, retry_after, address, tuple(addresses), certificate or {}
                 )
@@ -120,36 +121,38 @@ class HttpsClient:
         except TimeoutError as error:
             raise AnswerTimeout("the endpoint did not answer in time") from error
         except ssl.SSLCertVerificationError as error:
-            # The rest of the sentence quotes the host.
+            # The rest of the text quotes the host.
             why = error.verify_message.partition(",")[0]
             raise NoAnswer(f"the endpoint's certificate is not valid: {why}") from error
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswer(f"no connection: {type(error).__name__}") from error
 
     def addresses(self, destination: Destination) -> Sequence[str]:
-        """All addresses of the host, fit or not, for people to see; raises NoAnswer."""
+        """All addresses of the host, fit or not, for display; raises NoAnswer."""
         try:
-            return self._looked_up(
-                destination, _TimeLeft(self._clock, self._clock() + self._timeout)
-            )
+            return self._look_up(destination, _TimeLeft(self._clock, self._clock() + self._timeout))
         except TimeoutError as error:
             raise AnswerTimeout("the endpoint's host was not found in time") from error
 
-    def _looked_up(self, destination: Destination, time: _TimeLeft) -> Sequence[str]:
-        """All addresses of the host. The system's resolver knows no deadline: it is left behind."""
+    def _look_up(self, destination: Destination, time: _TimeLeft) -> Sequence[str]:
+        """All addresses of the host.
+
+        The system's resolver has no deadline, so it runs in a thread that is abandoned when
+        the time is over.
+        """
         if is_literal(destination.host):
             return [destination.host]
-        found: SimpleQueue[Sequence[str] | Exception] = SimpleQueue()
+        answers: SimpleQueue[Sequence[str] | Exception] = SimpleQueue()
 
-        def look() -> None:
+        def resolve() -> None:
             try:
-                found.put(self._lookup(destination.host, destination.port))
+                answers.put(self._lookup(destination.host, destination.port))
             except Exception as error:
-                found.put(error)
+                answers.put(error)
 
-        Thread(target=look, name="lookup", daemon=True).start()
+        Thread(target=resolve, name="lookup", daemon=True).start()
         try:
-            answer = found.get(timeout=time.left())
+            answer = answers.get(timeout=time.left())
         except Empty:
             raise TimeoutError from None
         if isinstance(answer, OSError | UnicodeError):
@@ -158,51 +161,51 @@ class HttpsClient:
             raise answer
         return answer
 
-    def _connected(
+    def _connect(
         self, addresses: Sequence[str], destination: Destination, time: _TimeLeft
     ) -> tuple[socket.socket, str]:
         failure: OSError | None = None
-        for address in addresses[:_MOST_TRIED]:
+        for address in addresses[:_MOST_ADDRESSES]:
             seconds = min(_CONNECT_SECONDS, time.left())
             try:
                 return self._dial(address, destination.port, seconds), address
             except OSError as error:
                 failure = error
-        assert failure is not None  # refuse_addresses wants at least one
+        assert failure is not None  # refuse_addresses raises for an empty list
         raise failure
 
-    def _secured(
+    def _secure(
         self, raw: socket.socket, destination: Destination, time: _TimeLeft
     ) -> socket.socket:
         raw.settimeout(time.left())
         if destination.loopback:
             return raw
         if self._trust is None:
-            # Reading every authority there is takes longer than a request.
+            # Loading all authorities takes longer than a request, so it is done once.
             self._trust = ssl.create_default_context()
-        # The handshake takes the socket's timeout for all of it, not for each read.
+        # The socket's timeout bounds the whole handshake, not each read.
         return self._trust.wrap_socket(raw, server_hostname=destination.host)
 
 
 @dataclass(frozen=True, slots=True)
 class _TimeLeft:
-    """The time until a deadline, both as `clock` has them."""
+    """The time until a deadline, in seconds of `clock`."""
 
     clock: Callable[[], float]
     deadline: float
 
     def left(self) -> float:
-        """Seconds, always more than none; raises TimeoutError when they are over."""
+        """The seconds left, more than 0; raises TimeoutError after the deadline."""
         seconds = self.deadline - self.clock()
         if seconds <= 0:
             raise TimeoutError
         return seconds
 
 
-class _Line:
-    """A connection whose every step ends by the deadline, and whose answer ends at the limit.
+class _TimedConnection:
+    """A connection that ends each step by the deadline, and the answer at the limit of bytes.
 
-    http.client takes it for a socket.
+    It has the methods of a socket that http.client calls.
     """
 
     def __init__(self, connected: socket.socket, time: _TimeLeft) -> None:
@@ -217,35 +220,35 @@ class _Line:
             rest = rest[self._socket.send(rest) :]
 
     def receive(self, buffer: memoryview) -> int:
-        if self._received >= MOST_RESPONSE:
+        if self._received >= MOST_RESPONSE_BYTES:
             raise http.client.HTTPException("the answer is too long")
         self._socket.settimeout(self._time.left())
-        count = self._socket.recv_into(buffer[: MOST_RESPONSE - self._received])
+        count = self._socket.recv_into(buffer[: MOST_RESPONSE_BYTES - self._received])
         self._received += count
         return count
 
     def makefile(self, _mode: str) -> IO[bytes]:
-        return io.BufferedReader(_Received(self))
+        return io.BufferedReader(_ResponseStream(self))
 
     def close(self) -> None:
         self._socket.close()
 
 
-class _Received(io.RawIOBase):
-    """What comes over a line, for whoever wants to read it as a file."""
+class _ResponseStream(io.RawIOBase):
+    """The bytes that a connection receives, as a file."""
 
-    def __init__(self, line: _Line) -> None:
-        self._line = line
+    def __init__(self, connection: _TimedConnection) -> None:
+        self._connection = connection
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        return self._line.receive(memoryview(buffer))
+        return self._connection.receive(memoryview(buffer))
 
 
-class _Final(http.client.HTTPResponse):
-    """The answer itself: early hints and the like, which may come before it, are passed over."""
+class _FinalResponse(http.client.HTTPResponse):
+    """The final answer: informational ones before it, such as early hints, are skipped."""
 
     def _read_status(self) -> tuple[str, int, str]:
         while True:
@@ -255,23 +258,29 @@ class _Final(http.client.HTTPResponse):
             http.client.parse_headers(self.fp)
 
 
-def _asked(
-    line: _Line, method: str, destination: Destination, body: bytes, headers: Mapping[str, str]
+def _ask(
+    connection: _TimedConnection,
+    method: str,
+    destination: Destination,
+    body: bytes,
+    headers: Mapping[str, str],
 ) -> tuple[int, str | None]:
-    connection = http.client.HTTPConnection(destination.host, destination.port)
-    connection.sock = line
-    connection.response_class = _Final
+    http_connection = http.client.HTTPConnection(destination.host, destination.port)
+    http_connection.sock = connection
+    http_connection.response_class = _FinalResponse
     try:
         fixed = {"host": destination.authority, "connection": "close"}
-        connection.request(method, destination.target, body, {**headers, **fixed})
-        answer = connection.getresponse()
+        http_connection.request(method, destination.target, body, {**headers, **fixed})
+        answer = http_connection.getresponse()
         return answer.status, answer.getheader("retry-after")
     finally:
-        connection.close()
+        http_connection.close()
 
 
 def _refuse_headers(headers: Mapping[str, str]) -> None:
-    """A line break in a value would be a header, or a request, that nobody meant to send."""
+    """Raise NoAnswer for bad headers: a line break in a value would start a header or request."""
     for name, value in headers.items():
         if _HEADER_NAME.fullmatch(name) is None or _HEADER_VALUE.fullmatch(value) is None:
-            raise NoAnswer("a header that cannot be sent: letters of ASCII only, no line break")
+            raise NoAnswer(
+                "a header cannot be sent: its value must be printable ASCII without line breaks"
+            )

@@ -1,4 +1,4 @@
-"""The headers by which a receiver knows a webhook again and knows that it is ours.
+"""The headers by which a receiver recognizes a repeated webhook and verifies its sender.
 
 Standard Webhooks 1.0.0 (standardwebhooks.com): the signed text is
 `<id>.<timestamp>.<body>`, the signature HMAC-SHA256 in base64 behind `v1,`.
@@ -21,15 +21,15 @@ TIMESTAMP = "webhook-timestamp"
 """Epoch seconds of this attempt."""
 
 SIGNATURE = "webhook-signature"
-"""One `v1,<base64>` for each secret, with spaces between them."""
+"""One `v1,<base64>` for each secret, separated by spaces."""
 
-TOLERANCE = 300
-"""Seconds that a timestamp may lie in the past or ahead before a receiver refuses it."""
+TOLERANCE_SECONDS = 300
+"""How far a timestamp may lie in the past or the future before a receiver refuses it."""
 
 _PREFIX = "whsec_"
 
-# Bytes: what the standard asks of a secret.
-_SHORTEST, _LONGEST = 24, 64
+# The length of a secret by the standard.
+_SHORTEST_BYTES, _LONGEST_BYTES = 24, 64
 
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
@@ -56,43 +56,45 @@ def read_secret(text: str) -> Secret:
     try:
         key = base64.b64decode(text.removeprefix(_PREFIX).encode(), validate=True)
     except (binascii.Error, UnicodeEncodeError):
-        # Its context would hold the text.
+        # `from None`: the error in its context would hold the text.
         raise BadSecret(f"a signing secret is base64 behind {_PREFIX}") from None
-    if not _SHORTEST <= len(key) <= _LONGEST:
-        raise BadSecret(f"a signing secret is {_SHORTEST} to {_LONGEST} bytes, not {len(key)}")
+    if not _SHORTEST_BYTES <= len(key) <= _LONGEST_BYTES:
+        raise BadSecret(
+            f"a signing secret is {_SHORTEST_BYTES} to {_LONGEST_BYTES} bytes, not {len(key)}"
+        )
     return Secret(key)
 
 
 def headers(webhook_id: str, at: float, body: bytes, secrets: Sequence[Secret]) -> dict[str, str]:
     """The headers of one attempt at `at` (epoch seconds), signed once with each secret.
 
-    While a secret is replaced both of them sign, so a receiver may change over whenever
-    it likes. Without a secret there is no signature.
+    While a secret is replaced, both sign, so the receiver may change over at any time.
+    Without a secret there is no signature.
     """
     timestamp = str(int(at))
-    found = {ID: webhook_id, TIMESTAMP: timestamp}
+    headers = {ID: webhook_id, TIMESTAMP: timestamp}
     if secrets:
-        signed = (_signature(one, webhook_id, timestamp, body) for one in secrets)
-        found[SIGNATURE] = " ".join(signed)
-    return found
+        signatures = (_signature(secret, webhook_id, timestamp, body) for secret in secrets)
+        headers[SIGNATURE] = " ".join(signatures)
+    return headers
 
 
-def verify(given: Mapping[str, str], body: bytes, secrets: Sequence[Secret], now: float) -> None:
+def verify(received: Mapping[str, str], body: bytes, secrets: Sequence[Secret], now: float) -> None:
     """Raise BadSignature unless one of the secrets signed this body for these headers.
 
-    `given` has lower-case names; `now` is epoch seconds.
+    `received` has lower-case names; `now` is epoch seconds.
     """
-    webhook_id, timestamp = given.get(ID, ""), given.get(TIMESTAMP, "")
+    webhook_id, timestamp = received.get(ID, ""), received.get(TIMESTAMP, "")
     if not webhook_id or _SECONDS.fullmatch(timestamp) is None:
         raise BadSignature(f"{ID} or {TIMESTAMP} is missing or unreadable")
-    if abs(now - int(timestamp)) > TOLERANCE:
-        raise BadSignature(f"{TIMESTAMP} is more than {TOLERANCE} seconds away")
-    offered = [one.encode() for one in given.get(SIGNATURE, "").split(" ")]
+    if abs(now - int(timestamp)) > TOLERANCE_SECONDS:
+        raise BadSignature(f"{TIMESTAMP} is more than {TOLERANCE_SECONDS} seconds away")
+    signatures = [text.encode() for text in received.get(SIGNATURE, "").split(" ")]
     for secret in secrets:
         expected = _signature(secret, webhook_id, timestamp, body).encode()
-        if any(hmac.compare_digest(one, expected) for one in offered):
+        if any(hmac.compare_digest(signature, expected) for signature in signatures):
             return
-    raise BadSignature(f"{SIGNATURE} is none of the secrets'")
+    raise BadSignature(f"{SIGNATURE} does not match any of the secrets")
 
 
 def _signature(secret: Secret, webhook_id: str, timestamp: str, body: bytes) -> str:

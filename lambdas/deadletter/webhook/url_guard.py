@@ -1,7 +1,8 @@
-"""Where nothing is ever posted to: URLs and addresses that a registry may be made to hold.
+"""Refuses URLs and addresses that nothing may be posted to, such as those of private networks.
 
-A URL is judged twice: as it is written (`read_url`), and by every address that its
-host's name stands for at the moment of posting (`refuse_addresses`).
+A URL is checked twice: as it is written (`read_url`), and by every address that its host
+resolves to at the moment of posting (`refuse_addresses`). The registry is untrusted: a
+tenant may put any URL into it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ipaddress import (
 
 HTTPS_PORT = 443
 
-# Characters; no endpoint needs more, and reading a host takes longer than linear time.
+# In characters. No endpoint needs more, and parsing a host takes more than linear time.
 _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
@@ -31,7 +32,7 @@ _AUTHORITY = re.compile(
 )
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
-# What a request line can carry as it is; the rest has to be percent-encoded.
+# Characters that a request line can carry; all others must be percent-encoded.
 _TARGET = re.compile(r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=\[\]|-]|%[0-9A-Fa-f]{2})*")
 
 # Letters that the two versions of IDNA read as different domains.
@@ -64,7 +65,7 @@ _NOT_PUBLIC_V4 = tuple(
     )
 )
 
-# All that has been given out to hosts; loopback, link-local, unique-local (with EC2's
+# All addresses that are assigned to hosts; loopback, link-local, unique-local (with EC2's
 # metadata at fd00:ec2::254), site-local, multicast and IPv4-compatible are outside.
 _UNICAST_V6 = IPv6Network("2000::/3")
 
@@ -81,7 +82,7 @@ _NOT_PUBLIC_V6 = tuple(
     )
 )
 
-# IPv6 writings of an IPv4 address that are in use; the last 32 bits are the address.
+# IPv6 forms of an IPv4 address; the last 32 bits are the address.
 _WRAPPED_V4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 
 _LOOPBACK_V4 = IPv4Network("127.0.0.0/8")
@@ -89,15 +90,15 @@ _LOOPBACK_V6 = IPv6Address("::1")
 
 
 class UrlRefused(Exception):
-    """Nothing is posted there; the text says why and never quotes the URL."""
+    """The URL is refused; the text says why and never quotes the URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A URL that may be posted to, if its addresses are fit.
+    """A URL that may be posted to, if its addresses are fit too.
 
     `host` is a lower-case ASCII name or an address without brackets, `target` the path
-    and query of the request line; `loopback` says that it is plain http to this machine.
+    and query of the request line; `loopback` means plain http to this machine.
     """
 
     host: str
@@ -107,7 +108,7 @@ class Destination:
 
     @property
     def authority(self) -> str:
-        """The Host header: the name as the URL has it, the port where it is not the usual one."""
+        """The Host header: the name as in the URL, and the port if it is not the default."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == (80 if self.loopback else HTTPS_PORT) else f"{name}:{self.port}"
 
@@ -115,10 +116,10 @@ class Destination:
 def read_url(
     url: str, *, allow_loopback: bool = False, ports: Sequence[int] = (HTTPS_PORT,)
 ) -> Destination:
-    """Where a URL leads; raises Refused for one that nothing is ever posted to.
+    """The destination of a URL; raises UrlRefused for one that nothing may be posted to.
 
-    https with a host on one of `ports`, no user, no fragment. Plain http leads to a
-    loopback address only, on any port, and only with `allow_loopback`.
+    Allowed: https on one of `ports`, without user and fragment. Plain http is allowed only to
+    a loopback address, on any port, and only with `allow_loopback`.
     """
     if len(url) > _LONGEST_URL:
         raise UrlRefused(f"the URL is longer than {_LONGEST_URL} characters")
@@ -136,8 +137,8 @@ def read_url(
     if _TARGET.fullmatch(shape["target"]) is None:
         raise UrlRefused("the URL's path has characters that must be percent-encoded")
     target = shape["target"] if shape["target"].startswith("/") else f"/{shape['target']}"
-    here = allow_loopback and scheme == "http"
-    host = _v6(parts["v6"]) if parts["v6"] else _name(parts["name"], allow_localhost=here)
+    is_local = allow_loopback and scheme == "http"
+    host = _v6(parts["v6"]) if parts["v6"] else _name(parts["name"], allow_localhost=is_local)
     if scheme == "https":
         port = int(parts["port"] or HTTPS_PORT)
         if port not in ports:
@@ -159,31 +160,31 @@ def read_url(
 
 
 def refuse_addresses(addresses: Sequence[str], destination: Destination) -> None:
-    """Raise Refused unless every address that the host stands for may be connected to.
+    """Raise UrlRefused unless every address of the host may be connected to.
 
-    Each has to be public, or for a loopback destination, loopback. One bad answer among
-    good ones refuses them all: it is how a name that is rebound looks.
+    Each must be public, or loopback for a loopback destination. One bad address among good
+    ones refuses all of them: this is how DNS rebinding looks.
     """
     if not addresses:
         raise UrlRefused("the host has no address")
-    fit = _is_loopback if destination.loopback else is_public
-    if not all(map(fit, addresses)):
+    is_allowed = _is_loopback if destination.loopback else is_public
+    if not all(map(is_allowed, addresses)):
         kind = "a loopback address" if destination.loopback else "a public address"
         raise UrlRefused(f"the host stands for an address that is not {kind}")
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host is an address itself, so that there is no name to look up."""
+    """Whether a host is an address, not a name that has to be looked up."""
     return _address(host) is not None
 
 
 def is_public(text: str) -> bool:
-    """Whether an address belongs to a host on the internet, however it is wrapped."""
+    """Whether an address is public; an IPv4 address in an IPv6 form counts as itself."""
     address = _address(text)
     if isinstance(address, IPv6Address):
         if not any(address in network for network in _WRAPPED_V4):
-            unicast = address in _UNICAST_V6
-            return unicast and not any(address in network for network in _NOT_PUBLIC_V6)
+            is_unicast = address in _UNICAST_V6
+            return is_unicast and not any(address in network for network in _NOT_PUBLIC_V6)
         address = IPv4Address(int(address) & 0xFFFFFFFF)
     return address is not None and not any(address in network for network in _NOT_PUBLIC_V4)
 
@@ -196,7 +197,7 @@ def _is_loopback(text: str) -> bool:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    # A zone ("fe80::1%eth0") belongs to this machine's own links.
+    # A zone ("fe80::1%eth0") names one of this machine's own links.
     try:
         return None if "%" in text else IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
@@ -211,7 +212,7 @@ def _v6(text: str) -> str:
 
 
 def _name(text: str, *, allow_localhost: bool) -> str:
-    """The host's name in lower-case ASCII, as it is looked up and as certificates have it."""
+    """The host's name in lower-case ASCII, as in look-ups and certificates."""
     if len(text) > _LONGEST_HOST or not text.isprintable() or not _AMBIGUOUS.isdisjoint(text):
         raise UrlRefused("the URL's host cannot be read: write it in its xn-- form")
     try:
