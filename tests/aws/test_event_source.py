@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from deadletter.aws.circuit_events import EventBridgeCircuitEvents
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.aws.events import EventBridgeCircuitEvents
 from deadletter.circuit.state import Circuit, Override, State
 from deadletter.outage.event_source import ConsumerMapping, MappingBusy, MappingUnavailable
 from deadletter.testing.fakes import client_error

@@ -12,9 +12,9 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from deadletter.aws.events import EventBridgeRuleEvents
 from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
+from deadletter.aws.rule_events import EventBridgeRuleEvents
 from deadletter.aws.table import plain, stored
 from deadletter.rules.checker import (
     CheckedBatch,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from deadletter.aws.clients import CheckClients, check_clients
-from deadletter.aws.events import EventBridgeRuleEvents
 from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
+from deadletter.aws.rule_events import EventBridgeRuleEvents
 from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import RuleChecker
 from deadletter.settings.resources import Resources

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deadletter.aws.circuit_events import EventBridgeCircuitEvents
 from deadletter.aws.clients import OutageClients
-from deadletter.aws.events import EventBridgeCircuitEvents
 from deadletter.outage.execution_step import CircuitAnnouncer
 from deadletter.settings.pipeline import Pipeline
 

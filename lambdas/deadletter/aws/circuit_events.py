@@ -1,0 +1,44 @@
+"""Circuits that change their state, as events on EventBridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deadletter.aws.events import put_event
+from deadletter.circuit.state import Circuit
+from deadletter.contract import EventType, Metric
+from deadletter.outage.execution_step import CircuitEvents
+
+if TYPE_CHECKING:
+    from mypy_boto3_events import EventBridgeClient
+
+
+class EventBridgeCircuitEvents(CircuitEvents):
+    """Announces the states of a pipeline's circuits on EventBridge; never raises.
+
+    `count_metric` counts a metric by its name: an event that was not accepted is counted.
+    """
+
+    def __init__(
+        self, client: EventBridgeClient, pipeline: str, count_metric: Callable[[str, int], None]
+    ) -> None:
+        self._client = client
+        self._pipeline = pipeline
+        self._count_metric = count_metric
+
+    def announce(self, circuit: Circuit, before: str) -> None:
+        detail = {
+            "pipeline": self._pipeline,
+            "key": circuit.key,
+            "state": str(circuit.state),
+            **({"before": before} if before else {}),
+            "generation": circuit.generation,
+            "restart": circuit.restart,
+            "trips": circuit.trips,
+            "opened_at": circuit.opened_at,
+            "open_until": circuit.open_until,
+            **({"forced_by": circuit.forced.by} if circuit.forced else {}),
+        }
+        if put_event(self._client, EventType.CIRCUIT_STATE_CHANGED, detail) is not None:
+            self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)
