@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rule import COLUMNS, VERDICT, Rule
-from deadletter.rules.rulebook import RefusedRule, RuleBook, read_rules
+from deadletter.rules.rulebook import RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 
 from . import item

@@ -134,7 +134,8 @@ def tried(
     from random import SystemRandom
 
     from deadletter.aws.ledger import DynamoDBLedger
-    from deadletter.routing.router import DirectRouter, Question
+    from deadletter.routing.direct_router import DirectRouter
+    from deadletter.routing.router import Question
 
     ledger = DynamoDBLedger(
         session.aws.dynamodb, app.letters_table, chosen.name, session.clock, keep_seconds=0

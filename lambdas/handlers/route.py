@@ -7,7 +7,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.route import clients, router_for
-from deadletter.routing.router import DirectRouter
+from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
 from handlers.runtime import settings, world
 

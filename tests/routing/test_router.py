@@ -20,8 +20,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
+from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.router import (
-    DirectRouter,
     Question,
     RouterAnswer,
     RouterUnavailable,
@@ -35,7 +35,8 @@ from deadletter.routing.wire import (
     question_from_json,
     question_to_json,
 )
-from deadletter.rules.rulebook import RefusedRule, RulesUnavailable
+from deadletter.rules.refused_rule import RefusedRule
+from deadletter.rules.rulebook import RulesUnavailable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters

@@ -15,7 +15,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
-from deadletter.routing.router import DirectRouter, Question
+from deadletter.routing.direct_router import DirectRouter
+from deadletter.routing.router import Question
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import COLUMNS, VERDICT, Action
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json

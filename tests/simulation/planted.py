@@ -22,7 +22,7 @@ from deadletter.redrive import journal, mover, queue_worker
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
-from deadletter.routing import judgement, router
+from deadletter.routing import direct_router, judgement
 from deadletter.routing.decision import Hold
 from tests.simulation.planting import Bugs, replaced
 
@@ -93,8 +93,8 @@ def _() -> Iterator[None]:
 @bug("attempts are read from the letter alone")
 def _() -> Iterator[None]:
     with (
-        patch.object(router, "_counted", lambda mark, row: mark),
-        patch.object(router, "_with_ledger", lambda letter, reading, rows: reading),
+        patch.object(direct_router, "_counted", lambda mark, row: mark),
+        patch.object(direct_router, "_with_ledger", lambda letter, reading, rows: reading),
     ):
         yield
 
@@ -108,7 +108,7 @@ def _() -> Iterator[None]:
 
         return verdict
 
-    with replaced(router, "verdict", make):
+    with replaced(direct_router, "verdict", make):
         yield
 
 
@@ -341,12 +341,12 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def decide(self: Any, questions: Any) -> Any:
             if any(not one.letter.body.endswith("}") for one in questions):
-                raise router.RouterUnavailable("a body that cannot be read")
+                raise direct_router.RouterUnavailable("a body that cannot be read")
             return original(self, questions)
 
         return decide
 
-    with replaced(router.DirectRouter, "decide", make):
+    with replaced(direct_router.DirectRouter, "decide", make):
         yield
 
 

@@ -17,7 +17,7 @@ from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, Lane, RoomUnavailable
 from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
-from deadletter.routing.judgement import DUE
+from deadletter.routing.decision import DUE
 
 LANES_A_MINUTE = 100
 """By how many lanes the start of the tour moves on each minute: about what a run has time for."""

@@ -11,6 +11,9 @@ from deadletter.contract import Reason
 LONGEST_DELAY = 900
 """Seconds that SQS can delay a message; a longer delay is spent in the waiting room."""
 
+DUE = "due"
+"""The lane of letters that wait for a delay to pass."""
+
 # Epoch seconds, some 30,000 years from now: a letter due then, or at NaN, would be lost.
 _NEVER = 1e12
 

@@ -11,14 +11,11 @@ from deadletter.contract import Body, Reason, circuit_lane
 from deadletter.failure.failure import PERMANENT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
+from deadletter.routing.decision import DUE, LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
 from deadletter.rules.document import Document
 from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import NO_MATCH, Match
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
-
-DUE = "due"
-"""The lane of letters that wait for a delay to pass."""
 
 # Seconds. A HOLD rule decides first each time, so judging each minute would change nothing.
 _JUDGE_AGAIN = 86_400.0

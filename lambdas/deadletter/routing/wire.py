@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
@@ -12,13 +12,16 @@ from deadletter.message.letter import from_json, to_json
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (
-    DirectRouter,
     Question,
     RouterAnswer,
     RouterUnavailable,
     Verdict,
 )
-from deadletter.rules.rulebook import RefusedRule, Trial
+from deadletter.rules.refused_rule import RefusedRule
+
+if TYPE_CHECKING:
+    from deadletter.routing.direct_router import DirectRouter
+    from deadletter.rules.rulebook import Trial
 
 
 def question_to_json(question: Question) -> dict[str, Any]:

@@ -8,20 +8,13 @@ from typing import Any, Protocol
 
 from deadletter.rules.index import RuleIndex
 from deadletter.rules.pattern import FieldFinding, compile_pattern
+from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
 from deadletter.settings.pipeline import Pipeline
 
 
 class RulesUnavailable(Exception):
     """The rules could not be read. No letter is judged without them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedRule:
-    """An invalid rule: it matches nothing, and is reported with the reason."""
-
-    rule_id: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

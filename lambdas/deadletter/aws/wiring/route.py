@@ -7,7 +7,7 @@ from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
-from deadletter.routing.router import DirectRouter
+from deadletter.routing.direct_router import DirectRouter
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 

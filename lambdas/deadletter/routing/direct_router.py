@@ -1,0 +1,242 @@
+"""Decides what to do with letters; reads rules, ledger and circuits, and moves nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
+from deadletter.contract import MAIN_DLQ
+from deadletter.failure.failure import Failure, FailureKind
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter
+from deadletter.message.stamp import Stamp, StampReading
+from deadletter.routing.decision import Decision, Hold, Park, Redrive
+from deadletter.routing.judgement import Case, judge
+from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.rules.rulebook import (
+    RuleBook,
+    Rules,
+    RulesUnavailable,
+    Trial,
+    read_rules,
+)
+from deadletter.settings.pipeline import Pipeline
+
+# Kinds of failures in one answer. A kind that dominates a run is among the first few of nearly
+# every answer, and the answer stays small.
+_MOST_KINDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The cases of one request and the rules that they are judged by.
+
+    `matches` says how often each rule has matched; it is counted on while the cases are
+    judged.
+    """
+
+    book: RuleBook
+    matches: Counter[str]
+    now: float
+    cases: tuple[Case, ...]
+
+    def matched(self, case: Case) -> Case:
+        """The case with the rule that matches its letter now."""
+        match = self.book.first(case.document.value, self.now, self.matches, diverted=case.diverted)
+        return replace(case, match=match)
+
+
+class DirectRouter:
+    """The router itself, as it runs in its Lambda function, in simulations and in dry runs.
+
+    `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
+    stay the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        rules: Rules,
+        ledger: Ledger,
+        circuits: Circuits,
+        trusted_senders: frozenset[str],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._pipeline = pipeline
+        self._rules = rules
+        self._ledger = ledger
+        self._circuits = circuits
+        self._trusted = trusted_senders
+        self._clock = clock
+        self._random = random
+        self._documents = DocumentBuilder(pipeline)
+        self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
+
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
+        """One verdict per question; none on a letter whose ledger row is unreadable.
+
+        Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
+        could send an expired or a quarantined letter.
+        """
+        with _router_unavailable():
+            batch = self._read(questions)
+        shadows: Counter[str] = Counter()
+        verdicts = []
+        for question, case in zip(questions, batch.cases, strict=True):
+            if case.row.unreadable:
+                continue
+            matched = batch.matched(case)
+            shadows.update(matched.match.shadows)
+            decision = judge(matched)
+            if decision.rule is not None:
+                # A limit holds within a batch too: the ledger counts these matches later.
+                batch.matches[decision.rule] += 1
+            verdicts.append(verdict(question.letter.message_id, matched, decision))
+        limited = batch.book.at_limit(batch.now, batch.matches)
+        failures = _commonest(case.row.last for case in batch.cases)
+        return RouterAnswer(tuple(verdicts), batch.book.refused, dict(shadows), limited, failures)
+
+    def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
+        """The verdict on one letter, with every rule that was tried on it.
+
+        Raises RouterUnavailable as `decide` does, and for an unreadable ledger row.
+        """
+        with _router_unavailable():
+            batch = self._read([question])
+        [case] = batch.cases
+        if case.row.unreadable:
+            raise RouterUnavailable("the letter's ledger row cannot be understood")
+        matched = batch.matched(case)
+        trials = batch.book.explain(
+            case.document.value, batch.now, batch.matches, diverted=case.diverted
+        )
+        return verdict(question.letter.message_id, matched, judge(matched)), trials
+
+    def _read(self, questions: Sequence[Question]) -> _Batch:
+        """Everything that is known of these letters, read once for all of them."""
+        book = self._rule_book()
+        readings = [stamps.read(question.letter, self._trusted) for question in questions]
+        # A letter without a trusted stamp is taken for its own origin at first.
+        looked_up = {reading.stamp.origin for reading in readings}
+        rows = self._ledger.rows(sorted(looked_up))
+        readings = [
+            _with_ledger(question.letter, reading, rows)
+            for question, reading in zip(questions, readings, strict=True)
+        ]
+        # A stamp kept in the ledger may name an origin that was not looked up yet.
+        missing = {reading.stamp.origin for reading in readings} - looked_up
+        if missing:
+            rows = {**rows, **self._ledger.rows(sorted(missing))}
+        matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
+        now = self._clock()
+        cases = [
+            self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
+            for question, reading in zip(questions, readings, strict=True)
+        ]
+        circuits = self._circuits.read(self._circuit_keys(cases))
+        judgeable = tuple(
+            replace(case, circuits=self._circuits_of(case.document, circuits)) for case in cases
+        )
+        return _Batch(book, matches, now, judgeable)
+
+    def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
+        stamp = _counted(reading.stamp, row)
+        return Case(
+            pipeline=self._pipeline,
+            stamp=stamp,
+            now=now,
+            random=self._random,
+            row=row,
+            document=self._documents.build(question.letter, stamp, row.last, now),
+            served=question.served,
+            diverted=question.home != MAIN_DLQ,
+            forged=reading.forged,
+        )
+
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        """The lanes whose circuit is CLOSED, or whose HOLD rule is not in force any more."""
+        keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
+        with _router_unavailable():
+            book = self._rule_book()
+            circuits = self._circuits.read(keys) if keys else {}
+        now = self._clock()
+        waiting = {
+            *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
+            *(f"rule:{rule_id}" for rule_id in book.holding(now)),
+            # An edit that made a rule invalid must not release every letter it holds.
+            *(f"rule:{rule.rule_id}" for rule in book.refused),
+        }
+        return [
+            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in waiting
+        ]
+
+    def _rule_book(self) -> RuleBook:
+        items = self._rules.items(self._pipeline.name)
+        if self._book is None or self._book[0] != items:
+            self._book = (items, read_rules(items, self._pipeline))
+        return self._book[1]
+
+    def _circuit_keys(self, cases: Sequence[Case]) -> list[str]:
+        keys = {case.document.circuit_key for case in cases} - {None, self._pipeline.name}
+        return [self._pipeline.name, *sorted(key for key in keys if key is not None)]
+
+    def _circuits_of(
+        self, document: Document, circuits: Mapping[str, Circuit]
+    ) -> tuple[Circuit, ...]:
+        keys = (self._pipeline.name, document.circuit_key)
+        return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+
+
+def _commonest(last_failures: Iterable[Failure | None]) -> tuple[FailureKind, ...]:
+    """The commonest failures that have a fingerprint, with the number of their letters."""
+    failures = [failure for failure in last_failures if failure and failure.fingerprint]
+    types = {failure.fingerprint: failure.error_type for failure in failures}
+    letters = Counter(failure.fingerprint for failure in failures).most_common(_MOST_KINDS)
+    return tuple(FailureKind(fingerprint, types[fingerprint], n) for fingerprint, n in letters)
+
+
+@contextmanager
+def _router_unavailable() -> Iterator[None]:
+    """Turns errors of rules, ledger and circuits into RouterUnavailable."""
+    try:
+        yield
+    except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
+        raise RouterUnavailable(type(error).__name__) from error
+
+
+def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
+    """The decision with the stamp that records it; only a re-drive counts as an attempt."""
+    stamp = replace(
+        case.stamp,
+        attempt=case.next_attempt if isinstance(decision, Redrive) else case.stamp.attempt,
+        rule=decision.rule,
+        decision=type(decision).__name__.upper(),
+        reason=str(decision.reason) if isinstance(decision, Park) else None,
+        because=decision.because,
+        at=int(case.now),
+        # A permit is for one life. A letter that waits has not begun its next one.
+        canary=case.stamp.canary if isinstance(decision, Hold) else None,
+    )
+    return Verdict(message_id, decision, stamp, case.forged)
+
+
+def _with_ledger(
+    letter: Letter, reading: StampReading, rows: Mapping[str, LedgerRow]
+) -> StampReading:
+    """The reading with the stamp that the ledger keeps for a letter that could not carry it."""
+    kept = rows.get(letter.message_id, NO_ROW).stamp
+    return reading if kept is None else replace(reading, stamp=kept)
+
+
+def _counted(stamp: Stamp, row: LedgerRow) -> Stamp:
+    """The stamp with the attempts of the letter or of the ledger, whichever are more."""
+    return replace(stamp, attempt=max(stamp.attempt, row.attempt))
