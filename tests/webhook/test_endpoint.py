@@ -90,7 +90,7 @@ def test_the_secrets_of_endpoints_may_be_read(name: str) -> None:
     ],
 )
 def test_no_other_secret_is_read(name: str) -> None:
-    with pytest.raises(SecretUnusable, match="below app/webhooks/"):
+    with pytest.raises(SecretUnusable, match="must be app/webhooks/ and"):
         refuse_secret_name(name, "app/webhooks/")
     with pytest.raises(SecretUnusable):
         refuse_secret_name(name, "")

@@ -329,7 +329,7 @@ def test_a_header_that_would_be_two_is_not_sent(headers: dict[str, str]) -> None
     def never(*_: object) -> list[str]:
         raise AssertionError("looked up")
 
-    with pytest.raises(NoAnswer, match="no line break"):
+    with pytest.raises(NoAnswer, match="without line breaks"):
         HttpsClient(1, time.monotonic, lookup=never)(HOOKS, b"", headers)
 
 

@@ -112,9 +112,8 @@ def refuse_secret_name(name: str, prefix: str) -> None:
     """
     inside = bool(prefix) and name.startswith(prefix)
     if not inside or _SECRET_NAME.fullmatch(name.removeprefix(prefix)) is None:
-        raise SecretUnusable(
-            f"the name of an endpoint's secret must begin with {prefix or '(none)'}"
-        )
+        allowed = f"{prefix or '(none)'} and 1 to 256 characters of A-Za-z0-9/_+=.@-"
+        raise SecretUnusable(f"the name of an endpoint's secret must be {allowed}")
 
 
 def _number(row: Mapping[str, Any], column: str) -> float | None:

@@ -108,7 +108,7 @@ def test_what_is_added_stands_in_the_table(registry: Any, dlq: Any) -> None:
         (["--url", "https://169.254.169.254/"], "not a public address"),
         (["--url", "https://hooks.acme.example:8443"], "port is 8443"),
         (["--url", URL], "Nothing is posted unsigned"),
-        (["--url", URL, "--secret", "app/database"], "below deadletter/webhooks/"),
+        (["--url", URL, "--secret", "app/database"], "must be deadletter/webhooks/ and"),
         (["--url", "http://127.0.0.1:8080"], "plain http"),
     ],
 )
