@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
+
+# Keys that are numbers.
+NUMBERS = ("due", "id", "at")
 
 
 def create_tables(dynamodb: Any) -> None:
@@ -16,26 +20,32 @@ def create_tables(dynamodb: Any) -> None:
 
 
 def create_letters_table(dynamodb: Any) -> None:
-    create_keyed_table(dynamodb, LETTERS, ("pk", "sk"), lanes=("lane", "due"))
+    create_keyed_table(dynamodb, LETTERS, ("pk", "sk"), {"lanes": ("lane", "due")})
 
 
 def create_circuits_table(dynamodb: Any) -> None:
-    create_keyed_table(dynamodb, CIRCUITS, ("pipeline", "circuit_key"), troubled=("troubled",))
+    create_keyed_table(dynamodb, CIRCUITS, ("pipeline", "circuit_key"), {"troubled": ("troubled",)})
 
 
 def create_keyed_table(
-    dynamodb: Any, name: str, keys: Sequence[str], **indexes: Sequence[str]
+    dynamodb: Any,
+    name: str,
+    keys: Sequence[str],
+    indexes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    *,
+    whole: Sequence[str] = (),
 ) -> None:
     """Create a table with a partition key and perhaps a sort key, and indexes with theirs.
 
-    All keys are texts, except `due`.
+    The indexes in `whole` show every attribute, the others keys only. All keys are texts,
+    except those in NUMBERS.
     """
     attributes = dict.fromkeys([*keys, *(key for index in indexes.values() for key in index)])
     described = [
         {
             "IndexName": index,
             "KeySchema": _schema(index_keys),
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
+            "Projection": {"ProjectionType": "ALL" if index in whole else "KEYS_ONLY"},
         }
         for index, index_keys in indexes.items()
     ]
@@ -43,7 +53,7 @@ def create_keyed_table(
         TableName=name,
         KeySchema=_schema(keys),
         AttributeDefinitions=[
-            {"AttributeName": key, "AttributeType": "N" if key == "due" else "S"}
+            {"AttributeName": key, "AttributeType": "N" if key in NUMBERS else "S"}
             for key in attributes
         ],
         **({"GlobalSecondaryIndexes": described} if described else {}),
