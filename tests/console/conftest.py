@@ -39,7 +39,7 @@ from deadletter.settings.resources import resources_from_environment
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
-"""Whose `Redrive` attribute is believed: to moto, everybody has this SenderId."""
+"""The SenderId whose `Redrive` attribute is trusted: moto gives it to every message."""
 
 ACCOUNT = "123456789012"  # moto's
 
@@ -145,17 +145,17 @@ class Cloud:
             ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
             for number in range(letters)
         ]
-        admitted = [Order(one, Hold(lane, 1.0, "test"), Stamp("first-life")) for one in taken]
+        admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
         assert len(room.admit(admitted)) == letters
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
-        """A rule as somebody types it into the table."""
+        """A rule as a person types it into the table."""
         self.put("rules", item.stored({"pipeline": pipeline, "rule_id": rule_id, **columns}))
 
     def rules(self) -> dict[str, dict[str, Any]]:
-        """What stands in the rules table, by rule id."""
-        found = map(item.plain, self.dynamodb.scan(TableName="rules")["Items"])
-        return {one["rule_id"]: one for one in found}
+        """The rows of the rules table, by rule id."""
+        rows = map(item.plain, self.dynamodb.scan(TableName="rules")["Items"])
+        return {row["rule_id"]: row for row in rows}
 
     def letter(self, body: str, queue: str = "orders-dlq", **attributes: str) -> str:
         """A letter in a queue, as its producer sent it; its MessageId."""
@@ -171,8 +171,8 @@ class Cloud:
 
     def visible(self, queue: str) -> int:
         name = "ApproximateNumberOfMessages"
-        found = self.sqs.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=[name])
-        return int(found["Attributes"][name])
+        answer = self.sqs.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=[name])
+        return int(answer["Attributes"][name])
 
     def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
         """A run of the redriver that ended at `at`, epoch seconds."""
@@ -272,7 +272,7 @@ def dlq() -> Dlq:
 
 
 class FakeLambda:
-    """The functions, as far as somebody who invokes or looks at them can see.
+    """The Lambda functions, as their caller sees them.
 
     Each router is the real one; the others answer with `report`.
     """
@@ -285,7 +285,7 @@ class FakeLambda:
         self.invoked: list[tuple[str, Any]] = []
         self.raises: BaseException | None = None
 
-    def told(self, pipeline: str, **settings: Any) -> None:
+    def configure(self, pipeline: str, **settings: Any) -> None:
         """What the stacks write into the environment of a pipeline's router."""
         self.environments[f"{pipeline}-router"] = {
             "Variables": {
@@ -330,15 +330,15 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
     real = aws.connect
 
     def connect(profile: str | None, region: str | None) -> aws.Aws:
-        found = real(profile, region)
-        found.__dict__["lambda_"] = fake
-        return found
+        clients = real(profile, region)
+        clients.__dict__["lambda_"] = fake
+        return clients
 
     monkeypatch.setattr(aws, "connect", connect)
     return fake
 
 
 @pytest.fixture
-def somebody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person sits at the terminal."""
     monkeypatch.setattr("console.cli.asking.interactive", lambda: True)

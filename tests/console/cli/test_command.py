@@ -29,7 +29,7 @@ def test_the_shared_options_may_stand_before_or_after_the_command(cloud: Any, dl
     assert before.stdout == after.stdout == '"billing"\n'
 
 
-def test_of_an_option_given_twice_the_later_counts(cloud: Any, dlq: Any) -> None:
+def test_the_later_of_two_equal_options_counts(cloud: Any, dlq: Any) -> None:
     cloud.app = "billing"
     cloud.deploy("orders")
     done = dlq("--app", "another", "status", "--app", "billing", env={"DLQ_APP": "third"})
@@ -65,8 +65,8 @@ def test_a_profile_beats_credentials_in_the_environment_only_if_it_is_an_option(
     assert _key(aws.connect(None, None)) == "testing"
 
 
-def _key(found: aws.Aws) -> str:
-    return str(found._session.get_credentials().access_key)  # type: ignore[union-attr]
+def _key(clients: aws.Aws) -> str:
+    return str(clients._session.get_credentials().access_key)  # type: ignore[union-attr]
 
 
 def test_a_run_is_never_started_twice_by_the_sdk() -> None:
@@ -90,7 +90,7 @@ def test_a_bad_query_is_refused_before_anything_is_done(
     assert functions.invoked == []
 
 
-def test_a_query_that_does_not_fit_never_costs_the_answer(cloud: Any, dlq: Any) -> None:
+def test_a_query_that_does_not_fit_prints_the_whole_answer(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     done = dlq("status", "--query", "length(pipelines[0].last_run)")
     assert done.exit_code == Exit.USAGE
@@ -159,7 +159,9 @@ def _fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "find", find)
 
 
-def test_a_bug_is_called_one_and_quotes_nothing(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_called_a_bug_and_quotes_nothing(
+    dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _fails_with(KeyError("a customer's name"), monkeypatch)
     done = dlq("status")
     assert done.exit_code == Exit.BUG
@@ -179,7 +181,7 @@ def test_an_error_leaves_standard_output_empty(dlq: Any) -> None:
     assert dlq("status", "--json", "--profile", "nope").stdout == ""
 
 
-def test_an_error_can_not_steer_the_terminal(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_can_not_control_the_terminal(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _fails_with(_answer("Novelty", "\x1b[2J"), monkeypatch)
     assert "\x1b" not in dlq("status").output
 
@@ -251,5 +253,5 @@ def test_version_says_so_if_nothing_is_installed(dlq: Any, monkeypatch: pytest.M
 
 
 def test_clients_are_made_once() -> None:
-    found = aws.Aws(boto3.Session(region_name="eu-west-1"))
-    assert found.sqs is found.sqs
+    client = aws.Aws(boto3.Session(region_name="eu-west-1"))
+    assert client.sqs is client.sqs

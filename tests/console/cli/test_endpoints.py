@@ -62,7 +62,7 @@ def test_an_app_without_a_registry_says_so(cloud: Any, dlq: Any) -> None:
     assert (done.exit_code, "no endpoint registry" in done.stderr) == (Exit.ABSENT, True)
 
 
-def test_the_list_says_how_each_endpoint_stands_and_shows_no_path(registry: Any, dlq: Any) -> None:
+def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any, dlq: Any) -> None:
     register(registry)
     register(registry, endpoint="off", enabled=False, disabled_because="it answered 410",
              disabled_at=1_700_000_000)  # fmt: skip
@@ -74,8 +74,9 @@ def test_the_list_says_how_each_endpoint_stands_and_shows_no_path(registry: Any,
     assert done.exit_code == Exit.DONE, done.output
     assert "hunter2" not in done.output
     assert "it answered 410" in done.output
-    found = json.loads(dlq("endpoint", "list", "--json").stdout)["endpoints"]
-    assert {one["endpoint"]: (one["standing"], one["url"]) for one in found} == {
+    endpoints = json.loads(dlq("endpoint", "list", "--json").stdout)["endpoints"]
+    standings = {row["endpoint"]: (row["standing"], row["url"]) for row in endpoints}
+    assert standings == {
         "busy": ("throttled", f"https://{NAME}"),
         "calm": ("enabled", f"https://{NAME}"),
         "default": ("enabled", f"https://{NAME}"),
@@ -83,11 +84,11 @@ def test_the_list_says_how_each_endpoint_stands_and_shows_no_path(registry: Any,
         "off": ("disabled", f"https://{NAME}"),
         "plain": ("enabled", "?"),
     }
-    (off,) = (one for one in found if one["endpoint"] == "off")
+    (off,) = (row for row in endpoints if row["endpoint"] == "off")
     assert off["disabled_at"] == "2023-11-14T22:13:20Z"
 
 
-def test_what_is_added_stands_in_the_table(registry: Any, dlq: Any) -> None:
+def test_an_added_endpoint_is_in_the_table(registry: Any, dlq: Any) -> None:
     done = dlq("endpoint", "add", "acme/new", "--url", URL, "--secret", SECRET_NAME, "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert row(registry, endpoint="new") == {
@@ -112,7 +113,7 @@ def test_what_is_added_stands_in_the_table(registry: Any, dlq: Any) -> None:
         (["--url", "http://127.0.0.1:8080"], "plain http"),
     ],
 )
-def test_what_would_never_be_posted_to_is_not_added(
+def test_an_endpoint_with_a_refused_url_or_secret_is_not_added(
     registry: Any, dlq: Any, arguments: list[str], why: str
 ) -> None:
     done = dlq("endpoint", "add", "acme", *arguments, "--yes")
@@ -128,7 +129,7 @@ def test_a_sandbox_may_add_this_machine_and_other_ports(registry: Any, dlq: Any)
     assert dlq("endpoint", "add", "there", *there, "--yes").exit_code == Exit.DONE
 
 
-def test_an_endpoint_is_disabled_with_a_reason_and_enabled_without_a_trace(
+def test_an_endpoint_is_disabled_with_a_reason_that_enabling_removes(
     registry: Any, dlq: Any
 ) -> None:
     register(registry, throttled_until=int(time.time()) + 600, throttled_by=429)
@@ -154,7 +155,7 @@ def test_an_endpoint_is_disabled_with_a_reason_and_enabled_without_a_trace(
         ("disable", "acme/other", "--yes", "--reason", "x"),
     ],
 )
-def test_an_endpoint_that_is_not_there_is_not_made(
+def test_a_missing_endpoint_is_not_created_by_a_change(
     registry: Any, dlq: Any, arguments: tuple[str, ...]
 ) -> None:
     register(registry)
@@ -174,20 +175,20 @@ def test_without_a_yes_nothing_changes(registry: Any, dlq: Any) -> None:
 
 @pytest.fixture
 def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes an endpoint of this machine stand at the registered URL, as far as `dlq` can see."""
+    """Serves an endpoint on this machine that `dlq` reaches by the registered URL."""
 
     def serve(answer: str, addresses: list[str] | None = None, **valid: Any) -> Endpoint:
         pem = certificate(tmp_path, NAME, **valid)
-        one = Endpoint(answers(answer), pem)
+        endpoint = Endpoint(answers(answer), pem)
         poster = HttpsClient(
             PATIENCE,
             time.monotonic,
             lookup=lambda *_: addresses or [PUBLIC, "8.8.8.8"],
-            dial=one.dial,
+            dial=endpoint.dial,
             trust=ssl.create_default_context(cafile=str(pem)),
         )
         monkeypatch.setattr(endpoint_check, "poster", lambda: poster)
-        return one
+        return endpoint
 
     register(registry)
     return serve
@@ -199,16 +200,16 @@ OK = "HTTP/1.1 204 No Content\r\n\r\n"
 def test_a_check_shows_addresses_certificate_and_status(served: Any, dlq: Any) -> None:
     with served("HTTP/1.1 405 No\r\n\r\n", valid=timedelta(days=60)) as endpoint:
         done = dlq("endpoint", "check", "acme")
-        found = json.loads(dlq("endpoint", "check", "acme", "--json").stdout)
+        answer = json.loads(dlq("endpoint", "check", "acme", "--json").stdout)
     assert done.exit_code == Exit.DONE, done.output
     for expected in (f"{PUBLIC}, 8.8.8.8", NAME, "HEAD", "405 in", "It is there."):
         assert expected in done.stdout
     assert "hunter2" not in done.output
-    assert found["status"] == 405
-    assert found["address"] == PUBLIC
-    assert found["addresses"] == [PUBLIC, "8.8.8.8"]
-    assert (found["certificate"]["subject"], found["problem"]) == (NAME, None)
-    assert found["certificate"]["expires"].endswith("Z")
+    assert answer["status"] == 405
+    assert answer["address"] == PUBLIC
+    assert answer["addresses"] == [PUBLIC, "8.8.8.8"]
+    assert (answer["certificate"]["subject"], answer["problem"]) == (NAME, None)
+    assert answer["certificate"]["expires"].endswith("Z")
     assert endpoint.requests[0].startswith(b"HEAD /in?token=hunter2 HTTP/1.1\r\n")
 
 
@@ -219,7 +220,7 @@ def test_a_check_that_posts_signs_its_event(served: Any, dlq: Any) -> None:
     assert done.exit_code == Exit.DONE, done.output
     assert "Events would arrive." in done.stdout
     head, _, body = endpoint.requests[0].partition(b"\r\n\r\n")
-    headers = dict(one.split(": ", 1) for one in head.decode().split("\r\n")[1:])
+    headers = dict(header.split(": ", 1) for header in head.decode().split("\r\n")[1:])
     event = standardwebhooks.Webhook(SECRET).verify(body, headers)
     assert event["type"] == "deadletter.endpoint_check"
 
@@ -246,7 +247,7 @@ def test_a_check_says_why_events_would_not_arrive(
     assert ", ".join(more.get("addresses", [PUBLIC, "8.8.8.8"])) in done.stdout
 
 
-def test_a_check_that_posts_wants_a_two_hundred_and_a_secret(served: Any, dlq: Any) -> None:
+def test_a_check_that_posts_needs_a_2xx_answer_and_a_secret(served: Any, dlq: Any) -> None:
     with served(OK, valid=timedelta(days=60)) as endpoint:
         done = dlq("endpoint", "check", "acme", "--post")
     assert done.exit_code == Exit.ATTENTION
@@ -254,9 +255,7 @@ def test_a_check_that_posts_wants_a_two_hundred_and_a_secret(served: Any, dlq: A
     assert endpoint.requests == []
 
 
-def test_a_check_of_a_disabled_endpoint_asks_it_all_the_same(
-    registry: Any, served: Any, dlq: Any
-) -> None:
+def test_a_disabled_endpoint_is_checked_too(registry: Any, served: Any, dlq: Any) -> None:
     register(registry, enabled=False, disabled_because="it answered 410")
     with served(OK, valid=timedelta(days=60)):
         done = dlq("endpoint", "check", "acme")
@@ -266,7 +265,7 @@ def test_a_check_of_a_disabled_endpoint_asks_it_all_the_same(
     assert row(registry)["enabled"] is False
 
 
-def test_a_check_of_a_row_nobody_understands_says_what_is_wrong(registry: Any, dlq: Any) -> None:
+def test_a_check_of_a_malformed_row_says_what_is_wrong(registry: Any, dlq: Any) -> None:
     register(registry, secrets="app/webhooks/acme")
     done = dlq("endpoint", "check", "acme")
     assert done.exit_code == Exit.ATTENTION

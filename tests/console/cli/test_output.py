@@ -14,7 +14,7 @@ from console.cli.output import Styled, TextTable, line
 
 
 @given(st.text())
-def test_printed_text_holds_no_character_that_a_terminal_obeys(text: str) -> None:
+def test_printed_text_has_no_control_characters(text: str) -> None:
     assert output.printable(text).isprintable()
 
 
@@ -35,7 +35,7 @@ def test_ordinary_text_is_printed_as_it_is(text: str) -> None:
         (":boom:", ":boom:"),
     ],
 )
-def test_a_hostile_body_is_shown_not_obeyed(hostile: str, printed: str) -> None:
+def test_a_hostile_body_is_shown_as_escapes(hostile: str, printed: str) -> None:
     page = io.StringIO()
     output.show([line(hostile), TextTable(("BODY",), [(hostile,)])], page)
     assert page.getvalue().count(printed) == 2
@@ -43,12 +43,12 @@ def test_a_hostile_body_is_shown_not_obeyed(hostile: str, printed: str) -> None:
 
 def test_json_is_plain_ascii_whatever_a_body_holds(capsys: pytest.CaptureFixture[str]) -> None:
     output._write_json({"body": "\x1b]0;title\x07 \x7f \x9b é"})
-    said = capsys.readouterr().out
-    assert all(one == "\n" or " " <= one <= "~" for one in said)
-    assert json.loads(said) == {"body": "\x1b]0;title\x07 \x7f \x9b é"}
+    text = capsys.readouterr().out
+    assert all(character == "\n" or " " <= character <= "~" for character in text)
+    assert json.loads(text) == {"body": "\x1b]0;title\x07 \x7f \x9b é"}
 
 
-def test_what_is_not_a_terminal_gets_whole_lines_and_no_styles() -> None:
+def test_a_pipe_gets_whole_lines_and_no_styles() -> None:
     page = io.StringIO()
     output.show([line(Styled("x" * 500, "alarm")), TextTable(("A",), [("y" * 500,)])], page)
     assert "x" * 500 in page.getvalue()

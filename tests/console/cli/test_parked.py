@@ -19,8 +19,8 @@ def letters(dlq: Any, *arguments: str) -> Any:
 
 def visible(cloud: Any, queue: str = "orders-parking-default") -> int:
     name = "ApproximateNumberOfMessages"
-    found = cloud.sqs.get_queue_attributes(QueueUrl=cloud.urls[queue], AttributeNames=[name])
-    return int(found["Attributes"][name])
+    answer = cloud.sqs.get_queue_attributes(QueueUrl=cloud.urls[queue], AttributeNames=[name])
+    return int(answer["Attributes"][name])
 
 
 def test_a_letter_says_why_it_is_there(cloud: Any, dlq: Any) -> None:
@@ -36,9 +36,9 @@ def test_a_letter_says_why_it_is_there(cloud: Any, dlq: Any) -> None:
     assert letter["first_sent"] == "1970-01-01T00:00:01Z"
     assert letter["origin"] == "first-life"
     assert letter["received"] == 1
-    said = dlq("parked", "list").stdout
-    assert f"{sent}  QUARANTINED  after 3 attempts, by rule block-tenant-a, parked 18 Nov" in said
-    assert "\n    it is QUARANTINED\n" in said
+    output = dlq("parked", "list").stdout
+    assert f"{sent}  QUARANTINED  after 3 attempts, by rule block-tenant-a, parked 18 Nov" in output
+    assert "\n    it is QUARANTINED\n" in output
 
 
 def test_looking_leaves_every_letter_where_it_was(cloud: Any, dlq: Any) -> None:
@@ -52,9 +52,9 @@ def test_looking_leaves_every_letter_where_it_was(cloud: Any, dlq: Any) -> None:
 def test_a_letter_is_listed_once(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     sent = {cloud.park("orders", "POISON") for _ in range(25)}
-    found = [one["message_id"] for one in letters(dlq, "--limit", "100")]
-    assert len(found) == 25
-    assert set(found) == sent
+    ids = [letter["message_id"] for letter in letters(dlq, "--limit", "100")]
+    assert len(ids) == 25
+    assert set(ids) == sent
 
 
 def test_no_more_are_listed_than_asked_for(cloud: Any, dlq: Any) -> None:
@@ -83,7 +83,7 @@ def test_letters_of_one_reason_are_found_among_others(cloud: Any, dlq: Any) -> N
     assert visible(cloud) == 21
 
 
-def test_an_unknown_reason_is_answered_with_those_there_are(cloud: Any, dlq: Any) -> None:
+def test_an_unknown_reason_is_answered_with_the_known_ones(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     done = dlq("parked", "list", "--reason", "poisoned")
     assert done.exit_code == Exit.USAGE
@@ -94,7 +94,7 @@ def test_all_parking_queues_of_a_pipeline_are_looked_at(cloud: Any, dlq: Any) ->
     cloud.deploy("orders", parking=["default", "legal"])
     cloud.park("orders", "POISON")
     cloud.park("orders", "PERMANENT", key="legal")
-    assert {one["queue"]: one["reason"] for one in letters(dlq)} == {
+    assert {letter["queue"]: letter["reason"] for letter in letters(dlq)} == {
         "default": "POISON",
         "legal": "PERMANENT",
     }
@@ -114,12 +114,12 @@ def test_a_body_is_shown_only_if_asked_for(cloud: Any, dlq: Any) -> None:
     assert letters(dlq, "--show-body")[0]["body"] == '{"card": "4111"}'
 
 
-def test_what_a_letter_says_can_not_steer_the_terminal(cloud: Any, dlq: Any) -> None:
+def test_a_letter_can_not_control_the_terminal(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     cloud.park("orders", "\x1b[2J", body="a\x1b]0;x\x07\nb\u202e", because="\x9b31m", rule="\r")
     for arguments in (["--show-body"], ["--show-body", "--json"]):
-        said = dlq("parked", "list", *arguments).output
-        assert all(one == "\n" or one.isprintable() for one in said)
+        output = dlq("parked", "list", *arguments).output
+        assert all(character == "\n" or character.isprintable() for character in output)
     assert r"a\x1b]0;x\x07\nb\u202e" in dlq("parked", "list", "--show-body").stdout
 
 

@@ -26,7 +26,7 @@ REPORT = {
 }
 
 
-def test_without_anybody_to_ask_nothing_is_started(cloud: Any, dlq: Any, functions: Any) -> None:
+def test_without_a_terminal_nothing_is_started(cloud: Any, dlq: Any, functions: Any) -> None:
     cloud.deploy("orders")
     done = dlq("redrive", "now")
     assert done.exit_code == Exit.USAGE
@@ -34,7 +34,7 @@ def test_without_anybody_to_ask_nothing_is_started(cloud: Any, dlq: Any, functio
     assert functions.invoked == []
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_the_question_names_account_region_and_letters(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
@@ -47,7 +47,7 @@ def test_the_question_names_account_region_and_letters(
     assert json.loads(done.stdout)["pipeline"] == "orders"
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 @pytest.mark.parametrize("reply", ["n\n", "\n", "", "yesterday\n"])
 def test_anything_but_yes_is_no(cloud: Any, dlq: Any, functions: Any, reply: str) -> None:
     cloud.deploy("orders")
@@ -57,7 +57,7 @@ def test_anything_but_yes_is_no(cloud: Any, dlq: Any, functions: Any, reply: str
     assert functions.invoked == []
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_the_question_says_that_an_observing_pipeline_moves_nothing(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
@@ -80,7 +80,7 @@ def test_the_report_is_shown_with_every_counter_known_or_not(
 ) -> None:
     cloud.deploy("orders")
     functions.report = REPORT
-    lines = [" ".join(one.split()) for one in dlq("redrive", "now", "--yes").stdout.splitlines()]
+    lines = [" ".join(row.split()) for row in dlq("redrive", "now", "--yes").stdout.splitlines()]
     assert lines[:2] == [
         "Run of orders over dlq in account 123456789012, eu-west-1",
         "Ended because: the source is empty",
@@ -119,7 +119,7 @@ def test_a_dedicated_dlq_is_named_by_its_id(cloud: Any, dlq: Any, functions: Any
     assert functions.invoked == [("orders-redrive", {"source": "tenant-a", "dry_run": False})]
 
 
-def test_an_unknown_source_is_answered_with_those_there_are(
+def test_an_unknown_source_is_answered_with_the_known_ones(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
@@ -129,7 +129,7 @@ def test_an_unknown_source_is_answered_with_those_there_are(
     assert functions.invoked == []
 
 
-def test_a_function_that_fails_is_quoted_and_its_letters_are_accounted_for(
+def test_a_failed_function_is_quoted_and_the_place_of_its_letters_is_named(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
     cloud.deploy("orders")
@@ -150,7 +150,7 @@ def test_a_function_that_fails_is_quoted_and_its_letters_are_accounted_for(
 
 
 @pytest.mark.parametrize("answer", [b"", b"null", b"[1]", b"nonsense"])
-def test_an_answer_that_is_no_report_is_called_that(
+def test_an_answer_without_a_report_is_refused(
     cloud: Any, dlq: Any, functions: Any, answer: bytes
 ) -> None:
     cloud.deploy("orders")
@@ -170,7 +170,7 @@ def test_a_busy_function_is_called_busy(cloud: Any, dlq: Any, functions: Any) ->
     assert "another run is going on" in done.stderr
 
 
-def test_an_answer_that_never_comes_may_still_be_a_run(
+def test_after_a_timeout_the_run_may_still_be_going_on(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
     cloud.deploy("orders")
@@ -191,7 +191,9 @@ def test_ctrl_c_stops_the_waiting_and_says_that_the_run_goes_on(
     assert "a run that has started goes on to its end" in done.stderr
 
 
-def test_of_several_pipelines_one_has_to_be_named(cloud: Any, dlq: Any, functions: Any) -> None:
+def test_an_app_with_several_pipelines_needs_a_pipeline_name(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
     cloud.deploy("orders", "invoices")
     assert dlq("redrive", "now", "--yes").exit_code == Exit.USAGE
     assert functions.invoked == []

@@ -43,12 +43,12 @@ def test_a_command_says_what_it_does_and_shows_an_example(path: str) -> None:
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_option_says_what_it_is_for(path: str) -> None:
-    assert all(one.help for one in COMMANDS[path].params)
+    assert all(option.help for option in COMMANDS[path].params)
 
 
 def _examples() -> list[str]:
     root = typer.main.get_command(main.app)
-    pages = [root.epilog or "", *(one.epilog for one in COMMANDS.values())]
+    pages = [root.epilog or "", *(command.epilog for command in COMMANDS.values())]
     lines = [line.strip() for page in pages for line in page.splitlines()]
     return [line for line in lines if line.startswith("dlq ")]
 
@@ -67,7 +67,7 @@ def test_an_example_is_a_command_line_that_dlq_takes(example: str) -> None:
         command = command.get_command(context, arguments.pop(0))
 
 
-def test_a_command_that_is_not_loaded_is_described_as_it_describes_itself() -> None:
+def test_the_help_describes_each_command_as_the_command_itself_does() -> None:
     root: Any = typer.main.get_command(main.app)
     for name, (_, says) in main.COMMANDS.items():
         assert root.get_command(None, name).help.splitlines()[0] == says
@@ -99,7 +99,7 @@ def loaded_by(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", ["dlq", *COMMANDS])
-def test_help_loads_nothing_that_is_slow(path: str) -> None:
+def test_help_loads_no_slow_module(path: str) -> None:
     """What makes `--help` fast, measured without a stopwatch."""
     loaded = loaded_by(*shlex.split(path)[1:], "--help")
     assert "typer" in loaded
@@ -115,15 +115,15 @@ def test_only_the_command_that_is_asked_for_is_loaded() -> None:
 def paths(value: Any, prefix: str = "") -> set[str]:
     """The key paths that are in an answer."""
     if isinstance(value, list):
-        return set().union(*(paths(one, prefix) for one in value)) if value else set()
+        return set().union(*(paths(member, prefix) for member in value)) if value else set()
     if not isinstance(value, dict):
         return set()
-    found = set()
-    for key, one in value.items():
+    key_paths = set()
+    for key, member in value.items():
         path = f"{prefix}.{key}" if prefix else key
-        path += "[]" if isinstance(one, list) else ""
-        found |= {path, *paths(one, path)}
-    return found
+        path += "[]" if isinstance(member, list) else ""
+        key_paths |= {path, *paths(member, path)}
+    return key_paths
 
 
 def test_every_key_of_a_real_answer_is_documented(cloud: Any, dlq: Any) -> None:

@@ -12,10 +12,10 @@ from console.operations.problem import Exit
 from tests.rules import cookbook
 from tests.rules.cookbook import Recipe
 
-TYPED = tuple(one for one in cookbook.recipes() if one.commands)
+TYPED = tuple(recipe for recipe in cookbook.recipes() if recipe.commands)
 
 
-@pytest.mark.parametrize("recipe", TYPED, ids=lambda one: one.title)
+@pytest.mark.parametrize("recipe", TYPED, ids=lambda recipe: recipe.title)
 def test_a_command_of_the_cookbook_writes_its_rule(cloud: Any, dlq: Any, recipe: Recipe) -> None:
     settings = cookbook.settings()
     cloud.deploy(
@@ -25,14 +25,14 @@ def test_a_command_of_the_cookbook_writes_its_rule(cloud: Any, dlq: Any, recipe:
     for command in recipe.commands:
         done = dlq(*shlex.split(command)[1:], "--yes")
         assert done.exit_code == Exit.DONE, done.output
-    # Who and why and until when are everybody's own.
+    # Author, reason and end differ for each person.
     aside = {"pipeline", "created_by", "reason", "expires_at"}
-    said = json.loads(dlq("rules", "export").stdout)
+    rules = json.loads(dlq("rules", "export").stdout)
     assert sorted(
-        ({key: value for key, value in one.items() if key not in aside} for one in said),
-        key=lambda one: str(one["rule_id"]),
+        ({key: value for key, value in rule.items() if key not in aside} for rule in rules),
+        key=lambda rule: str(rule["rule_id"]),
     ) == list(recipe.rules)
 
 
-def test_the_cookbook_shows_how_to_type_most_of_it() -> None:
+def test_most_recipes_of_the_cookbook_have_a_command() -> None:
     assert len(TYPED) >= 10

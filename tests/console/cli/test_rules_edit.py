@@ -21,7 +21,7 @@ def orders(cloud: Any, functions: Any) -> Any:
     cloud.deploy(
         "orders", dedicated=["bulk"], context=["tenantId", "messageType"], policies=["gold"]
     )
-    functions.told("orders", context={"tenantId": "body.tenantId", "messageType": "body.type"})
+    functions.configure("orders", context={"tenantId": "body.tenantId", "messageType": "body.type"})
     return cloud
 
 
@@ -30,7 +30,7 @@ def add(dlq: Any, *arguments: str, answers: str = "") -> Any:
                answers=answers)  # fmt: skip
 
 
-def test_what_is_typed_is_what_stands_in_the_table(orders: Any, dlq: Any) -> None:
+def test_a_rule_is_stored_as_typed(orders: Any, dlq: Any) -> None:
     done = dlq(
         "rules", "add", "slow", "--action", "delayed_redrive", "--tenant", "acme",
         "--where", "messageType=a=b", "--pattern", '{"body": {"n": [1.5]}}', "--delay", "2h",
@@ -121,7 +121,7 @@ def test_a_wrong_option_is_a_usage_error(
     assert orders.rules() == {}
 
 
-def test_a_rule_that_would_spoil_another_one_is_not_written(orders: Any, dlq: Any) -> None:
+def test_a_rule_that_would_make_another_rule_invalid_is_not_written(orders: Any, dlq: Any) -> None:
     orders.rule("r", "*", tenantId="b", action="HOLD")
     done = add(dlq, *WRITTEN)
     assert done.exit_code == Exit.ATTENTION
@@ -129,7 +129,7 @@ def test_a_rule_that_would_spoil_another_one_is_not_written(orders: Any, dlq: An
     assert list(orders.rules()) == ["r"]
 
 
-def test_an_invalid_rule_of_somebody_else_stops_nobody(orders: Any, dlq: Any) -> None:
+def test_an_invalid_rule_does_not_stop_a_new_rule(orders: Any, dlq: Any) -> None:
     orders.rule("typo", tenantId="b", action="HALT")
     assert add(dlq, *WRITTEN).exit_code == Exit.DONE
 
@@ -153,7 +153,7 @@ def test_an_end_may_be_a_time(orders: Any, dlq: Any) -> None:
     assert orders.rules()["r"]["expires_at"] == "2099-01-01T01:00:00Z"
 
 
-def test_without_anybody_to_ask_end_and_reason_have_to_be_said(orders: Any, dlq: Any) -> None:
+def test_without_a_terminal_end_and_reason_must_be_given(orders: Any, dlq: Any) -> None:
     done = add(dlq, "--yes", "--expires", "24h")
     assert done.exit_code == Exit.USAGE
     assert done.stderr == "Error: A rule needs a reason: add --reason.\n"
@@ -166,7 +166,7 @@ def test_without_anybody_to_ask_end_and_reason_have_to_be_said(orders: Any, dlq:
     assert orders.rules() == {}
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_a_person_is_asked_and_a_day_is_suggested(orders: Any, dlq: Any) -> None:
     done = add(dlq, answers="half a body\n\ny\n")
     assert done.exit_code == Exit.DONE, done.output
@@ -178,7 +178,7 @@ def test_a_person_is_asked_and_a_day_is_suggested(orders: Any, dlq: Any) -> None
     assert timedelta(hours=23) < ends - datetime.now(UTC) <= timedelta(hours=24)
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_a_person_may_refuse_the_end_but_not_the_reason(orders: Any, dlq: Any) -> None:
     assert add(dlq, answers="\nnever\n").exit_code == Exit.USAGE
     assert orders.rules() == {}
@@ -189,7 +189,7 @@ def test_a_person_may_refuse_the_end_but_not_the_reason(orders: Any, dlq: Any) -
 # The question.
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_the_question_says_where_and_what_and_how_many_letters(orders: Any, dlq: Any) -> None:
     for tenant in ("a", "a", "b"):
         orders.letter(json.dumps({"tenantId": tenant}))
@@ -204,15 +204,15 @@ def test_the_question_says_where_and_what_and_how_many_letters(orders: Any, dlq:
     assert orders.visible("orders-dlq") == 3
 
 
-@pytest.mark.usefixtures("somebody_there")
-def test_no_is_no(orders: Any, dlq: Any) -> None:
+@pytest.mark.usefixtures("at_a_terminal")
+def test_after_a_no_nothing_is_written(orders: Any, dlq: Any) -> None:
     done = add(dlq, "--reason", "x", "--expires", "never", answers="n\n")
     assert done.exit_code == Exit.ATTENTION
     assert orders.rules() == {}
 
 
-@pytest.mark.usefixtures("somebody_there")
-def test_a_dlq_that_can_not_be_sampled_stops_nobody(orders: Any, dlq: Any) -> None:
+@pytest.mark.usefixtures("at_a_terminal")
+def test_a_dlq_that_can_not_be_sampled_does_not_stop_a_rule(orders: Any, dlq: Any) -> None:
     orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
     done = add(dlq, "--reason", "x", "--expires", "never", answers="y\n")
     assert done.exit_code == Exit.DONE, done.output
@@ -227,7 +227,7 @@ def test_with_yes_no_letter_is_looked_at(orders: Any, dlq: Any) -> None:
 # Rules of all pipelines.
 
 
-def test_a_rule_of_every_pipeline_has_to_be_valid_in_every_one(orders: Any, dlq: Any) -> None:
+def test_a_rule_of_every_pipeline_must_be_valid_in_each(orders: Any, dlq: Any) -> None:
     orders.deploy("invoices")
     done = add(dlq, *WRITTEN, "--pipeline", "*")
     assert done.exit_code == Exit.ATTENTION
@@ -237,12 +237,12 @@ def test_a_rule_of_every_pipeline_has_to_be_valid_in_every_one(orders: Any, dlq:
     assert orders.rules()["r"]["pipeline"] == "*"
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_a_rule_of_every_pipeline_is_tried_on_every_dlq(
     orders: Any, dlq: Any, functions: Any
 ) -> None:
     orders.deploy("invoices", context=["tenantId"])
-    functions.told("invoices", context={"tenantId": "body.customer"})
+    functions.configure("invoices", context={"tenantId": "body.customer"})
     orders.letter('{"customer": "a"}', "invoices-dlq")
     done = add(dlq, "--reason", "x", "--expires", "never", "--pipeline", "*", answers="y\n")
     assert "No letter in the DLQ of orders to try it on." in done.stderr
@@ -261,7 +261,7 @@ def test_a_rule_is_not_overwritten_by_accident(orders: Any, dlq: Any) -> None:
     assert orders.rules()["r"]["tenantId"] == "b"
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_replacing_shows_what_changes_and_drops_the_old_verdict(orders: Any, dlq: Any) -> None:
     orders.rule("r", tenantId="b", action="HOLD", status="INVALID", checked_at="then")
     done = add(dlq, "--replace", "--reason", "x", "--expires", "never", answers="y\n")
@@ -274,7 +274,7 @@ def test_replacing_shows_what_changes_and_drops_the_old_verdict(orders: Any, dlq
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_rule_that_somebody_else_writes_meanwhile_is_left_as_they_wrote_it(
+def test_a_rule_that_another_person_writes_meanwhile_is_left_alone(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     if there:
@@ -334,7 +334,7 @@ def test_disabling_needs_a_reason_and_a_yes(orders: Any, dlq: Any) -> None:
     assert "enabled" not in orders.rules()["r"]
 
 
-def test_a_rule_that_is_not_there_is_looked_for_elsewhere(orders: Any, dlq: Any) -> None:
+def test_a_missing_rule_is_named_with_the_pipeline_that_has_it(orders: Any, dlq: Any) -> None:
     orders.rule("r", "*", tenantId="a", action="HOLD")
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ABSENT

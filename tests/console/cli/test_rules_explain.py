@@ -15,7 +15,7 @@ from tests.console.conftest import TRUSTED
 def orders(cloud: Any, functions: Any) -> Any:
     """A deployed pipeline `orders` whose router really decides."""
     cloud.deploy("orders", dedicated=["bulk"], context=["tenantId"])
-    functions.told("orders", context={"tenantId": "body.tenantId"}, dedicated=["bulk"])
+    functions.configure("orders", context={"tenantId": "body.tenantId"}, dedicated=["bulk"])
     functions.routes = True
     return cloud
 
@@ -34,15 +34,15 @@ def test_every_rule_says_why_it_did_or_did_not_match(orders: Any, dlq: Any) -> N
     orders.rule("late", tenantId="a", action="HOLD", priority=200)
     sent = orders.letter('{"tenantId": "a", "secret": 4111}')
     orders.letter('{"tenantId": "b"}')
-    found = explained(dlq, sent)
-    assert [(one["rule_id"], one["outcome"].split(":")[0]) for one in found["tried"]] == [
+    answer = explained(dlq, sent)
+    assert [(rule["rule_id"], rule["outcome"].split(":")[0]) for rule in answer["tried"]] == [
         ("typo", "INVALID"),
         ("other", "does not match"),
         ("off", "disabled"),
         ("stop", "matches and speaks"),
         ("late", "matches, but an earlier rule speaks"),
     ]
-    assert found["decision"] == {
+    assert answer["decision"] == {
         "action": "PARK",
         "reason": "QUARANTINED",
         "because": "rule stop says QUARANTINE",
@@ -66,7 +66,7 @@ def test_every_rule_says_why_it_did_or_did_not_match(orders: Any, dlq: Any) -> N
         ({"action": "DELAYED_REDRIVE", "delay_seconds": 9_000}, "Decision: HOLD in lane due"),
     ],
 )
-def test_each_decision_has_words(orders: Any, dlq: Any, rule: Any, says: str) -> None:
+def test_each_decision_is_told_in_words(orders: Any, dlq: Any, rule: Any, says: str) -> None:
     if rule:
         orders.rule("r", tenantId="a", **rule)
     done = dlq("rules", "explain", "--body", "-", answers='{"tenantId": "a"}')
@@ -77,9 +77,9 @@ def test_each_decision_has_words(orders: Any, dlq: Any, rule: Any, says: str) ->
 def test_a_body_is_shown_only_if_asked_for(orders: Any, dlq: Any) -> None:
     sent = orders.letter('{"card": "4111"}\x1b[2J', card="4222")
     for arguments in ([sent], [sent, "--json"]):
-        said = dlq("rules", "explain", *arguments).output
-        assert "4111" not in said
-        assert "4222" not in said
+        output = dlq("rules", "explain", *arguments).output
+        assert "4111" not in output
+        assert "4222" not in output
     page = dlq("rules", "explain", sent, "--show-body").stdout
     assert "4111" in page
     assert "card = 4222" in page
@@ -90,11 +90,11 @@ def test_a_body_is_shown_only_if_asked_for(orders: Any, dlq: Any) -> None:
 def test_a_letter_is_found_by_its_origin_too(orders: Any, dlq: Any) -> None:
     sent = orders.park("orders", "POISON", origin="first", attempt=2)
     orders.park("orders", "POISON", origin="another")
-    found = explained(dlq, "first", "--source", "parking")
-    assert (found["message_id"], found["attempts"]) == (sent, 2)
+    answer = explained(dlq, "first", "--source", "parking")
+    assert (answer["message_id"], answer["attempts"]) == (sent, 2)
 
 
-def test_attempts_are_those_so_far_whatever_comes_next(orders: Any, dlq: Any) -> None:
+def test_attempts_do_not_count_the_next_redrive(orders: Any, dlq: Any) -> None:
     message = {
         "MessageId": "m1",
         "Body": '{"tenantId": "a"}',
@@ -110,12 +110,12 @@ def test_attempts_are_those_so_far_whatever_comes_next(orders: Any, dlq: Any) ->
     assert explained(dlq, "--body", "-", answers=pasted)["attempts"] == 3
 
 
-def test_a_forged_attribute_is_called_that(orders: Any, dlq: Any) -> None:
-    found = explained(dlq, "--body", "-", "--attribute", "Redrive={}", answers="{}")
-    assert found["forged"] is True
+def test_a_forged_attribute_is_called_forged(orders: Any, dlq: Any) -> None:
+    answer = explained(dlq, "--body", "-", "--attribute", "Redrive={}", answers="{}")
+    assert answer["forged"] is True
 
 
-def test_a_letter_of_a_dedicated_dlq_is_judged_as_one(
+def test_a_letter_of_a_dedicated_dlq_is_judged_as_such(
     orders: Any, dlq: Any, functions: Any
 ) -> None:
     orders.rule("r", tenantId="a", action="DEDICATED_DLQ", queue="bulk")
@@ -124,7 +124,7 @@ def test_a_letter_of_a_dedicated_dlq_is_judged_as_one(
     assert functions.invoked[-1][1]["explain"]["home"] == "bulk"
 
 
-def test_a_letter_that_is_not_among_the_sampled_is_called_that(orders: Any, dlq: Any) -> None:
+def test_a_letter_that_is_not_in_the_sample_is_not_found(orders: Any, dlq: Any) -> None:
     orders.letter("{}")
     done = dlq("rules", "explain", "8f14e45f")
     assert done.exit_code == Exit.ABSENT
@@ -133,7 +133,7 @@ def test_a_letter_that_is_not_among_the_sampled_is_called_that(orders: Any, dlq:
 
 
 @pytest.mark.parametrize("arguments", [[], ["m1", "--body", "-"]])
-def test_one_letter_has_to_be_named_or_made_up(orders: Any, dlq: Any, arguments: list[str]) -> None:
+def test_a_letter_must_be_named_or_made_up(orders: Any, dlq: Any, arguments: list[str]) -> None:
     assert dlq("rules", "explain", *arguments).exit_code == Exit.USAGE
 
 
@@ -156,7 +156,7 @@ def test_a_router_that_fails_is_quoted_in_short(orders: Any, dlq: Any, functions
 
 
 @pytest.mark.parametrize("answer", [b"", b"null", b"{}", b'{"verdict": {"decision": {}}}'])
-def test_an_answer_that_explains_nothing_is_called_that(
+def test_an_answer_without_an_explanation_is_refused(
     orders: Any, dlq: Any, functions: Any, answer: bytes
 ) -> None:
     functions.routes = False

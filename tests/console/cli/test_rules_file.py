@@ -52,7 +52,7 @@ def test_an_export_is_a_list_in_an_order_that_never_changes(orders: Any, dlq: An
     orders.rule("c", "*", reason="x", tenantId="a", action="HOLD")
     done = dlq("rules", "export")
     rules = json.loads(done.stdout)
-    assert [(one["pipeline"], one["rule_id"]) for one in rules] == [
+    assert [(rule["pipeline"], rule["rule_id"]) for rule in rules] == [
         ("*", "c"),
         ("invoices", "a"),
         ("orders", "b"),
@@ -67,7 +67,7 @@ def test_an_export_may_be_of_some_pipelines(orders: Any, dlq: Any) -> None:
     orders.rule("b", action="HOLD", tenantId="a")
     orders.rule("c", "*", tenantId="a", action="HOLD")
     rules = json.loads(dlq("rules", "export", "--pipeline", "*").stdout)
-    assert [one["rule_id"] for one in rules] == ["c"]
+    assert [rule["rule_id"] for rule in rules] == ["c"]
     assert dlq("rules", "export", "--pipeline", "nope").exit_code == Exit.ABSENT
 
 
@@ -88,12 +88,12 @@ def test_rules_are_added_and_changed_and_others_stay(orders: Any, dlq: Any, writ
     orders.rule("other", tenantId="b", action="HOLD")
     new = {**GOOD, "rule_id": "new", "pattern": {"body": {"é": [1.5]}}}
     del new["created_by"]
-    found = imported(dlq, written(GOOD, new))
-    assert found["added"] == ["orders/new"]
-    assert found["changed"] == [
+    answer = imported(dlq, written(GOOD, new))
+    assert answer["added"] == ["orders/new"]
+    assert answer["changed"] == [
         {"rule": "orders/r", "changes": ["tenantId: b -> a", "created_by: them -> me"]}
     ]
-    assert (found["removed"], found["kept"]) == ([], ["orders/other"])
+    assert (answer["removed"], answer["kept"]) == ([], ["orders/other"])
     assert orders.rules()["r"] == GOOD
     assert orders.rules()["new"] == {
         **new, "created_by": CALLER, "pattern": '{"body": {"é": [1.5]}}',
@@ -105,10 +105,10 @@ def test_only_prune_removes_and_only_where_the_file_has_rules(
     orders: Any, dlq: Any, written: Any
 ) -> None:
     orders.rule("old", tenantId="a", action="HOLD")
-    orders.rule("everybodys", "*", tenantId="a", action="HOLD")
+    orders.rule("shared", "*", tenantId="a", action="HOLD")
     orders.rule("theirs", "invoices", tenantId="a", action="HOLD")
     assert imported(dlq, written(GOOD), "--prune")["removed"] == ["orders/old"]
-    assert set(orders.rules()) == {"r", "everybodys", "theirs"}
+    assert set(orders.rules()) == {"r", "shared", "theirs"}
 
 
 def test_an_empty_file_removes_nothing(orders: Any, dlq: Any, written: Any) -> None:
@@ -116,13 +116,13 @@ def test_an_empty_file_removes_nothing(orders: Any, dlq: Any, written: Any) -> N
     assert imported(dlq, written(), "--prune")["removed"] == []
 
 
-def test_who_wrote_a_rule_need_not_stand_in_the_file(orders: Any, dlq: Any, written: Any) -> None:
+def test_a_file_need_not_name_the_author_of_a_rule(orders: Any, dlq: Any, written: Any) -> None:
     orders.rule("r", action="HOLD", tenantId="a", created_by="them")
     rule = {name: value for name, value in GOOD.items() if name != "created_by"}
     assert imported(dlq, written(rule))["unchanged"] == 1
 
 
-@pytest.mark.usefixtures("somebody_there")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_the_plan_is_shown_before_anything_is_written(orders: Any, dlq: Any, written: Any) -> None:
     orders.rule("r", tenantId="b", action="HOLD", created_by="me")
     orders.rule("old", tenantId="a", action="HOLD")
@@ -166,10 +166,10 @@ def test_a_file_with_a_mistake_is_not_imported_at_all(
     assert orders.rules() == {}
 
 
-def test_a_rule_that_is_pruned_is_in_nobodys_way(orders: Any, dlq: Any, written: Any) -> None:
+def test_a_pruned_rule_does_not_count_in_the_check(orders: Any, dlq: Any, written: Any) -> None:
     orders.rule("same", "*", tenantId="a", action="HOLD")
-    everybodys = {**GOOD, "pipeline": "*", "rule_id": "other"}
-    path = written({**GOOD, "rule_id": "same"}, everybodys)
+    shared = {**GOOD, "pipeline": "*", "rule_id": "other"}
+    path = written({**GOOD, "rule_id": "same"}, shared)
     assert dlq("rules", "import", "--yes", path).exit_code == Exit.ATTENTION
     assert imported(dlq, path, "--prune")["removed"] == ["*/same"]
 
@@ -182,7 +182,7 @@ def test_a_pipeline_that_does_not_exist_stops_the_import(
     assert orders.rules() == {}
 
 
-def test_a_rule_that_somebody_else_changes_meanwhile_is_left_as_they_made_it(
+def test_a_rule_that_another_person_changes_meanwhile_is_left_alone(
     orders: Any, dlq: Any, written: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("r", "old", "fine"):
@@ -200,8 +200,8 @@ def test_a_rule_that_somebody_else_changes_meanwhile_is_left_as_they_made_it(
     assert done.exit_code == Exit.ATTENTION
     answer = json.loads(done.stdout)
     assert answer["raced"] == ["orders/new", "orders/r", "orders/old"]
-    assert [one["rule"] for one in answer["changed"]] == ["orders/fine"]
+    assert [change["rule"] for change in answer["changed"]] == ["orders/fine"]
     assert answer["added"] == answer["removed"] == []
-    assert {name: one["tenantId"] for name, one in orders.rules().items()} == {
+    assert {name: rule["tenantId"] for name, rule in orders.rules().items()} == {
         "r": "c", "old": "c", "new": "c", "fine": "a",
     }  # fmt: skip

@@ -38,7 +38,7 @@ def _no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lint(dlq: Any, tmp_path: Path) -> Lint:
-    """Lints a list of rules; the whys of the mistakes that were found."""
+    """Lints a list of rules; returns the reason of each mistake."""
     (tmp_path / "cdk.json").write_text(json.dumps(SETTINGS))
 
     def linted(*rules: Any, settings: bool = True) -> list[str]:
@@ -47,7 +47,7 @@ def lint(dlq: Any, tmp_path: Path) -> Lint:
         done = dlq("rules", "lint", str(tmp_path / "rules.json"), "--json", *more)
         answer = json.loads(done.stdout)
         assert done.exit_code == (Exit.ATTENTION if answer["mistakes"] else Exit.DONE)
-        return [one["why"] for one in answer["mistakes"]]
+        return [mistake["why"] for mistake in answer["mistakes"]]
 
     return linted
 
@@ -69,15 +69,15 @@ def test_good_rules_need_neither_region_nor_credentials(lint: Lint) -> None:
     ],
 )
 def test_a_mistake_is_named(lint: Lint, columns: Any, why: str) -> None:
-    [said] = lint({**GOOD, **columns})
-    assert why in said
-    assert said.endswith("(in orders)")
+    [reason] = lint({**GOOD, **columns})
+    assert why in reason
+    assert reason.endswith("(in orders)")
 
 
 def test_a_rule_of_every_pipeline_is_checked_in_each(lint: Lint) -> None:
-    [said] = lint({**GOOD, "pipeline": "*"})
-    assert "unknown field 'tenantId'" in said
-    assert said.endswith("(in invoices)")
+    [reason] = lint({**GOOD, "pipeline": "*"})
+    assert "unknown field 'tenantId'" in reason
+    assert reason.endswith("(in invoices)")
 
 
 def test_a_pipeline_that_is_not_in_the_settings_is_a_mistake(lint: Lint) -> None:
@@ -135,7 +135,7 @@ def test_without_settings_it_says_what_it_could_not_check(dlq: Any, tmp_path: Pa
     )
 
 
-def test_settings_that_are_none_are_a_usage_error(dlq: Any, tmp_path: Path) -> None:
+def test_malformed_settings_are_a_usage_error(dlq: Any, tmp_path: Path) -> None:
     for text in ("[", "{}", '{"context": {"pipelines": ["orders"]}}'):
         (tmp_path / "cdk.json").write_text(text)
         done = dlq("rules", "lint", "-", "--settings", str(tmp_path / "cdk.json"), answers="[]")

@@ -25,8 +25,8 @@ def listed(dlq: Any, *arguments: str) -> Any:
 
 
 def rules_of(dlq: Any, pipeline: str = "orders") -> Any:
-    (found,) = listed(dlq, "--pipeline", pipeline)["pipelines"]
-    return found["rules"]
+    (only,) = listed(dlq, "--pipeline", pipeline)["pipelines"]
+    return only["rules"]
 
 
 def test_rules_are_listed_in_the_order_they_are_tried(orders: Any, dlq: Any) -> None:
@@ -35,12 +35,12 @@ def test_rules_are_listed_in_the_order_they_are_tried(orders: Any, dlq: Any) -> 
     orders.rule("a", "*", tenantId="a", action="HOLD")
     orders.rule("first", "*", tenantId="a", action="HOLD", priority="1")
     rules = rules_of(dlq)
-    assert [one["rule_id"] for one in rules] == ["first", "b", "a", "late"]
-    assert [one["pipeline"] for one in rules] == ["*", "orders", "*", "orders"]
-    assert {one["status"] for one in rules} == {"VALID"}
+    assert [rule["rule_id"] for rule in rules] == ["first", "b", "a", "late"]
+    assert [rule["pipeline"] for rule in rules] == ["*", "orders", "*", "orders"]
+    assert {rule["status"] for rule in rules} == {"VALID"}
 
 
-def test_a_rule_is_shown_with_everything_that_is_known_of_it(orders: Any, dlq: Any) -> None:
+def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     ends = int(time.time()) + 7_200
     orders.rule(
         "isolate", tenantId="acme", action="dedicated_dlq", queue="bulk", max_matches=50,
@@ -84,7 +84,7 @@ def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None
     orders.rule("typo", tenantId="a", action="QURANTINE", reason="a night of it")
     orders.rule("lost", tenant="a", action="HOLD")
     rules = rules_of(dlq)
-    assert [(one["rule_id"], one["status"]) for one in rules] == [
+    assert [(rule["rule_id"], rule["status"]) for rule in rules] == [
         ("lost", "INVALID"),
         ("typo", "INVALID"),
         ("good", "VALID"),
@@ -107,7 +107,7 @@ def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None
         ({"expires_at": "2026-01-01", "enabled": "false"}, "disabled", "VALID"),
     ],
 )
-def test_what_a_rule_does_now_is_said(
+def test_the_effect_of_a_rule_is_shown(
     orders: Any, dlq: Any, columns: Any, effect: str, status: str
 ) -> None:
     orders.rule("r", tenantId="a", action="HOLD", **columns)
@@ -117,39 +117,37 @@ def test_what_a_rule_does_now_is_said(
     assert ("INVALID: expired " if effect == "expired" else effect) in page
 
 
-def test_of_two_rules_with_one_id_the_one_that_counts_is_told_from_the_other(
-    orders: Any, dlq: Any
-) -> None:
+def test_two_rules_with_the_same_id_are_listed_as_valid_and_refused(orders: Any, dlq: Any) -> None:
     orders.rule("twin", tenantId="a", action="HOLD")
     orders.rule("twin", "*", tenantId="a", action="HOLD")
-    rules = {one["pipeline"]: one["status"] for one in rules_of(dlq)}
+    rules = {rule["pipeline"]: rule["status"] for rule in rules_of(dlq)}
     assert rules == {"orders": "VALID", "*": "INVALID"}
 
 
-def test_a_rule_of_a_pipeline_that_does_not_exist_does_not_hide(orders: Any, dlq: Any) -> None:
+def test_a_rule_of_a_missing_pipeline_is_listed_as_a_stray(orders: Any, dlq: Any) -> None:
     orders.rule("stop-acme", "order", tenantId="a", action="HOLD")
-    found = listed(dlq)
-    assert found["strays"] == ["order/stop-acme"]
-    assert found["pipelines"] == [{"name": "orders", "rules": []}]
+    answer = listed(dlq)
+    assert answer["strays"] == ["order/stop-acme"]
+    assert answer["pipelines"] == [{"name": "orders", "rules": []}]
     assert "this app does not have; delete them in the table\n  order/stop-acme" in (
         dlq("rules", "list").stdout
     )
 
 
-def test_each_pipeline_has_its_own_rules_and_everybodys(orders: Any, dlq: Any) -> None:
+def test_each_pipeline_has_its_own_rules_and_those_of_every_pipeline(orders: Any, dlq: Any) -> None:
     orders.deploy("invoices")
     orders.rule("theirs", "invoices", action="HOLD", pattern='{"body": {"x": [1]}}')
-    orders.rule("everybodys", "*", tenantId="a", action="HOLD")
-    found = listed(dlq)
-    assert found["strays"] == []
+    orders.rule("shared", "*", tenantId="a", action="HOLD")
+    answer = listed(dlq)
+    assert answer["strays"] == []
     assert {
-        one["name"]: [(rule["rule_id"], rule["status"]) for rule in one["rules"]]
-        for one in found["pipelines"]
+        pipeline["name"]: [(rule["rule_id"], rule["status"]) for rule in pipeline["rules"]]
+        for pipeline in answer["pipelines"]
     } == {
-        "invoices": [("everybodys", "INVALID"), ("theirs", "VALID")],
-        "orders": [("everybodys", "VALID")],
+        "invoices": [("shared", "INVALID"), ("theirs", "VALID")],
+        "orders": [("shared", "VALID")],
     }
-    assert [one["rule_id"] for one in rules_of(dlq, "orders")] == ["everybodys"]
+    assert [rule["rule_id"] for rule in rules_of(dlq, "orders")] == ["shared"]
 
 
 def test_columns_of_odd_types_are_listed_not_fatal(orders: Any, dlq: Any) -> None:
@@ -183,7 +181,7 @@ def test_an_app_without_rules_table_says_so(orders: Any, dlq: Any) -> None:
     assert "no rules table" in done.stderr
 
 
-def test_a_pipeline_of_another_version_is_not_guessed_at(orders: Any, dlq: Any) -> None:
+def test_a_pipeline_of_another_version_is_refused(orders: Any, dlq: Any) -> None:
     parameter = "/deadletter/pipelines/orders"
     described = json.loads(orders.ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
     del described["terms"]

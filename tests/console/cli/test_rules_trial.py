@@ -18,7 +18,7 @@ from tests.console.conftest import TRUSTED
 def orders(cloud: Any, functions: Any) -> Any:
     """A deployed pipeline `orders`, and three letters of two tenants in its DLQ."""
     cloud.deploy("orders", dedicated=["bulk"], context=["tenantId", "region"])
-    functions.told(
+    functions.configure(
         "orders",
         context={"tenantId": "body.tenantId", "region": "attributes.region"},
         dedicated=["bulk"],
@@ -29,7 +29,7 @@ def orders(cloud: Any, functions: Any) -> Any:
 @pytest.fixture
 def three(orders: Any) -> list[str]:
     """Three letters in the DLQ, two of tenant `a`."""
-    return [orders.letter(json.dumps({"tenantId": one, "secret": 42})) for one in "aab"]
+    return [orders.letter(json.dumps({"tenantId": tenant, "secret": 42})) for tenant in "aab"]
 
 
 def trial(dlq: Any, *arguments: str, answers: str = "") -> Any:
@@ -41,22 +41,22 @@ def trial(dlq: Any, *arguments: str, answers: str = "") -> Any:
 def test_letters_of_the_dlq_are_counted_and_given_back(
     orders: Any, dlq: Any, three: list[str]
 ) -> None:
-    found = trial(dlq, "--tenant", "a")
-    assert (found["matched"], found["looked_at"]) == (2, 3)
-    assert set(found["matching"]) == set(three[:2])
+    answer = trial(dlq, "--tenant", "a")
+    assert (answer["matched"], answer["looked_at"]) == (2, 3)
+    assert set(answer["matching"]) == set(three[:2])
     assert orders.visible("orders-dlq") == 3
     page = dlq("rules", "test", "--tenant", "a").stdout
     assert "Would match 2 of 3 letters from dlq in account 123456789012" in page
     assert 'About: tenantId "a"' in page
 
 
-def test_what_the_others_lack_is_counted_and_never_quoted(
+def test_missed_fields_are_counted_and_never_quoted(
     orders: Any, dlq: Any, three: list[str]
 ) -> None:
     orders.letter("not JSON, and a secret")
     arguments = ("--pattern", '{"body": {"secret": ["4111"], "n": [{"exists": true}]}}')
     missed = trial(dlq, *arguments)["missed"]
-    assert sorted((one["path"], one["found"], one["letters"]) for one in missed) == [
+    assert sorted((field["path"], field["found"], field["letters"]) for field in missed) == [
         ("body.n", "absent", 4),
         ("body.secret", "absent", 1),
         ("body.secret", "number", 3),
@@ -67,16 +67,14 @@ def test_what_the_others_lack_is_counted_and_never_quoted(
     assert "not JSON" not in page
 
 
-def test_a_rule_of_the_table_is_tried_also_if_it_is_off(
-    orders: Any, dlq: Any, three: list[str]
-) -> None:
+def test_a_disabled_rule_of_the_table_is_tried_too(orders: Any, dlq: Any, three: list[str]) -> None:
     orders.rule(
         "r", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", enabled=False,
         max_matches=0, expires_at="2026-01-01",
     )  # fmt: skip
     orders.rule("before", tenantId="a", action="DEFAULT", priority=1)
-    found = trial(dlq, "r")
-    assert (found["rule_id"], found["matched"]) == ("r", 2)
+    answer = trial(dlq, "r")
+    assert (answer["rule_id"], answer["matched"]) == ("r", 2)
 
 
 def test_either_branch_of_an_or_is_a_match(orders: Any, dlq: Any, three: list[str]) -> None:
@@ -84,7 +82,7 @@ def test_either_branch_of_an_or_is_a_match(orders: Any, dlq: Any, three: list[st
     assert trial(dlq, "--pattern", pattern)["matched"] == 3
 
 
-def test_what_the_ledger_knows_counts(orders: Any, dlq: Any, three: list[str]) -> None:
+def test_a_trial_reads_the_ledger(orders: Any, dlq: Any, three: list[str]) -> None:
     orders.put(
         "letters",
         {
@@ -123,8 +121,8 @@ def test_other_sources_may_be_sampled(orders: Any, dlq: Any) -> None:
 
 def test_a_pasted_body_is_a_letter(orders: Any, dlq: Any, tmp_path: Any) -> None:
     body = '{"tenantId": "a", "Records": [{"s3": {}}]}'
-    found = trial(dlq, "--tenant", "a", "--body", "-", answers=body)
-    assert (found["matched"], found["looked_at"], found["source"]) == (1, 1, "-")
+    answer = trial(dlq, "--tenant", "a", "--body", "-", answers=body)
+    assert (answer["matched"], answer["looked_at"], answer["source"]) == (1, 1, "-")
     (tmp_path / "letter.json").write_text(body)
     assert trial(dlq, "--tenant", "a", "--body", str(tmp_path / "letter.json"))["matched"] == 1
     assert trial(dlq, "--tenant", "a", "--body", "-", answers="not JSON")["matched"] == 0
@@ -143,7 +141,7 @@ def test_a_duplicate_key_makes_a_body_unreadable_for_rules(orders: Any, dlq: Any
     assert trial(dlq, "--tenant", "b", "--body", "-", answers=body)["matched"] == 0
 
 
-def test_what_the_aws_cli_printed_may_be_pasted(orders: Any, dlq: Any) -> None:
+def test_output_of_the_aws_cli_may_be_pasted(orders: Any, dlq: Any) -> None:
     message = {
         "MessageId": "m1",
         "Body": '{"tenantId": "a"}',
@@ -159,8 +157,8 @@ def test_what_the_aws_cli_printed_may_be_pasted(orders: Any, dlq: Any) -> None:
     }
     pattern = '{"redrive": {"attempt": [4]}, "attributes": {"region": ["eu"]}}'
     for pasted in ({"Messages": [message, message]}, message):
-        found = trial(dlq, "--pattern", pattern, "--body", "-", answers=json.dumps(pasted))
-        assert found["matched"] == found["looked_at"] == len(pasted.get("Messages", [1]))
+        answer = trial(dlq, "--pattern", pattern, "--body", "-", answers=json.dumps(pasted))
+        assert answer["matched"] == answer["looked_at"] == len(pasted.get("Messages", [1]))
 
 
 def test_a_lambda_event_may_be_pasted(orders: Any, dlq: Any) -> None:
@@ -170,11 +168,11 @@ def test_a_lambda_event_may_be_pasted(orders: Any, dlq: Any) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["r", "--tenant", "a"]])
-def test_a_rule_has_to_be_named_or_said(orders: Any, dlq: Any, arguments: list[str]) -> None:
+def test_a_rule_must_be_named_or_described(orders: Any, dlq: Any, arguments: list[str]) -> None:
     assert dlq("rules", "test", *arguments).exit_code == Exit.USAGE
 
 
-def test_an_invalid_rule_is_called_that(orders: Any, dlq: Any) -> None:
+def test_an_invalid_rule_is_called_invalid(orders: Any, dlq: Any) -> None:
     orders.rule("r", tenantId="a", action="HALT")
     done = dlq("rules", "test", "r")
     assert done.exit_code == Exit.ATTENTION
@@ -182,7 +180,7 @@ def test_an_invalid_rule_is_called_that(orders: Any, dlq: Any) -> None:
     assert dlq("rules", "test", "q").exit_code == Exit.ABSENT
 
 
-def test_a_ledger_that_may_not_be_read_is_a_sentence_of_aws(
+def test_a_refused_read_of_the_ledger_is_a_sentence_about_aws(
     orders: Any, dlq: Any, three: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any, **__: Any) -> Any:
@@ -194,7 +192,7 @@ def test_a_ledger_that_may_not_be_read_is_a_sentence_of_aws(
     assert "AWS refuses BatchGetItem" in done.stderr
 
 
-def test_a_function_that_may_not_be_looked_at_is_named_with_the_permission(
+def test_a_function_without_permission_is_named_with_the_permission(
     orders: Any, dlq: Any, functions: Any
 ) -> None:
     functions.raises = ClientError(
@@ -211,10 +209,8 @@ def test_a_function_that_may_not_be_looked_at_is_named_with_the_permission(
         assert "kms:Decrypt" in done.stderr
 
 
-def test_a_function_of_another_version_is_not_guessed_at(
-    orders: Any, dlq: Any, functions: Any
-) -> None:
-    functions.told("orders", from_a_later_version=1)
+def test_a_function_of_another_version_is_refused(orders: Any, dlq: Any, functions: Any) -> None:
+    functions.configure("orders", from_a_later_version=1)
     done = dlq("rules", "test", "--tenant", "a")
     assert done.exit_code == Exit.ABSENT
     assert "use the dlq of the version that is deployed" in done.stderr

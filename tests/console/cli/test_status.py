@@ -25,12 +25,12 @@ def answer(dlq: Any, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def one(dlq: Any) -> Any:
+def only_pipeline(dlq: Any) -> Any:
     (only,) = answer(dlq)["pipelines"]
     return only
 
 
-def test_a_quiet_app_needs_nobody(cloud: Any, dlq: Any) -> None:
+def test_a_quiet_app_needs_no_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
     done = dlq("status", "--check")
     assert done.exit_code == Exit.DONE
@@ -38,17 +38,17 @@ def test_a_quiet_app_needs_nobody(cloud: Any, dlq: Any) -> None:
     assert "Nothing needs attention." in done.stdout
 
 
-def test_depths_tell_visible_in_flight_and_delayed_apart(cloud: Any, dlq: Any) -> None:
+def test_depths_distinguish_visible_in_flight_and_delayed(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
     for _ in range(3):
         cloud.sqs.send_message(QueueUrl=cloud.urls["orders-dlq"], MessageBody="x")
     cloud.sqs.receive_message(QueueUrl=cloud.urls["orders-dlq"], VisibilityTimeout=60)
     cloud.sqs.send_message(QueueUrl=cloud.urls["orders-main"], MessageBody="x", DelaySeconds=60)
     cloud.sqs.send_message(QueueUrl=cloud.urls["orders-dlq-tenant-a"], MessageBody="x")
-    found = one(dlq)
-    assert found["dlq"] == {"visible": 2, "in_flight": 1, "delayed": 0}
-    assert found["main"] == {"visible": 0, "in_flight": 0, "delayed": 1}
-    assert found["dedicated"]["tenant-a"]["visible"] == 1
+    pipeline = only_pipeline(dlq)
+    assert pipeline["dlq"] == {"visible": 2, "in_flight": 1, "delayed": 0}
+    assert pipeline["main"] == {"visible": 0, "in_flight": 0, "delayed": 1}
+    assert pipeline["dedicated"]["tenant-a"]["visible"] == 1
 
 
 def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
@@ -65,16 +65,16 @@ def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
     ]
 
 
-def test_lanes_beyond_what_a_screen_holds_are_only_numbered(
+def test_lanes_beyond_the_first_are_only_numbered(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status, "_MAX_LANES", 2)
     cloud.deploy("orders")
     for number in range(5):
         cloud.waiting("orders", f"circuit:{number}", 1)
-    found = one(dlq)
-    assert len(found["waiting"]) == 2
-    assert found["lanes_not_counted"] == 3
+    pipeline = only_pipeline(dlq)
+    assert len(pipeline["waiting"]) == 2
+    assert pipeline["lanes_not_counted"] == 3
     assert "and 3 more lanes, not counted" in dlq("status").stdout
 
 
@@ -100,21 +100,19 @@ def test_the_age_of_the_oldest_letter_is_the_latest_figure_of_cloudwatch(
     _age(cloud, "orders-dlq", 9_999, minutes_ago=8)
     _age(cloud, "orders-dlq", 7_500, minutes_ago=3)
     _age(cloud, "another-dlq", 1, minutes_ago=1)
-    assert one(dlq)["oldest_letter_seconds"] == 7_500
+    assert only_pipeline(dlq)["oldest_letter_seconds"] == 7_500
     assert "Oldest letter in the DLQ: 2 h 05 min" in dlq("status").stdout
 
 
-def test_a_figure_from_long_ago_is_no_figure(cloud: Any, dlq: Any) -> None:
+def test_an_old_figure_is_not_used(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     cloud.sqs.send_message(QueueUrl=cloud.urls["orders-dlq"], MessageBody="x")
     _age(cloud, "orders-dlq", 7_500, minutes_ago=40)
-    assert one(dlq)["oldest_letter_seconds"] is None
+    assert only_pipeline(dlq)["oldest_letter_seconds"] is None
     assert "Oldest letter in the DLQ: unknown" in dlq("status").stdout
 
 
-def test_an_empty_dlq_has_no_oldest_letter_whatever_the_late_figure_says(
-    cloud: Any, dlq: Any
-) -> None:
+def test_an_empty_dlq_has_no_oldest_letter_despite_a_late_figure(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     _age(cloud, "orders-dlq", 7_500, minutes_ago=3)
     assert "Oldest letter in the DLQ: none" in dlq("status").stdout
@@ -122,9 +120,9 @@ def test_an_empty_dlq_has_no_oldest_letter_whatever_the_late_figure_says(
 
 def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    assert one(dlq)["last_run"] is None
+    assert only_pipeline(dlq)["last_run"] is None
     cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.LEFT_IN_PLACE: 3})
-    run = one(dlq)["last_run"]
+    run = only_pipeline(dlq)["last_run"]
     assert (run["moved"], run["left"], run["failed"]) == (12, 3, 0)
     assert ", 12 moved, 0 failed; ended because the source is empty" in dlq("status").stdout
     assert dlq("status", "--check").exit_code == Exit.DONE
@@ -133,8 +131,8 @@ def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: A
 def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.REDRIVE_FAILURE: 2})
-    (found,) = answer(dlq)["attention"]
-    assert found == {
+    (item,) = answer(dlq)["attention"]
+    assert item == {
         "pipeline": "orders",
         "kind": "LAST_RUN",
         "says": "the last busy run could not move 2 letters",
@@ -149,7 +147,7 @@ def _circuit(cloud: Any, pipeline: str, state: str, open_until: datetime | None 
 
 def test_a_circuit_that_was_never_seen_is_closed(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    assert one(dlq)["circuit"] == {"state": "CLOSED", "open_until": None}
+    assert only_pipeline(dlq)["circuit"] == {"state": "CLOSED", "open_until": None}
 
 
 @pytest.mark.parametrize(
@@ -168,11 +166,11 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     cloud.deploy("orders")
     until = NOW + timedelta(minutes=minutes) if minutes is not None else None
     _circuit(cloud, "orders", state, until)
-    said = answer(dlq)
-    (found,) = said["attention"]
-    assert found["kind"] == "CIRCUIT"
-    assert says in found["says"]
-    known = said["pipelines"][0]["circuit"]["state"]
+    status_answer = answer(dlq)
+    (item,) = status_answer["attention"]
+    assert item["kind"] == "CIRCUIT"
+    assert says in item["says"]
+    known = status_answer["pipelines"][0]["circuit"]["state"]
     assert known == (state if state != "ajar" else "UNREADABLE")
 
 
@@ -190,16 +188,16 @@ def _alarm(cloud: Any, name: str, state: str = "ALARM") -> None:
     cloud.cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="test")
 
 
-def test_an_alarm_that_rings_is_told_first(cloud: Any, dlq: Any) -> None:
+def test_alarms_come_first(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     cloud.park("orders", "POISON")
     _circuit(cloud, "orders", "OPEN")
     _alarm(cloud, "deadletter-orders-dlq-age")
     _alarm(cloud, "deadletter-orders-parked", state="OK")
-    found = answer(dlq)
-    assert [item["kind"] for item in found["attention"]] == ["ALARM", "CIRCUIT", "PARKED"]
-    assert "deadletter-orders-dlq-age is in ALARM since" in found["attention"][0]["says"]
-    assert [alarm["name"] for alarm in found["pipelines"][0]["alarms"]] == [
+    status_answer = answer(dlq)
+    assert [item["kind"] for item in status_answer["attention"]] == ["ALARM", "CIRCUIT", "PARKED"]
+    assert "deadletter-orders-dlq-age is in ALARM since" in status_answer["attention"][0]["says"]
+    assert [alarm["name"] for alarm in status_answer["pipelines"][0]["alarms"]] == [
         "deadletter-orders-dlq-age"
     ]
 
@@ -224,22 +222,22 @@ def test_parked_letters_need_attention_and_the_next_command_is_named(cloud: Any,
     assert dlq("status", "--check", "--pipeline", "invoices").exit_code == Exit.DONE
 
 
-def test_what_can_not_be_read_is_named_and_the_rest_is_told(cloud: Any, dlq: Any) -> None:
+def test_unreadable_parts_are_named_and_the_rest_is_shown(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     cloud.sqs.delete_queue(QueueUrl=cloud.urls["orders-dlq"])
     cloud.dynamodb.delete_table(TableName="circuits")
     done = dlq("status", "--json")
     assert done.exit_code == Exit.ATTENTION
-    found = json.loads(done.stdout)
-    assert [item["kind"] for item in found["attention"]] == ["UNREAD", "UNREAD"]
-    assert found["attention"][0]["says"].startswith("the DLQ could not be read: ")
-    (orders,) = found["pipelines"]
+    status_answer = json.loads(done.stdout)
+    assert [item["kind"] for item in status_answer["attention"]] == ["UNREAD", "UNREAD"]
+    assert status_answer["attention"][0]["says"].startswith("the DLQ could not be read: ")
+    (orders,) = status_answer["pipelines"]
     assert (orders["dlq"], orders["circuit"]) == (None, None)
     assert orders["main"]["visible"] == 0
     assert re.search(r"^DLQ +\? +\? +\?", dlq("status").stdout, re.MULTILINE)
 
 
-def test_a_sentence_that_holds_for_several_pipelines_is_said_once(cloud: Any, dlq: Any) -> None:
+def test_equal_sentences_about_several_pipelines_are_shown_once(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
     cloud.dynamodb.delete_table(TableName="circuits")
     assert dlq("status").stdout.count("could not be read") == 1
@@ -253,7 +251,7 @@ def test_an_observing_pipeline_says_that_it_moves_nothing(cloud: Any, dlq: Any) 
     assert "orders (observe)" in dlq("status").stdout
 
 
-def test_a_bug_in_a_thread_is_not_taken_for_aws(
+def test_a_bug_in_a_thread_is_reported_as_a_bug(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> QueueDepth:
@@ -285,8 +283,8 @@ def test_thirty_pipelines_fit_a_screen() -> None:
         )
         for number in range(30)
     )
-    found = status.AppStatus("123456789012", "eu-west-1", "deadletter", now, (), pipelines)
-    (table,) = (one for one in show(found) if isinstance(one, TextTable))
+    app_status = status.AppStatus("123456789012", "eu-west-1", "deadletter", now, (), pipelines)
+    (table,) = (block for block in show(app_status) if isinstance(block, TextTable))
     widest = [
         max(len(cell_text(cell)) for cell in column) for column in zip(*table.rows, strict=True)
     ]

@@ -18,10 +18,10 @@ def find(name: str = "deadletter") -> app.App:
 def test_thirty_pipelines_are_found_page_by_page(cloud: Any) -> None:
     names = [f"pipeline-{number:02}" for number in range(30)]
     cloud.deploy(*names)
-    assert [one.name for one in find().pipelines] == names
+    assert [pipeline.name for pipeline in find().pipelines] == names
 
 
-def test_a_pipeline_is_as_its_parameter_says(cloud: Any) -> None:
+def test_a_pipeline_is_read_from_its_parameter(cloud: Any) -> None:
     cloud.deploy("orders", parking=["default", "legal"], dedicated=["tenant-a"])
     (orders,) = find().pipelines
     assert orders.dlq_url == cloud.urls["orders-dlq"]
@@ -37,13 +37,11 @@ def test_another_app_in_the_same_account_is_another_app(cloud: Any) -> None:
     cloud.deploy("orders")
     cloud.app = "deadletter-staging"
     cloud.deploy("invoices")
-    assert [one.name for one in find().pipelines] == ["orders"]
-    assert [one.name for one in find("deadletter-staging").pipelines] == ["invoices"]
+    assert [pipeline.name for pipeline in find().pipelines] == ["orders"]
+    assert [pipeline.name for pipeline in find("deadletter-staging").pipelines] == ["invoices"]
 
 
-def test_an_app_that_is_not_there_is_looked_for_in_a_named_account_and_region(
-    cloud: Any, dlq: Any
-) -> None:
+def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any) -> None:
     done = dlq("status", "--app", "billing")
     assert done.exit_code == Exit.ABSENT
     assert done.output == (
@@ -59,7 +57,7 @@ def test_a_name_that_no_app_can_have_is_a_usage_error(name: str) -> None:
     assert refused.value.exit_status == Exit.USAGE
 
 
-def test_an_unknown_pipeline_is_answered_with_those_there_are(cloud: Any, dlq: Any) -> None:
+def test_an_unknown_pipeline_is_answered_with_the_known_ones(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
     done = dlq("status", "--pipeline", "order")
     assert done.exit_code == Exit.ABSENT
@@ -68,7 +66,7 @@ def test_an_unknown_pipeline_is_answered_with_those_there_are(cloud: Any, dlq: A
     )
 
 
-def test_of_several_pipelines_one_has_to_be_named(cloud: Any, dlq: Any) -> None:
+def test_an_app_with_several_pipelines_needs_a_pipeline_name(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
     done = dlq("parked", "list")
     assert done.exit_code == Exit.USAGE
@@ -91,9 +89,7 @@ def test_an_app_without_pipelines_says_so(cloud: Any, dlq: Any) -> None:
         ({"fifo": "no"}, "fifo should be bool"),
     ],
 )
-def test_a_parameter_that_is_not_understood_is_named(
-    cloud: Any, change: dict[str, Any], says: str
-) -> None:
+def test_a_malformed_parameter_is_named(cloud: Any, change: dict[str, Any], says: str) -> None:
     cloud.deploy("orders")
     name = "/deadletter/pipelines/orders"
     described = json.loads(cloud.ssm.get_parameter(Name=name)["Parameter"]["Value"])
@@ -106,7 +102,7 @@ def test_a_parameter_that_is_not_understood_is_named(
 @pytest.mark.parametrize(
     ("value", "says"), [("{}", "is missing"), ("[1]", "not a JSON object"), ("{", "not a JSON")]
 )
-def test_a_parameter_that_lacks_something_is_named(cloud: Any, value: str, says: str) -> None:
+def test_a_parameter_that_lacks_a_key_is_named(cloud: Any, value: str, says: str) -> None:
     cloud.deploy("orders")
     cloud.parameter("/deadletter/app", value)
     with pytest.raises(Problem) as refused:

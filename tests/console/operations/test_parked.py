@@ -17,15 +17,15 @@ from deadletter.contract import Reason
     ["", "nonsense", "[" * 50_000, '{"origin": 1}', '{"origin": "a", "at": 1' + "0" * 400 + "}",
      '{"origin": "a", "first_sent": 1' + "0" * 400 + "}"],
 )  # fmt: skip
-def test_an_attribute_that_nobody_can_read_stops_nothing(value: str) -> None:
+def test_a_malformed_attribute_stops_nothing(value: str) -> None:
     message: Any = {
         "MessageId": "m",
         "Body": "b",
         "MessageAttributes": {"Redrive": {"DataType": "String", "StringValue": value}},
     }
-    found = parked.parked(message, "default", body=False)
-    assert found.message_id == "m"
-    assert found.parked_at is None
+    letter = parked.parked(message, "default", body=False)
+    assert letter.message_id == "m"
+    assert letter.parked_at is None
 
 
 def test_size_counts_body_and_attributes_as_sqs_does() -> None:
@@ -60,8 +60,8 @@ class Queue:
         if self.give_back_fails is not None:
             raise self.give_back_fails
         assert len(request["Entries"]) <= 10
-        assert all(one["VisibilityTimeout"] == 0 for one in request["Entries"])
-        self.given_back += [one["ReceiptHandle"] for one in request["Entries"]]
+        assert all(entry["VisibilityTimeout"] == 0 for entry in request["Entries"])
+        self.given_back += [entry["ReceiptHandle"] for entry in request["Entries"]]
         return {"Failed": []}
 
 
@@ -90,41 +90,41 @@ def test_letters_are_given_back_after_an_error() -> None:
 def test_letters_that_can_not_be_given_back_are_counted_not_fatal() -> None:
     queue = Queue([message("a"), message("b")])
     queue.give_back_fails = ClientError({"Error": {"Code": "Throttling"}}, "Change")
-    found = peek(queue, Wanted(10))
-    assert [one.message_id for one in found.letters] == ["a", "b"]
-    assert found.not_given_back == 2
+    look = peek(queue, Wanted(10))
+    assert [letter.message_id for letter in look.letters] == ["a", "b"]
+    assert look.not_given_back == 2
 
 
 def test_a_letter_that_comes_twice_is_given_back_by_its_last_receipt() -> None:
     queue = Queue([message("a", "first")], [message("a", "second"), message("b")])
-    found = peek(queue, Wanted(10))
-    assert [one.message_id for one in found.letters] == ["a", "b"]
-    assert found.looked_at == 2
+    look = peek(queue, Wanted(10))
+    assert [letter.message_id for letter in look.letters] == ["a", "b"]
+    assert look.looked_at == 2
     assert queue.given_back == ["second", "receipt-b"]
 
 
-def test_one_empty_poll_is_not_believed() -> None:
+def test_a_single_empty_poll_does_not_end_the_look() -> None:
     queue = Queue([], [message("a")], [], [])
-    assert [one.message_id for one in peek(queue, Wanted(10)).letters] == ["a"]
+    assert [letter.message_id for letter in peek(queue, Wanted(10)).letters] == ["a"]
     assert len(queue.asked) == 4
 
 
-def test_every_letter_is_hidden_for_a_time_of_our_own_not_the_queues() -> None:
+def test_letters_are_hidden_for_our_own_time_not_the_queues() -> None:
     queue = Queue([message("a")])
     peek(queue, Wanted(1))
-    assert [one["VisibilityTimeout"] for one in queue.asked] == [30]
+    assert [request["VisibilityTimeout"] for request in queue.asked] == [30]
 
 
 def test_looking_ends_before_the_first_letter_would_come_back() -> None:
     times = iter(range(0, 1_000, 6))
     queue = Queue(*([message(str(number))] for number in range(100)))
-    found = peek(queue, Wanted(100), lambda: float(next(times)))
-    assert len(found.letters) == 3
+    look = peek(queue, Wanted(100), lambda: float(next(times)))
+    assert len(look.letters) == 3
     assert len(queue.given_back) == 3
 
 
 def test_looking_for_a_rare_reason_ends() -> None:
-    batches = ([message(f"{batch}-{one}") for one in range(10)] for batch in range(200))
-    found = peek(Queue(*batches), Wanted(1, Reason.POISON))
-    assert found.letters == []
-    assert found.looked_at == 500
+    batches = ([message(f"{batch}-{number}") for number in range(10)] for batch in range(200))
+    look = peek(Queue(*batches), Wanted(1, Reason.POISON))
+    assert look.letters == []
+    assert look.looked_at == 500
