@@ -35,7 +35,7 @@ _MOST_KINDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _CaseBatch:
     """The cases of one request and the rules that they are judged by.
 
     `matches` says how often each rule has matched; it is counted on while the cases are
@@ -121,7 +121,7 @@ class DirectRouter:
         )
         return verdict(question.letter.message_id, matched, judge(matched)), trials
 
-    def _read(self, questions: Sequence[Question]) -> _Batch:
+    def _read(self, questions: Sequence[Question]) -> _CaseBatch:
         """Everything that is known of these letters, read once for all of them."""
         book = self._rule_book()
         readings = [stamps.read(question.letter, self._trusted) for question in questions]
@@ -146,7 +146,7 @@ class DirectRouter:
         judgeable = tuple(
             replace(case, circuits=self._circuits_of(case.document, circuits)) for case in cases
         )
-        return _Batch(book, matches, now, judgeable)
+        return _CaseBatch(book, matches, now, judgeable)
 
     def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
         stamp = _counted(reading.stamp, row)
