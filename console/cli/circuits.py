@@ -80,7 +80,7 @@ def open_(
     This is the kill switch. Running runs notice it at their next chunk of letters. When
     the override expires, a canary finds out whether the dependency works.
     """
-    return _hold(session, State.OPEN, key, pipeline, reason, expires, yes)
+    return _override(session, State.OPEN, key, pipeline, reason, expires, yes)
 
 
 @command(
@@ -100,7 +100,7 @@ def close(
 
     Until the override expires, no failure opens the circuit.
     """
-    return _hold(session, State.CLOSED, key, pipeline, reason, expires, yes)
+    return _override(session, State.CLOSED, key, pipeline, reason, expires, yes)
 
 
 @command(typer_app, "auto", example=["dlq circuit auto", "dlq circuit auto hooks.acme.example -y"])
@@ -118,10 +118,10 @@ def auto(
             switch,
             f"End the manual override of circuit {switch.key} of {switch.pipeline}.",
         )
-    return Reply(switch.release(), _show_changed)
+    return Reply(switch.end_override(), _show_changed)
 
 
-def _hold(
+def _override(
     session: Session,
     state: State,
     key: str | None,
@@ -131,14 +131,14 @@ def _hold(
     yes: bool,
 ) -> Reply[CircuitChange]:
     switch = CircuitSwitch(session, pipeline, key)
-    why = asking.reason(reason, "A circuit held by hand")
-    until = asking.end(expires, session.now, "the hold", suggested=SUGGESTED)
+    why = asking.reason(reason, "A manual override")
+    until = asking.end(expires, session.now, "the override", suggested=SUGGESTED)
     if not yes:
         end = clock(until, session.now)
         _confirm(
-            session, switch, f"Hold circuit {switch.key} of {switch.pipeline} {state} until {end}."
+            session, switch, f"Keep circuit {switch.key} of {switch.pipeline} {state} until {end}."
         )
-    return Reply(switch.hold(state, why, until), _show_changed)
+    return Reply(switch.override(state, why, until), _show_changed)
 
 
 def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
@@ -151,17 +151,17 @@ def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
 def _reply(
     answer: CircuitList, show: Callable[[CircuitList], Iterator[Block]]
 ) -> Reply[CircuitList]:
-    held_up = any(circuit.state != State.CLOSED for circuit in answer.circuits)
-    return Reply(answer, show, Exit.ATTENTION if held_up else Exit.DONE)
+    not_closed = any(circuit.state != State.CLOSED for circuit in answer.circuits)
+    return Reply(answer, show, Exit.ATTENTION if not_closed else Exit.DONE)
 
 
 def _show_list(answer: CircuitList) -> Iterator[Block]:
-    headings = ("PIPELINE", "CIRCUIT", "STATE", "SINCE", ">TRIPS", "CONSUMER", "HELD BY")
+    headings = ("PIPELINE", "CIRCUIT", "STATE", "SINCE", ">TRIPS", "CONSUMER", "OVERRIDE BY")
     yield TextTable(headings, [_row(circuit, answer.at) for circuit in answer.circuits])
 
 
 def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
-    held = (
+    override = (
         f"{circuit.forced_by}, until {clock(circuit.forced_until, now)}"
         if circuit.forced_until
         else ""
@@ -173,7 +173,7 @@ def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
         duration((now - circuit.since).total_seconds()) if circuit.since else "",
         str(circuit.trips),
         "paused" if circuit.consumer_paused else "",
-        held,
+        override,
     )
 
 
@@ -198,7 +198,7 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
         yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"
     if circuit.forced_until:
         until = clock(circuit.forced_until, now)
-        yield f"held {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
+        yield f"kept {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":

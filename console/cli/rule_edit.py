@@ -12,7 +12,7 @@ from deadletter.rules.rule import Action, Rule, RuleMode
 
 from ..operations import rule_table, rule_text
 from ..operations.duration import seconds
-from ..operations.rule_edit import Forecast, PlannedRule, RuleEdit, RuleEditor, everywhere
+from ..operations.rule_edit import Forecast, PlannedRule, RuleEditor, RuleRevision, everywhere
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
@@ -88,7 +88,7 @@ def add(
     ticket: Ticket = None,
     replace: Replace = False,
     yes: Yes = False,
-) -> Reply[RuleEdit]:
+) -> Reply[RuleRevision]:
     """Add a rule, in effect within a minute.
 
     A rule that would be INVALID, or make another rule INVALID, is not written. Before a
@@ -132,7 +132,7 @@ def disable(
     pipeline: OnPipeline = None,
     reason: Reason = None,
     yes: Yes = False,
-) -> Reply[RuleEdit]:
+) -> Reply[RuleRevision]:
     """Disable a rule, within a minute; it stays in the table.
 
     Letters that it holds come due. To enable it again, set `enabled` to true in the
@@ -177,17 +177,17 @@ def _forecast(forecast: Forecast) -> str:
     return f"{summary(forecast.matched, forecast.looked_at, 'the DLQ')} of {forecast.pipeline}."
 
 
-def _show_added(change: RuleEdit) -> Iterator[Block]:
+def _show_added(change: RuleRevision) -> Iterator[Block]:
     yield _headline(change, "replaced" if change.before else "added")
     yield line("In effect within a minute: see dlq rules list.")
 
 
-def _show_disabled(change: RuleEdit) -> Iterator[Block]:
+def _show_disabled(change: RuleRevision) -> Iterator[Block]:
     yield _headline(change, "disabled")
     yield line("Without effect within a minute: see dlq rules list.")
 
 
-def _headline(change: RuleEdit, what: str) -> Block:
+def _headline(change: RuleRevision, what: str) -> Block:
     return line(
         Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
         f" in account {change.account}, {change.region}",

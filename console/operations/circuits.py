@@ -1,4 +1,4 @@
-"""The circuits of an app: read, held by hand, and released."""
+"""The circuits of an app, and the manual override of a circuit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CircuitRow:
     cooldown: Annotated[float, "seconds that the last wait was drawn from"]
     trips: Annotated[int, "how often it has opened without having settled in between"]
     generation: Annotated[int, "grows with each change of state"]
-    forced: Annotated[str | None, "the state a person holds it in; null if not held"]
+    forced: Annotated[str | None, "the state of its manual override; null without an override"]
     forced_by: Annotated[str | None, "who"]
     forced_reason: Annotated[str | None, "why"]
     forced_until: Annotated[datetime | None, "until when"]
@@ -63,7 +63,7 @@ class CircuitChange(Answer):
 
 
 def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
-    """The own circuit of each pipeline, and every other that is not closed or is held."""
+    """The own circuit of each pipeline, and all others that are not closed or overridden."""
     app = session.app()
     rows = [
         circuit_row(pipeline.name, circuit, session.now)
@@ -85,7 +85,7 @@ def show_circuit(session: Session, pipeline: str | None, key: str | None) -> Cir
 
 
 class CircuitSwitch:
-    """A circuit that a person is about to change, as it was read."""
+    """A circuit that a person is about to change, in the state that was read."""
 
     def __init__(self, session: Session, pipeline: str | None, key: str | None) -> None:
         app = session.app()
@@ -104,12 +104,12 @@ class CircuitSwitch:
     def before(self) -> CircuitRow:
         return circuit_row(self.pipeline, self._circuit, self._session.now)
 
-    def hold(self, state: State, reason: str, until: datetime) -> CircuitChange:
-        """Holds the circuit open or closed until a time, by the caller's identity."""
+    def override(self, state: State, reason: str, until: datetime) -> CircuitChange:
+        """Keeps the circuit open or closed until a time; names the caller's identity."""
         caller = self._session.aws.caller
         return self._change(OverrideBegun(Override(state, caller, reason, until.timestamp())))
 
-    def release(self) -> CircuitChange:
+    def end_override(self) -> CircuitChange:
         """Ends the manual override; a malformed record is replaced."""
         return self._change(OverrideEnded())
 

@@ -23,7 +23,7 @@ from .session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class RuleEdit(Answer):
+class RuleRevision(Answer):
     """What `dlq rules add` and `dlq rules disable` answer."""
 
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
@@ -114,7 +114,7 @@ class RuleEditor:
         outcome = tried(session, self._app, pipeline, plan.columns, sample)
         return Forecast(pipeline.name, len(sample.letters), len(outcome.matching))
 
-    def write(self, plan: PlannedRule) -> RuleEdit:
+    def write(self, plan: PlannedRule) -> RuleRevision:
         """Writes the rule; Problem if it has changed since the plan was made."""
         rule_id = plan.rule.rule_id
         try:
@@ -131,7 +131,7 @@ class RuleEditor:
             raise Problem(_no_such_rule(stored, self.key, rule_id), Exit.ABSENT)
         return rule
 
-    def disable(self, rule: StoredRule, reason: str) -> RuleEdit:
+    def disable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Disables the rule; the caller's identity and the old reason are added to the reason."""
         why = _off(reason, self._session.aws.caller, rule.columns.get("reason"))
         try:
@@ -143,8 +143,8 @@ class RuleEditor:
 
     def _change(
         self, rule_id: str, after: Mapping[str, Any], before: StoredRule | None
-    ) -> RuleEdit:
-        return RuleEdit(
+    ) -> RuleRevision:
+        return RuleRevision(
             **self._session.place,
             pipeline=self.key,
             rule_id=rule_id,

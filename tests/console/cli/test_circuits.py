@@ -90,7 +90,7 @@ def test_a_malformed_record_is_shown_and_replaced(orders: Any, dlq: Any) -> None
         (["open", "--reason", "x", "--expires", "2020-01-01", "--yes"], "already"),
     ],
 )
-def test_a_hold_needs_a_reason_and_an_end(
+def test_an_override_needs_a_reason_and_an_end(
     orders: Any, dlq: Any, arguments: list[str], text: str
 ) -> None:
     done = dlq("circuit", *arguments)
@@ -103,7 +103,7 @@ def test_nothing_changes_without_a_yes(orders: Any, dlq: Any, at_a_terminal: Non
     done = dlq("circuit", "open", "--reason", "x", "--expires", "1h", answers="n\n")
     assert done.exit_code == Exit.ATTENTION
     assert "in account 123456789012, eu-west-1" in done.output
-    assert "Hold circuit orders of orders OPEN" in done.output
+    assert "Keep circuit orders of orders OPEN" in done.output
     assert orders.dynamodb.scan(TableName="circuits")["Count"] == 0
 
 
