@@ -42,7 +42,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["called", "with_powertools", "before"])
-def test_each_way_of_writing_it_ships_the_order(
+def test_each_form_of_the_example_ships_the_order(
     example: Path, name: str, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(example))

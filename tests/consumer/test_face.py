@@ -58,7 +58,7 @@ def test_a_failure_stays_in_its_queue_and_is_in_the_ledger(letterbox: Letterbox)
     assert letterbox.waiting == ["x"]
 
 
-def test_it_comes_back_when_it_was_told_to(letterbox: Letterbox) -> None:
+def test_a_message_comes_back_after_its_retry_after(letterbox: Letterbox) -> None:
     message_id = letterbox.send("x")
     letterbox.run(raising(Transient(retry_after=60)))
     letterbox.clock.advance(59)
@@ -67,7 +67,7 @@ def test_it_comes_back_when_it_was_told_to(letterbox: Letterbox) -> None:
     assert letterbox.run(raising(None)).acknowledged == (message_id,)
 
 
-def test_a_permanent_failure_is_in_the_parking_lot_at_its_first_receive(
+def test_a_permanent_failure_is_parked_at_its_first_receive(
     letterbox: Letterbox,
 ) -> None:
     message_id = letterbox.send("x")
@@ -78,7 +78,7 @@ def test_a_permanent_failure_is_in_the_parking_lot_at_its_first_receive(
     assert letterbox.metrics["MessageMovedToParkingLot"] == 1
 
 
-def test_a_redriven_message_that_works_at_last_is_recovered(letterbox: Letterbox) -> None:
+def test_a_redriven_message_that_is_processed_is_recovered(letterbox: Letterbox) -> None:
     origin = letterbox.send("x")
     letterbox.max_receive_count = 1
     letterbox.run(raising(ValueError()))
@@ -89,7 +89,7 @@ def test_a_redriven_message_that_works_at_last_is_recovered(letterbox: Letterbox
     assert letterbox.metrics["RedriveSuccess"] == 1
 
 
-def test_a_producer_that_sends_twice_is_served_once(letterbox: Letterbox) -> None:
+def test_a_message_that_is_sent_twice_is_processed_once(letterbox: Letterbox) -> None:
     letterbox.settings = replace(letterbox.settings, idempotency_key="body.orderId")
     seen: list[str] = []
     for body in ({"orderId": 7}, {"orderId": 7}, {"orderId": 8}):
@@ -99,7 +99,7 @@ def test_a_producer_that_sends_twice_is_served_once(letterbox: Letterbox) -> Non
     assert letterbox.metrics["dedup.skip"] == 1
 
 
-def test_five_failures_end_in_the_dlq_and_the_ledger_knows_them(letterbox: Letterbox) -> None:
+def test_five_failures_end_in_the_dlq_and_are_in_the_ledger(letterbox: Letterbox) -> None:
     letterbox.settings = replace(letterbox.settings, retry=Backoff(base=0, floor=0))
     message_id = letterbox.send("x")
     for _ in range(6):
@@ -110,18 +110,18 @@ def test_five_failures_end_in_the_dlq_and_the_ledger_knows_them(letterbox: Lette
 
 
 @pytest.mark.parametrize("error", [Skip("done long ago"), None])
-def test_a_skip_is_an_acknowledgement(letterbox: Letterbox, error: Exception | None) -> None:
+def test_a_skipped_message_is_acknowledged(letterbox: Letterbox, error: Exception | None) -> None:
     letterbox.send("x")
     assert letterbox.run(raising(error)).returned == ()
 
 
-def test_a_canary_is_known_by_its_client_context(letterbox: Letterbox) -> None:
+def test_a_canary_is_recognized_by_its_client_context(letterbox: Letterbox) -> None:
     letterbox.send("x")
     ran = letterbox.run(raising(TimeoutError()), permit="owner")
     assert ran.response["deadletter"] == {"verdict": "failure"}
 
 
-def test_a_fifo_group_waits_for_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fifo_group_waits_for_its_first_message(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
     monkeypatch.setattr(runtime, "current_runtime", lambda: box.runtime)
     for body in ("first", "second"):
@@ -168,7 +168,7 @@ def test_the_metrics_are_one_line_of_the_embedded_format(letterbox: Letterbox) -
     ]
 
 
-def test_what_the_outcomes_told_meanwhile_is_said_once(letterbox: Letterbox) -> None:
+def test_pending_metrics_are_reported_once(letterbox: Letterbox) -> None:
     letterbox.runtime.pending_metrics["CircuitTripped"] += 1
     for _ in range(2):
         letterbox.send("x")
@@ -177,12 +177,12 @@ def test_what_the_outcomes_told_meanwhile_is_said_once(letterbox: Letterbox) -> 
 
 
 @pytest.mark.parametrize("event", [{}, {"Records": None}, {"Records": {}}, [], None])
-def test_another_kind_of_event_is_refused(letterbox: Letterbox, event: Any) -> None:
+def test_an_event_without_sqs_records_is_refused(letterbox: Letterbox, event: Any) -> None:
     with pytest.raises(ValueError, match="allowed: the event of an SQS queue"):
         consume(event, letterbox.context(), len)
 
 
-def test_without_a_context_the_lease_is_as_long_as_lambda_allows(letterbox: Letterbox) -> None:
+def test_without_a_context_the_claim_lasts_as_long_as_lambda_allows(letterbox: Letterbox) -> None:
     letterbox.send("x")
     letterbox.run(lambda event, _: consume(event, None, len))
     [row] = [one for one in letterbox.dynamodb.items("letters") if "until" in one]
@@ -193,12 +193,12 @@ def test_without_a_context_the_lease_is_as_long_as_lambda_allows(letterbox: Lett
 
 
 @pytest.mark.parametrize("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
-def test_a_variable_that_names_no_pipeline_is_refused_by_name(value: str | None) -> None:
+def test_a_variable_that_names_no_pipeline_is_refused(value: str | None) -> None:
     with pytest.raises(BadSettings, match=r"DEADLETTER .*allowed: <app>/<pipeline>.*or off"):
         runtime.runtime_from(value)
 
 
-def test_nothing_is_asked_of_the_environment_before_the_first_event(
+def test_the_environment_is_not_read_before_the_first_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DEADLETTER", raising=False)
@@ -212,7 +212,7 @@ def test_nothing_is_asked_of_the_environment_before_the_first_event(
     runtime.current_runtime.cache_clear()
 
 
-def test_switched_off_failures_are_still_partial_and_seen(
+def test_failures_are_still_partial_and_logged_when_switched_off(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEADLETTER", "off")
@@ -261,7 +261,7 @@ ORDERS = {
 }
 
 
-def test_two_parameters_say_where_everything_is() -> None:
+def test_two_parameters_register_a_pipeline() -> None:
     ssm: Any = Ssm({"/shop/app": APP, "/shop/pipelines/orders": ORDERS})
     pipeline, resources = look_up(ssm, "shop", "orders")
     assert ssm.asked == ["/shop/app", "/shop/pipelines/orders"]
@@ -293,13 +293,13 @@ def test_a_missing_parameter_and_a_missing_permission_are_named() -> None:
         (APP, {**ORDERS, "trusted_senders": "AROA"}),
     ],
 )
-def test_a_registration_that_is_not_understood_consumes_nothing(app: Any, own: Any) -> None:
+def test_an_invalid_registration_consumes_nothing(app: Any, own: Any) -> None:
     ssm: Any = Ssm({"/shop/app": app, "/shop/pipelines/orders": own})
     with pytest.raises(BadSettings):
         look_up(ssm, "shop", "orders")
 
 
-def test_the_context_of_the_fixture_runs_out_with_the_clock(letterbox: Letterbox) -> None:
+def test_the_fixtures_context_follows_the_clock(letterbox: Letterbox) -> None:
     context: Context = letterbox.context()
     letterbox.clock.advance(29)
     assert context.get_remaining_time_in_millis() == 1000

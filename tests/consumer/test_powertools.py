@@ -39,7 +39,7 @@ def fail_on(*bodies: str, error: type[Exception] = ValueError) -> Callable[[SQSR
     return record_handler
 
 
-def test_it_is_a_change_of_one_line(letterbox: Letterbox) -> None:
+def test_only_one_line_changes_for_users_of_powertools(letterbox: Letterbox) -> None:
     for body in ("good", "bad"):
         letterbox.send(body)
     ran = letterbox.run(handler_of(fail_on("bad")))
@@ -49,7 +49,7 @@ def test_it_is_a_change_of_one_line(letterbox: Letterbox) -> None:
     assert letterbox.metrics == {"Processed": 1, "ProcessingFailure": 1}
 
 
-def test_a_record_handler_that_nobody_awaits_has_processed_nothing(letterbox: Letterbox) -> None:
+def test_an_async_record_handler_has_processed_nothing(letterbox: Letterbox) -> None:
     async def record_handler(record: SQSRecord) -> None:
         raise AssertionError("nobody runs it")
 
@@ -58,7 +58,7 @@ def test_a_record_handler_that_nobody_awaits_has_processed_nothing(letterbox: Le
     assert letterbox.waiting == ["a"]
 
 
-def test_each_record_is_claimed_before_and_done_after(letterbox: Letterbox) -> None:
+def test_each_record_is_claimed_before_and_marked_done_after(letterbox: Letterbox) -> None:
     seen: list[list[str]] = []
 
     def record_handler(record: SQSRecord) -> None:
@@ -71,7 +71,7 @@ def test_each_record_is_claimed_before_and_done_after(letterbox: Letterbox) -> N
     assert seen == [["CLAIMED"], ["CLAIMED", "DONE"]]
 
 
-def test_the_record_handler_may_ask_for_the_context(letterbox: Letterbox) -> None:
+def test_the_record_handler_may_take_the_context(letterbox: Letterbox) -> None:
     seen: list[Any] = []
 
     def record_handler(record: SQSRecord, lambda_context: Any) -> None:
@@ -82,7 +82,7 @@ def test_the_record_handler_may_ask_for_the_context(letterbox: Letterbox) -> Non
     assert seen == [("x", 30_000)]
 
 
-def test_the_hooks_of_a_processor_are_called_as_ever(letterbox: Letterbox) -> None:
+def test_the_processors_hooks_are_called_as_by_powertools(letterbox: Letterbox) -> None:
     class Noting(DeadletterProcessor):
         def __init__(self) -> None:
             super().__init__()
@@ -124,7 +124,9 @@ def test_a_duplicate_is_a_success_without_a_result(letterbox: Letterbox) -> None
     assert message_id
 
 
-def test_a_parked_message_is_a_failure_that_nobody_is_told_to_keep(letterbox: Letterbox) -> None:
+def test_a_parked_message_is_a_failure_that_the_response_does_not_name(
+    letterbox: Letterbox,
+) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
     ran = letterbox.run(handler_of(fail_on("x", error=Permanent), processor))
@@ -132,7 +134,7 @@ def test_a_parked_message_is_a_failure_that_nobody_is_told_to_keep(letterbox: Le
     assert len(letterbox.parked) == len(processor.fail_messages) == 1
 
 
-def test_a_batch_that_fails_entirely_raises_only_if_asked_to(letterbox: Letterbox) -> None:
+def test_a_batch_that_fails_entirely_raises_only_with_the_option(letterbox: Letterbox) -> None:
     letterbox.send("x")
     assert letterbox.run(handler_of(fail_on("x"))).returned
     letterbox.clock.advance(1000)
@@ -141,14 +143,14 @@ def test_a_batch_that_fails_entirely_raises_only_if_asked_to(letterbox: Letterbo
         letterbox.run(handler_of(fail_on("x"), processor))
 
 
-def test_a_probe_is_always_answered(letterbox: Letterbox) -> None:
+def test_a_probe_always_gets_a_response(letterbox: Letterbox) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
     ran = letterbox.run(handler_of(fail_on("x", error=TimeoutError), processor), permit="p")
     assert ran.response["deadletter"] == {"verdict": "failure"}
 
 
-def test_fifo_needs_no_processor_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fifo_needs_no_separate_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
     monkeypatch.setattr(runtime, "current_runtime", lambda: box.runtime)
     processor = DeadletterProcessor()
@@ -160,7 +162,7 @@ def test_fifo_needs_no_processor_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert [one[0] for one in processor.exceptions] == [ValueError, NotProcessed]
 
 
-def test_a_model_that_refuses_a_message_blames_its_schema(letterbox: Letterbox) -> None:
+def test_a_message_that_its_model_refuses_is_a_schema_failure(letterbox: Letterbox) -> None:
     pydantic = pytest.importorskip("pydantic")
     from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
@@ -181,7 +183,7 @@ def test_a_model_that_refuses_a_message_blames_its_schema(letterbox: Letterbox) 
     assert "schema" in str(parked.stamp.because)
 
 
-def test_switched_off_it_is_powertools_batch_processor(
+def test_switched_off_it_behaves_as_powertools_batch_processor(
     letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "current_runtime", lambda: runtime.runtime_from("off"))

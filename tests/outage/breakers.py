@@ -1,4 +1,4 @@
-"""Circuits in a dictionary, changed as the domain says: enough to try the steps of an outage."""
+"""Circuits in a dictionary, changed by the real transitions, for the steps of an outage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = "orders"
 
 @dataclass
 class Circuits:
-    """One machine's view of its circuits; `down` is how many calls get no answer."""
+    """One pipeline's circuits; the next `down` calls get no answer."""
 
     policy: CircuitPolicy = field(default_factory=lambda: CircuitPolicy(pause_consumer=True))
     now: float = NOW
@@ -39,18 +39,18 @@ class Circuits:
         self._answers()
         self.events.append(event)
         circuit = self.held.get(key, Circuit(key))
-        found = transition(circuit, event, self.policy, self.now, Random(1))
-        if isinstance(found, Refusal):
-            return TransitionResult(circuit, found)
-        self.held[key] = found
-        return TransitionResult(found)
+        outcome = transition(circuit, event, self.policy, self.now, Random(1))
+        if isinstance(outcome, Refusal):
+            return TransitionResult(circuit, outcome)
+        self.held[key] = outcome
+        return TransitionResult(outcome)
 
     def troubled(self) -> Sequence[Circuit]:
         self._answers()
         return [
-            one
-            for one in self.held.values()
-            if not one.is_closed or one.forced is not None or one.paused is not None
+            circuit
+            for circuit in self.held.values()
+            if not circuit.is_closed or circuit.forced is not None or circuit.paused is not None
         ]
 
     def _answers(self) -> None:
@@ -61,9 +61,9 @@ class Circuits:
 
 @dataclass
 class Announcements:
-    """What subscribers heard."""
+    """The circuit events that were published: the state before, and the state."""
 
-    said: list[tuple[str, str]] = field(default_factory=list)
+    published: list[tuple[str, str]] = field(default_factory=list)
 
     def announce(self, circuit: Circuit, before: str) -> None:
-        self.said.append((before, str(circuit.state)))
+        self.published.append((before, str(circuit.state)))

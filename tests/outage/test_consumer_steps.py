@@ -1,4 +1,4 @@
-"""The steps of an outage beside the canary, each from the circuit as it stands."""
+"""The steps of an outage beside the canary: announce, pause and resume."""
 
 from __future__ import annotations
 
@@ -66,56 +66,56 @@ def test_an_outage_is_announced_and_then_the_consumer_is_paused() -> None:
     step = scene.steps.take("announce", EXECUTION)
     assert (step.next, step.said) == (Next.PAUSE, "OPEN")
     assert step.wait_seconds == pytest.approx(scene.circuits.held[KEY].open_until - NOW, abs=1)
-    assert scene.announced.said == [("", "OPEN")]
+    assert scene.announced.published == [("", "OPEN")]
     assert scene.circuits.metrics == {"CircuitState": 2, "CircuitOpened": 1}
     paused = scene.steps.take("pause", EXECUTION)
     assert paused.next is Next.PROBE
     assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
 
 
-def test_a_step_that_is_taken_again_announces_nothing_again() -> None:
+def test_a_repeated_step_announces_nothing() -> None:
     scene = Scene().trip()
     step = scene.steps.take("announce", EXECUTION)
     scene.steps.take("announce", replace(EXECUTION, said=step.said))
-    assert len(scene.announced.said) == 1
+    assert len(scene.announced.published) == 1
 
 
-def test_where_the_pipeline_does_not_say_so_nobody_is_paused() -> None:
+def test_no_consumer_is_paused_without_the_setting() -> None:
     scene = Scene(pause_consumer=False).trip()
     assert scene.steps.take("announce", EXECUTION).next is Next.PROBE
 
 
-def test_the_outage_of_a_single_key_pauses_nobody_and_is_not_announced() -> None:
+def test_the_outage_of_a_single_key_is_neither_announced_nor_paused_for() -> None:
     scene = Scene().trip("endpoint-7")
     execution = Execution("endpoint-7", 1, 0)
     assert scene.steps.take("announce", execution).next is Next.PROBE
     scene.steps.take("pause", execution)
-    assert scene.announced.said == []
+    assert scene.announced.published == []
     assert scene.mappings.changes == 0
 
 
 @pytest.mark.parametrize("step", ["announce", "resume"])
-def test_another_executions_outage_is_handed_over(step: str) -> None:
+def test_an_outage_of_another_execution_is_handed_over(step: str) -> None:
     scene = Scene().trip()
     other = replace(EXECUTION, restart=1)
     assert scene.steps.take(step, other).next is Next.HAND_OVER
-    assert scene.announced.said == []
+    assert scene.announced.published == []
 
 
-def test_a_pause_that_is_not_ours_any_more_changes_nothing() -> None:
+def test_a_pause_by_an_outdated_execution_changes_nothing() -> None:
     scene = Scene().trip()
     scene.steps.take("pause", replace(EXECUTION, restart=1))
     assert scene.mappings.changes == 0
 
 
-def test_a_circuit_that_closed_before_anything_was_done_has_to_be_put_back_only() -> None:
+def test_a_circuit_that_closed_early_goes_straight_to_resume() -> None:
     scene = Scene().trip()
     scene.close()
     assert scene.steps.take("announce", EXECUTION).next is Next.RESUME
     assert scene.steps.take("resume", EXECUTION).next is Next.CLOSED
 
 
-def test_the_consumer_comes_back_in_at_most_five_steps() -> None:
+def test_the_consumer_resumes_in_at_most_five_steps() -> None:
     scene = Scene().trip()
     scene.steps.take("pause", EXECUTION)
     scene.close()
@@ -129,7 +129,7 @@ def test_the_consumer_comes_back_in_at_most_five_steps() -> None:
     assert limits == [10, 20, 30, 40, 50]
 
 
-def test_a_ramp_of_no_time_brings_it_back_at_once() -> None:
+def test_a_ramp_of_zero_seconds_resumes_at_once() -> None:
     scene = Scene(ramp=0.0).trip()
     scene.steps.take("pause", EXECUTION)
     scene.close()
@@ -137,7 +137,7 @@ def test_a_ramp_of_no_time_brings_it_back_at_once() -> None:
     assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
 
 
-def test_an_outage_that_begins_on_the_way_back_is_another_executions() -> None:
+def test_an_outage_that_begins_during_the_ramp_is_handed_over() -> None:
     scene = Scene().trip()
     scene.circuits.apply(KEY, MappingPaused("m", 50))
     scene.close()
@@ -148,23 +148,23 @@ def test_an_outage_that_begins_on_the_way_back_is_another_executions() -> None:
     assert scene.steps.take("resume", EXECUTION).next is Next.HAND_OVER
 
 
-def test_a_store_that_gives_no_answer_is_the_state_machines_to_retry() -> None:
+def test_an_unavailable_store_is_an_error_that_the_state_machine_retries() -> None:
     scene = Scene().trip()
     scene.circuits.down = 1
     with pytest.raises(CircuitsUnavailable):
         scene.steps.take("announce", EXECUTION)
 
 
-def test_a_step_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(BadExecution, match="unknown step 'fly'; known are announce, pause, resume"):
         Scene().steps.take("fly", EXECUTION)
 
 
-def test_a_course_is_what_the_execution_carries() -> None:
+def test_an_execution_is_read_from_the_states_input() -> None:
     data = {"pipeline": KEY, "key": KEY, "generation": 3, "restart": 1}
     assert execution_from_json(data) == Execution(KEY, 3, 1)
-    standing = {"probes": 4, "empty": 1, "said": "OPEN", "next": "probe", "pause_failed": {}}
-    assert execution_from_json({**data, "circuit": standing}) == Execution(
+    step = {"probes": 4, "empty": 1, "said": "OPEN", "next": "probe", "pause_failed": {}}
+    assert execution_from_json({**data, "circuit": step}) == Execution(
         KEY, 3, 1, probes=4, empty=1, said="OPEN", pause_failed=True
     )
 

@@ -1,4 +1,4 @@
-"""The consumer's mapping is paused and resumed, and nobody else's change of it is undone."""
+"""The consumer's mapping is paused and resumed, and a change by others is not undone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.outage.breakers import KEY, Circuits
 
 @dataclass
 class OneMapping:
-    """A mapping as Lambda keeps it; for `settles_after` looks a change is under way."""
+    """A mapping as Lambda keeps it; a change is under way for `settles_after` calls of `find`."""
 
     mapping: ConsumerMapping | None = field(
         default_factory=lambda: ConsumerMapping("m", True, concurrency=50)
@@ -56,9 +56,9 @@ class OneMapping:
 
 @pytest.fixture
 def circuits() -> Circuits:
-    found = Circuits(CircuitPolicy(successes=1))
-    found.apply(KEY, Tripped())
-    return found
+    circuits = Circuits(CircuitPolicy(successes=1))
+    circuits.apply(KEY, Tripped())
+    return circuits
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def close(circuits: Circuits) -> None:
     circuits.apply(KEY, CanaryAnswered(half_open.generation, "me", CanaryVerdict.SUCCESS))
 
 
-def test_what_it_was_is_written_down_before_it_is_changed(
+def test_the_mappings_state_is_recorded_before_it_is_changed(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
@@ -94,7 +94,7 @@ def test_a_circuit_that_cannot_be_written_leaves_the_mapping_alone(
     assert lambda_.changes == 0
 
 
-def test_it_asks_until_lambda_has_disabled_it(
+def test_pause_is_busy_until_lambda_has_disabled_the_mapping(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.settles_after = 3
@@ -105,7 +105,7 @@ def test_it_asks_until_lambda_has_disabled_it(
     assert lambda_.changes == 1
 
 
-def test_a_mapping_that_somebody_has_disabled_is_not_ours(
+def test_a_mapping_that_was_already_disabled_is_left_alone(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.mapping = ConsumerMapping("m", False, concurrency=50)
@@ -123,7 +123,7 @@ def test_a_consumer_without_a_mapping_has_nothing_to_pause(
     assert circuits.metrics["NothingToPause"] == 1
 
 
-def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(
+def test_a_circuit_that_has_closed_meanwhile_pauses_nothing(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     before = circuits.held[KEY]
@@ -132,7 +132,7 @@ def test_a_circuit_that_has_closed_meanwhile_pauses_nobody(
     assert lambda_.changes == 0
 
 
-def test_it_comes_back_step_by_step_and_twice_is_once(
+def test_the_mapping_is_resumed_step_by_step_and_a_step_may_be_repeated(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
@@ -150,7 +150,7 @@ def test_it_comes_back_step_by_step_and_twice_is_once(
     assert circuits.held[KEY].paused is None
 
 
-def test_a_mapping_that_an_operator_disables_on_the_way_stays_disabled(
+def test_a_mapping_that_an_operator_disables_during_the_ramp_stays_disabled(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
@@ -163,7 +163,7 @@ def test_a_mapping_that_an_operator_disables_on_the_way_stays_disabled(
     assert circuits.held[KEY].paused is None
 
 
-def test_one_that_was_enabled_by_a_deployment_is_only_given_its_limits(
+def test_a_mapping_that_a_deployment_has_enabled_only_gets_its_limits(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
@@ -174,15 +174,15 @@ def test_one_that_was_enabled_by_a_deployment_is_only_given_its_limits(
     assert circuits.held[KEY].paused is None
 
 
-@pytest.mark.parametrize("there", [None, ConsumerMapping("another", True)])
-def test_a_mapping_that_is_gone_or_another_is_nobodys_to_put_back(
+@pytest.mark.parametrize("mapping", [None, ConsumerMapping("another", True)])
+def test_a_mapping_that_is_gone_or_replaced_is_not_put_back(
     circuits: Circuits,
     lambda_: OneMapping,
     consumer_pause: ConsumerPause,
-    there: ConsumerMapping | None,
+    mapping: ConsumerMapping | None,
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
-    lambda_.mapping = there
+    lambda_.mapping = mapping
     changes = lambda_.changes
     close(circuits)
     consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
@@ -190,7 +190,7 @@ def test_a_mapping_that_is_gone_or_another_is_nobodys_to_put_back(
     assert circuits.held[KEY].paused is None
 
 
-def test_a_second_outage_on_the_way_back_remembers_what_was_before_the_first(
+def test_a_second_outage_during_the_ramp_keeps_the_state_before_the_first(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
@@ -206,25 +206,25 @@ def test_a_second_outage_on_the_way_back_remembers_what_was_before_the_first(
     assert lambda_.mapping == ConsumerMapping("m", True, concurrency=50)
 
 
-def test_a_circuit_that_is_open_keeps_its_mapping_shut(
+def test_an_open_circuit_keeps_its_mapping_paused(
     circuits: Circuits, consumer_pause: ConsumerPause
 ) -> None:
     consumer_pause.pause(circuits.held[KEY])
-    word = Override(State.OPEN, "ada", "looks odd", circuits.now + 60)
-    circuits.apply(KEY, OverrideBegun(word))
+    override = Override(State.OPEN, "ada", "looks odd", circuits.now + 60)
+    circuits.apply(KEY, OverrideBegun(override))
     assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS).paused is not None
 
 
 @pytest.mark.parametrize("own", [None, 2, 3, 50, 1_000])
-def test_no_step_is_lower_than_the_one_before_or_than_lambda_allows(own: int | None) -> None:
+def test_each_step_is_at_least_the_step_before_and_lambdas_minimum(own: int | None) -> None:
     steps = [low_concurrency(own, step) for step in range(1, RAMP_STEPS + 1)]
     assert steps[-1] == own
-    figures = [one for one in steps if one is not None]
-    assert figures == sorted(figures)
-    assert min(figures) >= LEAST_CONCURRENCY
+    limits = [limit for limit in steps if limit is not None]
+    assert limits == sorted(limits)
+    assert min(limits) >= LEAST_CONCURRENCY
 
 
-def test_a_mapping_that_is_changing_already_is_asked_about_first(
+def test_a_mapping_that_is_changing_is_busy(
     circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
 ) -> None:
     lambda_.slow = 1

@@ -1,4 +1,4 @@
-"""An outage has one execution at a time, and what it leaves behind is found."""
+"""An outage has one execution at a time, and repairs are found after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPEN = Circuit("orders", State.OPEN, 7, outage=5, restart=2, started=NOW - START
 NAME = execution_name("orders", "orders", 5, 2)
 
 
-def test_the_name_is_one_that_step_functions_takes_whatever_the_key() -> None:
+def test_the_name_is_valid_for_step_functions_for_every_key() -> None:
     for key in ("orders", "https://a.example/hook?x=*", "ž" * 300, ""):
         name = execution_name("orders", key, 10**10, 10**5)
         assert len(name) <= 80
@@ -26,7 +26,7 @@ def test_the_name_is_one_that_step_functions_takes_whatever_the_key() -> None:
         assert name.isascii()
 
 
-def test_each_outage_of_each_circuit_has_a_name_of_its_own_and_always_the_same() -> None:
+def test_each_outage_of_each_circuit_has_its_own_constant_name() -> None:
     names = {
         execution_name(pipeline, key, generation, restart)
         for pipeline in ("a", "b")
@@ -44,7 +44,7 @@ def test_an_execution_knows_whether_it_still_runs_the_outage() -> None:
     assert not is_run_by(OPEN, 4, 2)
 
 
-def test_an_outage_that_nobody_runs_is_started_again() -> None:
+def test_an_outage_without_an_execution_is_started_again() -> None:
     for state in (State.OPEN, State.HALF_OPEN):
         lost = replace(OPEN, state=state)
         assert repairs_for("orders", [lost], set(), NOW) == Repairs(start=(lost,))
@@ -53,12 +53,12 @@ def test_an_outage_that_nobody_runs_is_started_again() -> None:
         assert repairs_for("orders", [lost], {earlier}, NOW) == Repairs(start=(lost,))
 
 
-def test_an_execution_that_is_just_being_started_is_given_time() -> None:
+def test_a_new_execution_has_time_to_appear_in_the_list() -> None:
     fresh = replace(OPEN, started=NOW - START_SECONDS + 1)
     assert repairs_for("orders", [fresh], set(), NOW) == Repairs()
 
 
-def test_a_mapping_that_was_left_paused_is_put_back_when_nobody_runs_the_outage() -> None:
+def test_a_paused_mapping_is_put_back_when_no_execution_runs_the_outage() -> None:
     left = replace(OPEN, state=State.CLOSED, paused=Pause("m", None, NOW))
     assert repairs_for("orders", [left], set(), NOW) == Repairs(put_back=(left,))
     assert repairs_for("orders", [left], {NAME}, NOW) == Repairs()
@@ -68,6 +68,6 @@ def test_a_mapping_that_we_did_not_pause_is_left_alone() -> None:
     assert repairs_for("orders", [replace(OPEN, state=State.CLOSED)], set(), NOW) == Repairs()
 
 
-def test_what_nobody_understands_is_left_to_a_person() -> None:
+def test_an_unreadable_circuit_is_left_to_a_person() -> None:
     unreadable = Circuit("orders", State.OPEN, unreadable=True)
     assert repairs_for("orders", [unreadable], set(), NOW) == Repairs()

@@ -1,4 +1,4 @@
-"""A dependency is asked by GET, through the guard, and only 2xx is well."""
+"""The health URL is called by GET through the URL guard, and only 2xx is well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ URL = "https://status.example/up?deep=1"
 @pytest.mark.parametrize(
     ("status", "well"), [(200, True), (204, True), (301, False), (404, False), (503, False)]
 )
-def test_only_2xx_is_well(status: int, well: bool) -> None:
+def test_only_status_2xx_is_well(status: int, well: bool) -> None:
     asked = []
 
     def exchange(
@@ -38,7 +38,7 @@ def test_no_answer_is_not_well(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://status.example/", "https://10.0.0.1/", "file:///etc"])
-def test_a_url_that_nothing_is_sent_to_is_not_asked(url: str) -> None:
+def test_a_refused_url_is_not_called(url: str) -> None:
     def exchange(*_: object) -> HttpResponse:
         raise AssertionError("asked")
 

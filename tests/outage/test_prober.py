@@ -1,4 +1,4 @@
-"""One canary at a time says whether the dependency works, and no letter is lost by it."""
+"""One canary at a time tests whether the dependency works, and no letter is lost by it."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ ILL = CanaryResult(CanaryVerdict.FAILURE)
 
 @dataclass
 class Letters:
-    """Letters in some place; `away` is what became of each that was tried."""
+    """A source of letters; `settled` is the result of each letter that was tried."""
 
     arn: str = "arn:queue"
     letters: list[str] = field(default_factory=list)
-    away: list[tuple[str, CanaryResult]] = field(default_factory=list)
+    settled: list[tuple[str, CanaryResult]] = field(default_factory=list)
     fails_to_take: bool = False
     fails_to_settle: bool = False
 
@@ -57,13 +57,13 @@ class Letters:
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
         if self.fails_to_settle:
             raise QueueUnavailable("throttled")
-        self.away.append((received.letter.message_id, result))
+        self.settled.append((received.letter.message_id, result))
         return result.proof is not None
 
 
 @dataclass
 class Answers(CanaryConsumer):
-    """A consumer that answers as it is told, one after the other, and the last for ever."""
+    """A consumer that gives these answers in order, and repeats the last one."""
 
     answers: list[CanaryResult | Exception]
     meanwhile: Callable[[], None] = lambda: None
@@ -79,8 +79,8 @@ class Answers(CanaryConsumer):
 
 
 @dataclass
-class Word(Health):
-    """A dependency that says itself how it is."""
+class HealthCheck(Health):
+    """A dependency with a health check."""
 
     well: bool
 
@@ -90,7 +90,7 @@ class Word(Health):
 
 @dataclass
 class Scene:
-    """An open circuit whose cooldown is over, and whoever probes it."""
+    """An open circuit whose cooldown is over, and its prober."""
 
     circuits: Circuits
     sources: list[Letters]
@@ -133,12 +133,12 @@ class Scene:
 def scene() -> Scene:
     circuits = Circuits(CircuitPolicy(lease=60))
     circuits.apply(KEY, Tripped())
-    found = Scene(circuits, [Letters(letters=["a"]), Letters(letters=["b"])], Answers([WELL]))
-    found.cool_down()
-    return found
+    scene = Scene(circuits, [Letters(letters=["a"]), Letters(letters=["b"])], Answers([WELL]))
+    scene.cool_down()
+    return scene
 
 
-def test_two_that_came_back_well_close_the_circuit(scene: Scene) -> None:
+def test_two_successful_canaries_close_the_circuit(scene: Scene) -> None:
     first, second = scene.probe(), scene.probe()
     assert (first.next, first.state, first.wait_seconds) == (
         Next.PROBE,
@@ -146,28 +146,28 @@ def test_two_that_came_back_well_close_the_circuit(scene: Scene) -> None:
         SECONDS_BETWEEN_CANARIES,
     )
     assert (second.next, second.state) == (Next.RESUME, "CLOSED")
-    assert [result for _, result in scene.sources[0].away] == [WELL, WELL]
-    assert scene.announced.said == [("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
+    assert [result for _, result in scene.sources[0].settled] == [WELL, WELL]
+    assert scene.announced.published == [("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
 
 
-def test_one_that_failed_opens_it_for_longer_and_stays_where_it_was(scene: Scene) -> None:
+def test_a_failed_canary_opens_the_circuit_for_longer_and_stays_in_its_place(scene: Scene) -> None:
     scene.consumer.answers = [ILL]
     cooldown = scene.circuit.cooldown
     step = scene.probe()
     assert (step.next, step.state) == (Next.PROBE, "OPEN")
     assert scene.circuit.cooldown == 2 * cooldown
     assert step.wait_seconds >= scene.circuit.open_until - scene.circuits.now
-    assert scene.sources[0].away == [("a", ILL)]
-    assert scene.announced.said == []
+    assert scene.sources[0].settled == [("a", ILL)]
+    assert scene.announced.published == []
 
 
-def test_no_answer_is_a_failure_and_the_letter_is_not_given_back(scene: Scene) -> None:
+def test_a_canary_without_an_answer_is_a_failure_and_stays_locked(scene: Scene) -> None:
     scene.consumer.answers = [CanaryResult(CanaryVerdict.NO_ANSWER)]
     assert scene.probe().state == "OPEN"
-    assert scene.sources[0].away == [("a", CanaryResult(CanaryVerdict.NO_ANSWER))]
+    assert scene.sources[0].settled == [("a", CanaryResult(CanaryVerdict.NO_ANSWER))]
 
 
-def test_one_that_says_nothing_gives_the_permit_back(scene: Scene) -> None:
+def test_a_neutral_canary_gives_the_permit_back(scene: Scene) -> None:
     scene.consumer.answers = [CanaryResult(CanaryVerdict.NEUTRAL), WELL]
     assert scene.probe().state == "HALF_OPEN"
     assert (scene.circuit.permit, scene.circuit.successes) == (None, 0)
@@ -194,7 +194,7 @@ def test_nothing_is_sent_while_another_canary_is_under_way(scene: Scene) -> None
     assert scene.consumer.asked == []
     assert step.next is Next.PROBE
     scene.circuits.now += step.wait_seconds
-    # The other's lease has ended without a word: that is a failure.
+    # The other canary's lease has ended without an answer: that is a failure.
     assert scene.probe().state == "OPEN"
     assert scene.consumer.asked == []
 
@@ -210,17 +210,17 @@ def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
     dlq.take = slowly  # type: ignore[method-assign]
     assert scene.probe().state == "HALF_OPEN"
     assert scene.consumer.asked == []
-    assert [copy for copy, _ in dlq.away] == ["a"]
+    assert [copy for copy, _ in dlq.settled] == ["a"]
     assert scene.circuit.permit is None
 
 
 def test_sources_are_tried_in_their_order(scene: Scene) -> None:
     scene.sources[0].letters = []
     scene.probe()
-    assert [copy for copy, _ in scene.sources[1].away] == ["b"]
+    assert [copy for copy, _ in scene.sources[1].settled] == ["b"]
 
 
-# What happens to the letter, and to the permit, if this line raises.
+# What happens to the letter and the permit after an error.
 
 
 def test_a_source_that_fails_gives_the_permit_back(scene: Scene) -> None:
@@ -230,12 +230,14 @@ def test_a_source_that_fails_gives_the_permit_back(scene: Scene) -> None:
     assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
 
 
-def test_a_consumer_that_was_surely_not_called_gives_letter_and_permit_back(scene: Scene) -> None:
+def test_a_consumer_that_was_certainly_not_called_gives_letter_and_permit_back(
+    scene: Scene,
+) -> None:
     scene.consumer.answers = [ConsumerUnavailable("throttled")]
     with pytest.raises(ConsumerUnavailable):
         scene.probe()
     assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
-    assert [copy for copy, _ in scene.sources[0].away] == ["a"]
+    assert [copy for copy, _ in scene.sources[0].settled] == ["a"]
 
 
 def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) -> None:
@@ -245,7 +247,7 @@ def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) 
     assert scene.circuits.metrics["Undeleted"] == 2
 
 
-def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
+def test_an_answer_that_the_store_did_not_confirm_is_written_again(scene: Scene) -> None:
     scene.consumer.meanwhile = lambda: setattr(scene.circuits, "down", 1)
     scene.probe()
     assert scene.probe().state == "CLOSED"
@@ -256,25 +258,25 @@ def test_a_store_that_is_down_leaves_the_permit_to_its_lease(scene: Scene) -> No
     with pytest.raises(CircuitsUnavailable):
         scene.probe()
     assert scene.circuit.permit is not None
-    assert [copy for copy, _ in scene.sources[0].away] == ["a"]
+    assert [copy for copy, _ in scene.sources[0].settled] == ["a"]
     step = scene.probe()
     assert len(scene.consumer.asked) == 1
     scene.circuits.now += step.wait_seconds
     assert scene.probe().state == "OPEN"
 
 
-def test_a_result_that_a_person_overtook_changes_nothing(scene: Scene) -> None:
-    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
-    scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(word)) and None
+def test_a_result_after_an_override_changes_nothing(scene: Scene) -> None:
+    override = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(override)) and None
     assert scene.probe().next is Next.HAND_OVER
-    assert scene.circuit.forced == word
+    assert scene.circuit.forced == override
     assert scene.circuit.successes == 0
 
 
-# Nothing to probe.
+# Probes without a letter.
 
 
-def test_without_a_letter_it_asks_again_after_the_same_cooldown(scene: Scene) -> None:
+def test_without_a_letter_the_next_probe_waits_the_same_cooldown(scene: Scene) -> None:
     for source in scene.sources:
         source.letters = []
     cooldown = scene.circuit.cooldown
@@ -286,14 +288,14 @@ def test_without_a_letter_it_asks_again_after_the_same_cooldown(scene: Scene) ->
     assert scene.circuit.successes == 0
 
 
-def test_where_there_is_never_a_letter_there_is_nothing_to_harm(scene: Scene) -> None:
+def test_several_probes_without_any_letter_close_the_circuit(scene: Scene) -> None:
     for source in scene.sources:
         source.letters = []
     states = [scene.probe().state for _ in range(EMPTY_PROBES_FOR_SUCCESS + 1)]
     assert states == ["HALF_OPEN"] * EMPTY_PROBES_FOR_SUCCESS + ["CLOSED"]
 
 
-def test_a_letter_in_between_begins_the_count_anew(scene: Scene) -> None:
+def test_a_letter_in_between_resets_the_count_of_empty_probes(scene: Scene) -> None:
     scene.sources[1].letters = []
     scene.sources[0].letters = []
     scene.probe()
@@ -302,46 +304,46 @@ def test_a_letter_in_between_begins_the_count_anew(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("well", "state"), [(True, "CLOSED"), (False, "OPEN")])
-def test_without_a_letter_the_dependency_itself_is_asked(
-    scene: Scene, well: bool, state: str
-) -> None:
+def test_without_a_letter_the_health_check_decides(scene: Scene, well: bool, state: str) -> None:
     for source in scene.sources:
         source.letters = []
-    scene.health = Word(well)
+    scene.health = HealthCheck(well)
     scene.probe()
     assert scene.probe().state == state
 
 
-# Whose outage it is, and for how long.
+# Which execution runs the outage, and for how long.
 
 
-def test_another_executions_outage_is_left_alone(scene: Scene) -> None:
+def test_an_outage_of_another_execution_is_left_alone(scene: Scene) -> None:
     scene.execution = replace(scene.execution, restart=1)
     before = len(scene.circuits.events)
     assert scene.probe().next is Next.HAND_OVER
     assert len(scene.circuits.events) == before
 
 
-def test_an_unreadable_circuit_is_a_persons(scene: Scene) -> None:
+def test_an_unreadable_circuit_is_handed_over(scene: Scene) -> None:
     scene.circuits.held[KEY] = Circuit(KEY, State.OPEN, unreadable=True)
     assert scene.probe().next is Next.HAND_OVER
 
 
-def test_after_so_many_probes_it_hands_over(scene: Scene) -> None:
+def test_an_execution_hands_over_after_its_last_probe(scene: Scene) -> None:
     scene.consumer.answers = [ILL]
     scene.execution = replace(scene.execution, probes=MOST_PROBES - 1)
     assert scene.probe().next is Next.HAND_OVER
 
 
-def test_the_last_probe_may_still_close(scene: Scene) -> None:
+def test_the_last_probe_may_still_close_the_circuit(scene: Scene) -> None:
     scene.probe()
     scene.execution = replace(scene.execution, probes=MOST_PROBES - 1)
     assert scene.probe().next is Next.RESUME
 
 
-def test_a_long_word_is_looked_after_each_day(scene: Scene) -> None:
-    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT_SECONDS)
-    forced = scene.circuits.apply(KEY, OverrideBegun(word)).circuit
+def test_a_long_override_is_checked_each_day(scene: Scene) -> None:
+    override = Override(
+        State.OPEN, "ada", "looks odd", scene.circuits.now + 30 * LONGEST_WAIT_SECONDS
+    )
+    forced = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
     scene.execution = replace(scene.execution, restart=forced.restart)
     assert scene.probe().wait_seconds == LONGEST_WAIT_SECONDS
 

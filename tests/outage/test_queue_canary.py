@@ -1,4 +1,4 @@
-"""A canary that goes through the main queue: sent by one probe, asked after by the next."""
+"""A canary that goes through the main queue: one probe sends it, the next ones check it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LEASE = 60.0
 
 @dataclass
 class Letter(QueueCanary):
-    """One letter in hand; `fate` is what became of it."""
+    """One locked letter; `fate` is what became of it."""
 
     origin: str = "first"
     attempt: int = 3
@@ -59,12 +59,12 @@ class Letter(QueueCanary):
 
 @dataclass
 class Letters(CanarySender):
-    """A sender with one letter, and what its ledger says."""
+    """A sender with one letter, and the ledger's verdict on it."""
 
     letter: Letter | None = field(default_factory=Letter)
     raises: Exception | None = None
     meanwhile: Callable[[], object] = lambda: None
-    word: CanaryVerdict | None = None
+    answer: CanaryVerdict | None = None
     locks: list[float] = field(default_factory=list)
     asked: list[tuple[str, int]] = field(default_factory=list)
 
@@ -77,12 +77,12 @@ class Letters(CanarySender):
 
     def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
         self.asked.append((origin, attempt))
-        return self.word
+        return self.answer
 
 
 @dataclass
 class Scene:
-    """An open circuit whose cooldown is over, and whoever probes it by post."""
+    """An open circuit whose cooldown is over, and its prober with a sender."""
 
     circuits: Circuits
     sender: Letters | None = field(default_factory=Letters)
@@ -90,12 +90,12 @@ class Scene:
 
     def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
-        nobody: object = None
+        no_consumer: object = None
         prober = Prober(
             breaker=self.circuits,
             circuits=self.circuits,
             sources=[],
-            consumer=nobody,  # type: ignore[arg-type]
+            consumer=no_consumer,  # type: ignore[arg-type]
             answer_seconds=ANSWER,
             health=None,
             announcer=CircuitAnnouncer(
@@ -135,26 +135,26 @@ def scene() -> Scene:
     return Scene(circuits)
 
 
-def test_the_letter_is_named_before_it_is_sent(scene: Scene) -> None:
-    named: list[str | None] = []
+def test_the_letter_is_recorded_in_the_permit_before_it_is_sent(scene: Scene) -> None:
+    recorded: list[str | None] = []
     assert scene.letters.letter is not None
     scene.letters.letter.sends = lambda: (
-        named.append(scene.circuit.permit and scene.circuit.permit.origin) or True
+        recorded.append(scene.circuit.permit and scene.circuit.permit.origin) or True
     )
     scene.probe()
-    assert named == ["first"]
+    assert recorded == ["first"]
 
 
 @pytest.mark.parametrize(
-    ("word", "state"),
+    ("verdict", "state"),
     [
         (CanaryVerdict.SUCCESS, "CLOSED"),
         (CanaryVerdict.FAILURE, "OPEN"),
         (CanaryVerdict.NEUTRAL, "HALF_OPEN"),
     ],
 )
-def test_what_the_ledger_says_is_the_canarys_answer(
-    scene: Scene, word: CanaryVerdict, state: str
+def test_the_ledgers_verdict_is_the_canarys_answer(
+    scene: Scene, verdict: CanaryVerdict, state: str
 ) -> None:
     sent = scene.probe()
     assert (sent.next, sent.state, sent.wait_seconds) == (
@@ -162,25 +162,25 @@ def test_what_the_ledger_says_is_the_canarys_answer(
         "HALF_OPEN",
         SECONDS_TO_FIRST_CHECK,
     )
-    scene.letters.word = word
+    scene.letters.answer = verdict
     assert scene.probe().state == state
     assert scene.letters.asked == [("first", 3)]
     assert scene.circuit.permit is None
     assert scene.fate == ["sent"]
 
 
-def test_whoever_probes_next_asks_after_the_same_letter(scene: Scene) -> None:
+def test_the_next_probe_checks_the_same_letter(scene: Scene) -> None:
     scene.probe()
     # The execution was lost, and another has been started.
     restarted = replace(scene.circuit, restart=1)
     scene.circuits.held[KEY] = restarted
     scene.execution = Execution(KEY, 1, 1, said="OPEN")
-    scene.letters.word = CanaryVerdict.SUCCESS
+    scene.letters.answer = CanaryVerdict.SUCCESS
     assert scene.probe().state == "CLOSED"
     assert scene.fate == ["sent"]
 
 
-def test_it_is_asked_after_ever_more_seldom_until_its_lease_has_ended(scene: Scene) -> None:
+def test_checks_become_rarer_until_the_lease_has_ended(scene: Scene) -> None:
     step, waits = scene.probe(), []
     while step.state == "HALF_OPEN":
         waits.append(step.wait_seconds)
@@ -192,13 +192,13 @@ def test_it_is_asked_after_ever_more_seldom_until_its_lease_has_ended(scene: Sce
     assert scene.fate == ["sent"]
 
 
-def test_its_lock_ends_while_an_answer_can_still_come(scene: Scene) -> None:
+def test_the_letters_lock_ends_while_an_answer_can_still_come(scene: Scene) -> None:
     scene.probe()
     # A send is refused in the last 63 seconds of a lock.
     assert scene.letters.locks == [63 + LEASE - ANSWER]
 
 
-def test_a_post_that_is_taken_away_leaves_the_permit_to_its_lease(scene: Scene) -> None:
+def test_without_a_sender_the_permit_ends_with_its_lease(scene: Scene) -> None:
     scene.probe()
     scene.sender = None
     step = scene.probe()
@@ -207,13 +207,13 @@ def test_a_post_that_is_taken_away_leaves_the_permit_to_its_lease(scene: Scene) 
     assert scene.probe().state == "OPEN"
 
 
-def test_without_a_letter_there_is_nothing_to_ask_after(scene: Scene) -> None:
+def test_without_a_letter_the_permit_is_given_back(scene: Scene) -> None:
     scene.letters.letter = None
     step = scene.probe()
     assert (step.empty, step.state, scene.circuit.permit) == (1, "HALF_OPEN", None)
 
 
-# What happens to the letter, and to the permit, if this line raises.
+# What happens to the letter and the permit after an error.
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_without_a_letter_there_is_nothing_to_ask_after(scene: Scene) -> None:
         LedgerUnavailable(),
     ],
 )
-def test_a_letter_that_cannot_be_found_gives_the_permit_back(
+def test_an_error_while_finding_a_letter_gives_the_permit_back(
     scene: Scene, error: Exception
 ) -> None:
     scene.letters.raises = error
@@ -244,25 +244,25 @@ def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
     assert (scene.fate, scene.circuit.permit) == (["back"], None)
 
 
-def test_a_letter_that_could_not_be_named_is_not_sent(scene: Scene) -> None:
+def test_a_letter_that_could_not_be_recorded_is_not_sent(scene: Scene) -> None:
     scene.letters.meanwhile = lambda: setattr(scene.circuits, "down", 1)
     with pytest.raises(CircuitsUnavailable):
         scene.probe()
     assert scene.fate == ["back"]
-    # Whether it was named nobody knows: the lease sees to it.
+    # Whether the letter was recorded is unknown, so the permit ends with its lease.
     scene.circuits.now += LEASE + CLOCK_SKEW + 1
     assert scene.probe().state == "OPEN"
     assert scene.fate == ["back"]
 
 
-def test_a_person_who_speaks_meanwhile_is_heard(scene: Scene) -> None:
-    word = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
-    scene.letters.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(word))
+def test_an_override_before_the_send_stops_the_canary(scene: Scene) -> None:
+    override = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
+    scene.letters.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(override))
     assert scene.probe().next is Next.HAND_OVER
-    assert (scene.fate, scene.circuit.forced) == (["back"], word)
+    assert (scene.fate, scene.circuit.forced) == (["back"], override)
 
 
-def test_a_letter_that_was_surely_not_sent_gives_the_permit_back(scene: Scene) -> None:
+def test_a_letter_that_was_certainly_not_sent_gives_the_permit_back(scene: Scene) -> None:
     assert scene.letters.letter is not None
     scene.letters.letter.sends = lambda: False
     with pytest.raises(QueueUnavailable):
@@ -270,9 +270,9 @@ def test_a_letter_that_was_surely_not_sent_gives_the_permit_back(scene: Scene) -
     assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
 
 
-def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> None:
+def test_an_answer_that_the_store_did_not_confirm_is_written_again(scene: Scene) -> None:
     scene.probe()
-    scene.letters.word = CanaryVerdict.SUCCESS
+    scene.letters.answer = CanaryVerdict.SUCCESS
     original = scene.letters.verdict
 
     def then_down(origin: str, attempt: int) -> CanaryVerdict | None:
@@ -283,27 +283,27 @@ def test_an_answer_that_the_store_did_not_take_is_given_again(scene: Scene) -> N
     assert scene.probe().state == "CLOSED"
 
 
-def test_only_the_permits_owner_names_a_letter(scene: Scene) -> None:
+def test_only_the_permits_owner_records_a_letter(scene: Scene) -> None:
     half_open = scene.circuits.apply(KEY, PermitTaken("me")).circuit
     mine = CanarySent(half_open.generation, "me", "first", 1)
     stale = replace(mine, generation=half_open.generation - 1)
     assert scene.circuits.apply(KEY, stale).refused is Refusal.STALE
     other = replace(mine, owner="another")
     assert scene.circuits.apply(KEY, other).refused is Refusal.NOT_OWNER
-    named = scene.circuits.apply(KEY, mine).circuit
-    assert named.permit is not None
-    assert (named.generation, named.permit.until) == (
+    recorded = scene.circuits.apply(KEY, mine).circuit
+    assert recorded.permit is not None
+    assert (recorded.generation, recorded.permit.until) == (
         half_open.generation,
         scene.circuits.now + LEASE,
     )
-    assert (named.permit.origin, named.permit.attempt) == ("first", 1)
+    assert (recorded.permit.origin, recorded.permit.attempt) == ("first", 1)
 
 
-# What a row says of a life.
+# The verdict of a ledger row.
 
 
-def failed(**said: object) -> Failure:
-    return Failure(**{"at": 5.0, "attempt": 3, "category": Category.TRANSIENT, **said})  # type: ignore[arg-type]
+def failed(**fields: object) -> Failure:
+    return Failure(**{"at": 5.0, "attempt": 3, "category": Category.TRANSIENT, **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def failed(**said: object) -> Failure:
         (LedgerRow(unreadable=True), None),
     ],
 )
-def test_a_row_speaks_of_this_life_and_only_if_it_was_tried(
+def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
     row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
     assert verdict_from_row(row, 3) is verdict

@@ -1,4 +1,4 @@
-"""What outages left lying about is seen to, once in each run, and nothing else is touched."""
+"""Each run cleans up after outages, and leaves everything else alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.outage.test_event_source import OneMapping
 
 @dataclass
 class Executions:
-    """Executions that were started, and those that run."""
+    """The executions that were started, and the names of those that run."""
 
     started: list[tuple[str, int, int]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Executions:
 
 
 class Scene:
-    """Circuits, executions and a mapping, and whoever sweeps."""
+    """Circuits, executions and a mapping, with their reconciler."""
 
     def __init__(self) -> None:
         self.circuits = Circuits(CircuitPolicy(successes=1))
@@ -77,13 +77,13 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_in_good_times_nobody_is_asked_what_runs(scene: Scene) -> None:
+def test_executions_are_not_listed_while_all_circuits_are_closed(scene: Scene) -> None:
     scene.executions.down = True
     assert scene.reconciler.reconcile() == 0
     assert scene.circuits.metrics == {}
 
 
-def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scene) -> None:
+def test_an_outage_without_an_execution_is_restarted_under_its_next_number(scene: Scene) -> None:
     opened = scene.trip()
     scene.reconciler.reconcile()
     assert scene.executions.started == []
@@ -95,7 +95,7 @@ def test_an_outage_that_nobody_runs_is_started_under_its_next_number(scene: Scen
     assert len(scene.executions.started) == 1
 
 
-def test_an_outage_that_is_run_is_left_alone(scene: Scene) -> None:
+def test_an_outage_with_a_running_execution_is_left_alone(scene: Scene) -> None:
     opened = scene.trip()
     scene.executions.names = {execution_name(KEY, KEY, opened.outage, 0)}
     scene.circuits.now += START_SECONDS
@@ -103,7 +103,7 @@ def test_an_outage_that_is_run_is_left_alone(scene: Scene) -> None:
     assert scene.executions.started == []
 
 
-def test_an_outage_that_shows_a_sign_of_life_is_not_started_again(scene: Scene) -> None:
+def test_an_outage_whose_circuit_has_changed_is_not_restarted(scene: Scene) -> None:
     scene.trip()
     scene.circuits.now += START_SECONDS
     stale = scene.circuits.troubled()
@@ -120,7 +120,7 @@ def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
     assert scene.circuits.held[KEY].paused is None
 
 
-def test_a_mapping_that_lambda_is_still_changing_is_the_next_runs(scene: Scene) -> None:
+def test_a_mapping_that_lambda_is_still_changing_is_left_to_the_next_run(scene: Scene) -> None:
     scene.leave_paused()
     scene.mappings.slow = 1
     scene.reconciler.reconcile()
@@ -130,7 +130,7 @@ def test_a_mapping_that_lambda_is_still_changing_is_the_next_runs(scene: Scene) 
     assert scene.circuits.held[KEY].paused is None
 
 
-def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
+def test_one_failed_repair_does_not_stop_the_others(scene: Scene) -> None:
     scene.leave_paused()
 
     def unavailable() -> ConsumerMapping | None:
@@ -144,23 +144,23 @@ def test_one_that_fails_does_not_hold_up_the_others(scene: Scene) -> None:
     assert scene.circuits.metrics["SweepFailed"] == 1
 
 
-def test_a_word_that_is_over_is_taken_back(scene: Scene) -> None:
-    word = Override(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
-    scene.circuits.apply(KEY, OverrideBegun(word))
+def test_an_expired_override_is_ended(scene: Scene) -> None:
+    override = Override(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
+    scene.circuits.apply(KEY, OverrideBegun(override))
     scene.reconciler.reconcile()
-    assert scene.circuits.held[KEY].forced == word
+    assert scene.circuits.held[KEY].forced == override
     scene.circuits.now += 61
     scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].forced is None
 
 
-def test_what_cannot_be_read_is_not_called_closed(scene: Scene) -> None:
+def test_unreadable_circuits_are_not_counted_as_closed(scene: Scene) -> None:
     scene.circuits.down = 1
     assert scene.reconciler.reconcile() is None
     assert scene.circuits.metrics["SweepFailed"] == 1
 
 
-def test_what_runs_cannot_be_listed_and_so_nothing_is_started_twice(scene: Scene) -> None:
+def test_nothing_is_restarted_if_executions_cannot_be_listed(scene: Scene) -> None:
     scene.trip()
     scene.circuits.now += START_SECONDS
     scene.executions.down = True

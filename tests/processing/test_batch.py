@@ -48,7 +48,7 @@ def three(receive: int = 1) -> list[dict[str, Any]]:
 # Success.
 
 
-def test_what_was_processed_is_claimed_before_and_done_after() -> None:
+def test_a_message_is_claimed_before_its_handler_and_done_after() -> None:
     site = Site()
     seen: list[Mapping[str, str]] = []
     handled = site.process(record(letter()), handle=lambda _: seen.append(site.claims.states()))
@@ -59,7 +59,7 @@ def test_what_was_processed_is_claimed_before_and_done_after() -> None:
     assert handled.counts == {"Processed": 1}
 
 
-def test_a_batch_that_succeeds_costs_claims_and_one_report_and_nothing_else() -> None:
+def test_a_successful_batch_costs_only_claims_and_one_report() -> None:
     site = Site()
     site.process(*three())
     assert site.claims.calls == ["claim", "done"] * 3
@@ -68,7 +68,7 @@ def test_a_batch_that_succeeds_costs_claims_and_one_report_and_nothing_else() ->
     assert site.queue.calls == []
 
 
-def test_the_handler_sees_the_record_untouched_and_what_was_read_from_it() -> None:
+def test_the_handler_gets_the_unchanged_record_and_its_delivery() -> None:
     site = Site(Pipeline("orders", context={"tenantId": "body.tenantId"}))
     seen = []
     one = record(redriven(letter(), attempt=2))
@@ -86,7 +86,7 @@ def test_a_redriven_letter_that_is_processed_is_recorded_as_recovered() -> None:
     assert handled.counts == {"Processed": 1, "RedriveSuccess": 1}
 
 
-def test_a_letter_that_a_canary_brings_from_the_dlq_recovers_in_the_life_it_died_in() -> None:
+def test_a_canary_from_the_dlq_recovers_in_the_life_it_died_in() -> None:
     site = Site()
     dead = letter(DeadLetterQueueSourceArn="arn:aws:sqs:eu-west-1:111122223333:orders")
     handled = site.process(record(dead), permit="p")
@@ -94,13 +94,13 @@ def test_a_letter_that_a_canary_brings_from_the_dlq_recovers_in_the_life_it_died
     assert handled.counts["RedriveSuccess"] == 1
 
 
-def test_a_message_that_was_never_dead_recovers_from_nothing() -> None:
+def test_a_message_that_was_never_dead_is_not_recovered() -> None:
     site = Site()
     site.process(record(letter(), receive=4))
     assert site.log.recoveries == []
 
 
-def test_a_skip_is_acknowledged_and_says_nothing_of_the_dependency() -> None:
+def test_a_skip_is_acknowledged_and_is_no_outcome_of_the_dependency() -> None:
     site = Site(raises={"m1": Skip("known")})
     handled = site.process(record(redriven(letter())))
     assert fates(handled) == ["SKIPPED"]
@@ -113,7 +113,7 @@ def test_a_skip_is_acknowledged_and_says_nothing_of_the_dependency() -> None:
 # Duplicates.
 
 
-def test_a_duplicate_is_acknowledged_unseen_and_counted() -> None:
+def test_a_duplicate_is_acknowledged_without_its_handler_and_counted() -> None:
     site = Site()
     site.process(record(letter()))
     handled = site.process(record(letter(), receive=2))
@@ -123,7 +123,7 @@ def test_a_duplicate_is_acknowledged_unseen_and_counted() -> None:
     assert site.outcomes.said == [("orders", 1, 0)]
 
 
-def test_a_duplicate_of_a_redriven_letter_completes_its_record() -> None:
+def test_a_duplicate_of_a_redriven_letter_records_the_recovery() -> None:
     """The process that had processed it died before it said so."""
     site = Site()
     site.claims.rows = {}
@@ -133,7 +133,7 @@ def test_a_duplicate_of_a_redriven_letter_completes_its_record() -> None:
     assert site.process(one).counts == {"dedup.skip": 1, "RedriveSuccess": 1}
 
 
-def test_a_message_in_somebody_elses_hands_comes_back_without_a_failure() -> None:
+def test_a_message_claimed_by_another_process_comes_back_without_blame() -> None:
     site = Site()
 
     def meanwhile(_: object) -> None:
@@ -162,7 +162,7 @@ def test_without_claims_every_receive_is_processed() -> None:
 # Failure.
 
 
-def test_a_failure_is_recorded_with_all_that_is_known_of_it() -> None:
+def test_a_failure_is_recorded_with_all_its_facts() -> None:
     site = Site(raises={"m1": Transient("slow", status=503)})
     handled = site.process(record(redriven(letter(), attempt=2), receive=3))
     [(origin, failure)] = site.log.failures
@@ -177,14 +177,14 @@ def test_a_failure_is_recorded_with_all_that_is_known_of_it() -> None:
     assert site.claims.states() == {"origin:first": "withdraw"}
 
 
-def test_a_failure_disturbs_no_neighbour() -> None:
+def test_a_failure_does_not_affect_other_messages() -> None:
     site = Site(raises={"m2": ValueError("x")})
     handled = site.process(*three())
     assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
     assert site.outcomes.said == [("orders", 2, 1)]
 
 
-def test_a_failure_while_the_circuit_is_not_closed_is_explained_by_it() -> None:
+def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
     site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
     site.circuits.open()
     site.process(*three())
@@ -192,7 +192,7 @@ def test_a_failure_while_the_circuit_is_not_closed_is_explained_by_it() -> None:
     assert len(site.circuits.reads) == 1
 
 
-def test_a_failure_is_not_blamed_on_the_letter_where_nobody_knows_the_circuit() -> None:
+def test_a_failure_is_not_blamed_on_the_letter_if_the_circuit_is_unknown() -> None:
     site = Site(raises={"m1": ValueError("x")})
     site.circuits.raises = UNAVAILABLE["circuits"]()
     handled = site.process(record(letter()))
@@ -202,7 +202,7 @@ def test_a_failure_is_not_blamed_on_the_letter_where_nobody_knows_the_circuit() 
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), ValueError("x")])
-def test_an_unknown_failure_comes_back_after_a_while(error: Exception) -> None:
+def test_an_unknown_failure_comes_back_after_its_backoff(error: Exception) -> None:
     site = Site(raises={"m1": error})
     site.process(record(letter(), receive=2))
     [[(handle, seconds)]] = site.queue.calls
@@ -210,20 +210,20 @@ def test_an_unknown_failure_comes_back_after_a_while(error: Exception) -> None:
     assert 1 <= seconds <= 20
 
 
-def test_one_call_hides_all_that_failed() -> None:
+def test_one_call_hides_all_failed_messages() -> None:
     site = Site(raises={"m1": ValueError(), "m3": ValueError()})
     site.process(*three())
     [waits] = site.queue.calls
     assert [handle for handle, _ in waits] == ["handle of m1", "handle of m3"]
 
 
-def test_who_says_when_to_come_again_is_not_asked_earlier() -> None:
+def test_a_message_comes_back_no_earlier_than_its_retry_after() -> None:
     site = Site(raises={"m1": Transient(retry_after=1234.2)})
     site.process(record(letter()))
     assert site.queue.calls == [[("handle of m1", 1235)]]
 
 
-def test_nothing_is_hidden_for_longer_than_sqs_can() -> None:
+def test_no_message_is_hidden_for_longer_than_sqs_allows() -> None:
     site = Site(raises={"m1": Transient(retry_after=86_400.0)})
     site.process(record(letter()))
     [[(_, seconds)]] = site.queue.calls
@@ -231,7 +231,7 @@ def test_nothing_is_hidden_for_longer_than_sqs_can() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "{", "[" * 100_000, "9" * 5_000, "NaN", '"\\ud800"', "{}"])
-def test_a_strange_body_is_the_handlers_to_judge(body: str) -> None:
+def test_a_body_that_is_not_an_object_reaches_the_handler(body: str) -> None:
     site = Site()
     assert fates(site.process(record(letter(body)))) == ["PROCESSED"]
 
@@ -245,7 +245,7 @@ def test_a_strange_body_is_the_handlers_to_judge(body: str) -> None:
         {"messageId": "m2", "body": "", "attributes": None},
     ],
 )
-def test_a_record_that_is_no_letter_is_a_failure_of_its_own(bad: dict[str, Any]) -> None:
+def test_a_record_that_is_no_letter_fails_alone(bad: dict[str, Any]) -> None:
     site = Site()
     handled = site.process(record(letter()), bad, record(letter(message_id="m3")))
     assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
@@ -254,7 +254,7 @@ def test_a_record_that_is_no_letter_is_a_failure_of_its_own(bad: dict[str, Any])
     assert site.outcomes.said == [("orders", 2, 0)]
 
 
-def test_a_record_that_we_stumble_over_comes_back_alone() -> None:
+def test_a_record_that_trips_a_bug_of_ours_comes_back_alone() -> None:
     class Odd(dict[str, Any]):
         def get(self, key: str, default: Any = None) -> Any:
             if key == "messageAttributes":
@@ -293,7 +293,7 @@ def test_a_full_letter_that_fails_is_looked_up_in_the_ledger() -> None:
     assert (origin, failure.attempt) == ("first", 3)
 
 
-def test_a_forged_stamp_is_no_reason_not_to_look() -> None:
+def test_a_full_letter_with_a_forged_stamp_is_looked_up_too() -> None:
     site = Site(raises={"m1": ValueError("x")})
     forged = {**full().attributes, "Redrive": Attribute("String", "{}")}
     del forged["a0"]
@@ -301,7 +301,7 @@ def test_a_forged_stamp_is_no_reason_not_to_look() -> None:
     assert site.log.asked == ["m1"]
 
 
-def test_a_full_letter_that_was_dead_is_recovered_by_what_the_ledger_keeps_of_it() -> None:
+def test_a_full_letter_that_was_dead_is_recovered_by_its_kept_stamp() -> None:
     site = Site()
     site.log.stamps = {"m1": Stamp("first", attempt=2)}
     assert site.process(record(full())).counts["RedriveSuccess"] == 1
@@ -309,7 +309,7 @@ def test_a_full_letter_that_was_dead_is_recovered_by_what_the_ledger_keeps_of_it
     assert (origin, attempt) == ("first", 2)
 
 
-def test_a_full_letter_in_its_first_life_recovers_from_nothing() -> None:
+def test_a_full_letter_in_its_first_life_is_not_recovered() -> None:
     site = Site()
     site.process(record(full()))
     assert (site.log.asked, site.log.recoveries) == (["m1"], [])
@@ -348,7 +348,7 @@ def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> N
 
 
 @pytest.mark.parametrize("answer", ["refused", "silence"])
-def test_what_the_parking_lot_did_not_confirm_comes_back(answer: str) -> None:
+def test_a_letter_that_the_parking_lot_did_not_confirm_comes_back(answer: str) -> None:
     site = Site(raises={"m1": Permanent()})
     site.lot.answer = answer
     handled = site.process(record(letter()))
@@ -384,19 +384,19 @@ def test_no_other_failure_is_parked(error: Exception) -> None:
     assert site.lot.sent == []
 
 
-def test_a_pipeline_may_spend_all_receives_on_a_permanent_failure() -> None:
+def test_without_park_permanent_a_permanent_failure_comes_back() -> None:
     site = Site(Pipeline("orders", park_permanent=False), raises={"m1": Permanent()})
     assert site.process(record(letter())).failed == ("m1",)
     assert site.lot.sent == []
 
 
-def test_a_letter_that_can_not_say_why_is_left_to_the_redriver() -> None:
+def test_a_letter_without_room_for_its_stamp_is_left_to_the_redriver() -> None:
     site = Site(raises={"m1": Permanent()})
     assert site.process(record(full())).failed == ("m1",)
     assert site.lot.sent == []
 
 
-def test_an_unnamed_parking_queue_parks_nothing() -> None:
+def test_an_unknown_parking_queue_parks_nothing() -> None:
     site = Site(Pipeline("orders", parking_for={"PERMANENT": "x"}), raises={"m1": Permanent()})
     handled = site.process(record(letter()))
     assert handled.failed == ("m1",)
@@ -423,18 +423,18 @@ def test_the_first_failure_of_a_group_returns_the_rest_of_it() -> None:
     assert site.queue.calls == [[("handle of m2", 100), ("handle of m3", 100)]]
 
 
-def test_an_unprocessed_message_of_a_group_holds_its_rest_up_as_well() -> None:
+def test_an_untried_message_holds_back_the_rest_of_its_group() -> None:
     site = Site(FIFO)
     site.claims.raises["claim"] = UNAVAILABLE["claims"]()
     assert fates(site.process(grouped("m1"), grouped("m2"))) == ["UNGUARDED", "HELD_BACK"]
 
 
-def test_an_unreadable_record_holds_its_group_up() -> None:
+def test_an_unreadable_record_holds_back_its_group() -> None:
     broken = {**BROKEN, "attributes": {"MessageGroupId": "g"}}
     assert fates(Site(FIFO).process(broken, grouped("m3"))) == ["FAILED", "HELD_BACK"]
 
 
-def test_a_parked_letter_holds_nobody_up() -> None:
+def test_a_parked_letter_holds_back_no_message() -> None:
     site = Site(FIFO, raises={"m1": Permanent()})
     assert fates(site.process(grouped("m1"), grouped("m2"))) == ["PARKED", "PROCESSED"]
 
@@ -455,7 +455,7 @@ def test_outcomes_are_reported_once_for_each_dependency() -> None:
     assert sorted(site.outcomes.said) == [("a", 1, 1), ("b", 1, 0)]
 
 
-def test_a_dependency_that_refuses_us_is_a_bad_outcome() -> None:
+def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome() -> None:
     site = Site(raises={"m1": Transient(status=403)})
     error = type("Unauthorized", (Exception,), {"status": 401})()
     site.raises["m2"] = error
@@ -464,14 +464,14 @@ def test_a_dependency_that_refuses_us_is_a_bad_outcome() -> None:
 
 
 @pytest.mark.parametrize(("untried", "said"), [(True, []), (False, [("orders", 0, 1)])])
-def test_a_dependency_that_was_not_even_asked_is_not_blamed(untried: bool, said: list[Any]) -> None:
+def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, said: list[Any]) -> None:
     error = type("Unfit", (Exception,), {"category": Category.INTEGRATION, "untried": untried})()
     site = Site(raises={"m1": error})
     site.process(record(letter()))
     assert site.outcomes.said == said
 
 
-def test_while_the_circuit_is_open_letters_go_back_until_it_may_close() -> None:
+def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     site.circuits.open(until=NOW + 77)
     handled = site.process(*three())
@@ -483,7 +483,7 @@ def test_while_the_circuit_is_open_letters_go_back_until_it_may_close() -> None:
 
 
 @pytest.mark.parametrize("until", [0.0, NOW - 1])
-def test_a_circuit_that_does_not_say_until_when_refuses_for_a_while(until: float) -> None:
+def test_an_open_circuit_without_an_end_refuses_for_the_backoff(until: float) -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     site.circuits.open(until=until)
     site.process(record(letter()))
@@ -499,7 +499,7 @@ def test_a_message_is_refused_for_twelve_hours_at_most() -> None:
     assert seconds <= 43_200
 
 
-def test_one_dead_endpoint_refuses_only_its_own() -> None:
+def test_an_open_circuit_of_one_key_refuses_only_its_letters() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True, circuit_key="body.tenantId"))
     site.circuits.open("b", until=NOW + 60)
     batch = [record(letter(f'{{"tenantId":"{t}"}}', f"m{t}")) for t in "ab"]
@@ -507,7 +507,7 @@ def test_one_dead_endpoint_refuses_only_its_own() -> None:
     assert len(site.circuits.reads) == 1
 
 
-def test_nothing_is_refused_where_nobody_knows_the_circuit() -> None:
+def test_an_unknown_circuit_refuses_nothing() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     site.circuits.raises = UNAVAILABLE["circuits"]()
     assert fates(site.process(*three())) == ["PROCESSED"] * 3
@@ -517,7 +517,7 @@ def test_nothing_is_refused_where_nobody_knows_the_circuit() -> None:
 # The canary.
 
 
-def test_of_all_letters_the_canary_alone_is_not_refused() -> None:
+def test_only_the_canary_is_not_refused() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     for owner, until, refused in (
         ("p", NOW + 9, False),
@@ -554,7 +554,7 @@ def test_a_canary_is_never_parked() -> None:
     assert site.lot.sent == []
 
 
-def test_a_canary_that_works_says_so_and_a_duplicate_says_nothing() -> None:
+def test_a_processed_canary_is_a_success_and_a_duplicate_is_neutral() -> None:
     site = Site()
     first = site.process(record(letter()), permit="p").to_response()
     again = site.process(record(letter()), permit="p").to_response()
@@ -563,7 +563,7 @@ def test_a_canary_that_works_says_so_and_a_duplicate_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [Skip(), Permanent(category=Category.SCHEMA)])
-def test_a_canary_that_says_nothing_of_the_dependency_is_neutral(error: Exception) -> None:
+def test_a_canary_without_evidence_is_neutral(error: Exception) -> None:
     site = Site(raises={"m1": error})
     assert site.process(record(letter()), permit="p").verdict == "neutral"
 
@@ -628,7 +628,7 @@ BREAKS: list[tuple[Break, str]] = [
 @pytest.mark.parametrize("refusing", [False, True])
 @pytest.mark.parametrize("bug", [False, True])
 @pytest.mark.parametrize(("how", "port"), BREAKS)
-def test_whatever_raises_no_message_is_lost_and_no_effect_repeated(
+def test_no_error_loses_a_message_or_repeats_an_effect(
     how: Break, port: str, bug: bool, refusing: bool
 ) -> None:
     """A message leaves its queue only processed, or parked with a confirmation."""
@@ -661,7 +661,7 @@ def test_whatever_raises_no_message_is_lost_and_no_effect_repeated(
         (break_claim, "a bug", "ConsumerLibraryError"),
     ],
 )
-def test_what_raised_is_counted_and_logged(how: Break, port: str, metric: str) -> None:
+def test_each_error_is_counted_and_logged(how: Break, port: str, metric: str) -> None:
     site = Site(raises={"m2": ValueError("x"), "m3": Permanent()})
     how(site, UNAVAILABLE[port]())
     handled = site.process(*three())
@@ -669,7 +669,7 @@ def test_what_raised_is_counted_and_logged(how: Break, port: str, metric: str) -
     assert any(metric in line.values() for line in handled.log_lines())
 
 
-def test_an_unreachable_ledger_costs_no_message() -> None:
+def test_an_unavailable_ledger_costs_no_message() -> None:
     site = Site(raises={"m2": ValueError("x")})
     site.log.raises = UNAVAILABLE["ledger"]()
     handled = site.process(record(redriven(letter())), *three()[1:])
@@ -678,7 +678,7 @@ def test_an_unreachable_ledger_costs_no_message() -> None:
 
 
 @pytest.mark.parametrize("one", [full(), letter("x" * (1024 * 1024 - 800))])
-def test_a_letter_is_not_parked_under_a_name_that_nobody_checked(one: Letter) -> None:
+def test_a_letter_is_not_parked_while_its_stamp_is_unknown(one: Letter) -> None:
     site = Site(raises={"m1": Permanent()})
     site.log.raises = UNAVAILABLE["ledger"]()
     handled = site.process(record(one))
@@ -686,7 +686,7 @@ def test_a_letter_is_not_parked_under_a_name_that_nobody_checked(one: Letter) ->
     assert handled.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 2}
 
 
-def test_a_process_whose_lease_was_taken_says_so_and_parks_nothing() -> None:
+def test_a_process_that_lost_its_lease_counts_it_and_parks_nothing() -> None:
     site = Site(raises={"m2": Permanent()})
     site.claims.fenced = True
     handled = site.process(*three()[:2])
@@ -695,13 +695,13 @@ def test_a_process_whose_lease_was_taken_says_so_and_parks_nothing() -> None:
     assert site.lot.sent == []
 
 
-def test_what_could_not_be_hidden_is_counted_by_the_message() -> None:
+def test_messages_that_could_not_be_hidden_are_counted() -> None:
     site = Site(raises={"m1": ValueError(), "m2": ValueError()})
     site.queue.failing = 2
     assert site.process(*three()).counts["VisibilityUnchanged"] == 2
 
 
-def test_no_message_is_begun_that_could_not_be_ended() -> None:
+def test_no_message_is_begun_shortly_before_the_deadline() -> None:
     """Killed in the middle of an effect, nobody would know whether it happened."""
     site = Site()
 
@@ -713,14 +713,14 @@ def test_no_message_is_begun_that_could_not_be_ended() -> None:
     assert site.queue.calls == [[("handle of m2", 0), ("handle of m3", 0)]]
 
 
-def test_a_function_with_a_second_in_all_uses_most_of_it() -> None:
+def test_a_function_with_one_second_uses_most_of_it() -> None:
     site = Site()
     handled = site.consumer().process([record(letter())], deadline=site.clock.now + 1.0)
     assert fates(handled) == ["PROCESSED"]
 
 
 @pytest.mark.parametrize("delay", [0.3, 10.0])
-def test_what_came_back_untried_is_written_down_only_while_there_is_time(delay: float) -> None:
+def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) -> None:
     """A process that is killed over it answers nothing: what was processed comes back, too."""
     site = Site()
     site.log.takes = delay, site.clock
@@ -736,14 +736,14 @@ def test_what_came_back_untried_is_written_down_only_while_there_is_time(delay: 
     assert site.clock.now - delay < DEADLINE - FINISHING_SECONDS / 2
 
 
-def test_a_ledger_that_gave_no_answer_is_not_asked_for_each_that_came_back_untried() -> None:
+def test_an_unavailable_ledger_is_not_called_for_each_untried_message() -> None:
     site = Site()
     site.claims.raises = {"claim": UNAVAILABLE["claims"]()}
     site.log.raises = UNAVAILABLE["ledger"]()
     assert site.process(*three()).counts["LedgerUnavailable"] == 1
 
 
-def test_what_we_stumbled_over_is_no_silence_of_the_letters() -> None:
+def test_a_message_that_trips_a_bug_of_ours_is_recorded_without_blame() -> None:
     site = Site()
     site.claims.raises = {"claim": UNAVAILABLE["a bug"]()}
     site.process(record(letter()))
@@ -765,7 +765,7 @@ async def _yielding_later(_: object) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("handle", [_awaited, _yielding, _yielding_later])
-def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) -> None:
+def test_a_handler_that_is_async_or_a_generator_has_processed_nothing(handle: Any) -> None:
     """It returned, and has not begun: acknowledged, the message would be lost."""
     site = Site()
     handled = site.process(record(letter()), handle=handle)
@@ -777,7 +777,7 @@ def test_a_handler_that_only_promises_to_run_has_processed_nothing(handle: Any) 
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError()])
-def test_a_handler_that_gives_itself_up_disturbs_no_neighbour(error: BaseException) -> None:
+def test_a_handler_that_exits_or_is_cancelled_fails_only_its_message(error: BaseException) -> None:
     """argparse exits over a bad argument; a cancelled task ends what awaits it."""
     site = Site(raises={"m2": error})
     handled = site.process(*three())
@@ -792,13 +792,13 @@ def test_a_handler_that_gives_itself_up_disturbs_no_neighbour(error: BaseExcepti
     assert process_unguarded(three(), each, NOW).failed == ("m2",)
 
 
-def test_somebody_who_stops_the_process_stops_it() -> None:
+def test_an_interrupt_ends_the_process() -> None:
     site = Site(raises={"m1": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         site.process(record(letter()))
 
 
-def test_a_stamp_that_somebody_else_wrote_is_ignored_and_counted() -> None:
+def test_a_forged_stamp_is_ignored_and_counted() -> None:
     forged = redriven(letter(), attempt=9)
     site = Site()
     handled = site.process(
@@ -808,12 +808,12 @@ def test_a_stamp_that_somebody_else_wrote_is_ignored_and_counted() -> None:
     assert site.log.recoveries == []
 
 
-def test_a_pipeline_whose_key_is_no_expression_consumes_nothing() -> None:
+def test_a_pipeline_with_an_invalid_key_expression_consumes_nothing() -> None:
     with pytest.raises(BadSettings, match="idempotency_key"):
         Site(Pipeline("orders", idempotency_key="[")).consumer()
 
 
-def test_no_word_of_a_message_is_in_a_log_line() -> None:
+def test_log_lines_contain_no_message_content() -> None:
     body = '{"tenantId": "a", "secret": "Rumpelstiltskin"}'
     site = Site(
         raises={"m1": ValueError(f"cannot read {body}"), "m2": Permanent("Rumpelstiltskin")}
@@ -827,7 +827,7 @@ def test_no_word_of_a_message_is_in_a_log_line() -> None:
 # Switched off.
 
 
-def test_switched_off_the_handler_is_called_and_failures_are_still_partial() -> None:
+def test_failures_are_still_partial_when_switched_off() -> None:
     site = Site()
     seen: list[str] = []
 
@@ -844,7 +844,7 @@ def test_switched_off_the_handler_is_called_and_failures_are_still_partial() -> 
     assert site.claims.calls == []
 
 
-def test_switched_off_a_handler_that_rewrites_its_record_betrays_no_word_of_it() -> None:
+def test_a_handler_that_rewrites_its_record_leaks_no_content_when_switched_off() -> None:
     def each(one: Any) -> None:
         one["body"] = {"name": one["body"].strip('"')}
         one["eventSourceARN"] = None
@@ -857,7 +857,7 @@ def test_switched_off_a_handler_that_rewrites_its_record_betrays_no_word_of_it()
     assert fates(handled) == ["FAILED", "HELD_BACK"]
 
 
-def test_switched_off_the_order_of_a_group_is_kept_all_the_same() -> None:
+def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
     def each(one: Mapping[str, Any]) -> None:
         if one["messageId"] == "m1":
             raise ValueError
@@ -881,7 +881,7 @@ def _of(fate: Fate) -> Any:
     return MessageResult("m1", fate)
 
 
-def test_a_consumer_without_a_handler_gives_everything_back() -> None:
+def test_a_consumer_without_a_handler_fails_every_message() -> None:
     site = Site()
     handled = replace(site.consumer(), handle=unhandled).process(
         [record(letter())], deadline=DEADLINE

@@ -69,7 +69,7 @@ def test_a_path_finds_the_key_in_the_body_or_in_an_attribute() -> None:
         '{"orderId": {"a": 1}}',
     ],
 )
-def test_where_the_path_finds_no_key_the_origin_id_is_it(body: str) -> None:
+def test_the_origin_id_is_the_key_if_the_path_finds_none(body: str) -> None:
     assert key(letter(body)) == key(letter(body), None)
 
 
@@ -79,7 +79,7 @@ def test_a_path_that_does_not_fit_the_message_finds_no_key(path: str) -> None:
     assert key(one, path).text in (key(one, None).text, "key:1")
 
 
-def test_a_path_that_is_none_is_refused() -> None:
+def test_an_invalid_path_is_refused() -> None:
     with pytest.raises(BadSettings, match="idempotency_key"):
         key(letter("{}"), "body.")
 
@@ -99,7 +99,7 @@ def test_no_business_key_is_ever_an_origin_id(text: str) -> None:
 
 
 @given(letters, texts.filter(bool))
-def test_the_text_of_a_key_is_not_in_what_is_stored_or_printed(one: Letter, text: str) -> None:
+def test_the_text_of_a_key_is_neither_stored_nor_printed(one: Letter, text: str) -> None:
     secret = f"order-{text}"
     found = key_of(one, Stamp("x"), "k", {"k": secret})
     assert secret not in repr(found) + found.digest + found.digest_with_payload + found.payload
@@ -118,7 +118,7 @@ def test_the_payload_is_body_and_attributes_with_their_types() -> None:
     assert len({payload_of(each) for each in (one, *others)}) == len(others) + 1
 
 
-def test_neither_our_stamp_nor_a_trace_makes_another_message() -> None:
+def test_our_stamp_and_traces_do_not_change_the_payload() -> None:
     """A producer that sends twice starts a new span each time."""
     one = with_attributes(a=Attribute("String", "1"))
     again = replace(one.attributes["a"])
@@ -131,7 +131,7 @@ def test_neither_our_stamp_nor_a_trace_makes_another_message() -> None:
     assert payload_of(with_attributes(**marks, a=again)) == payload_of(one)
 
 
-def test_the_order_of_attributes_says_nothing() -> None:
+def test_the_order_of_attributes_does_not_change_the_payload() -> None:
     a, b = Attribute("String", "1"), Attribute("String", "2")
     assert payload_of(with_attributes(a=a, b=b)) == payload_of(with_attributes(b=b, a=a))
 

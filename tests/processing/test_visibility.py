@@ -25,18 +25,18 @@ class Highest(Random):
         return 1.0
 
 
-def test_the_more_often_a_message_was_received_the_longer_it_stays_hidden() -> None:
+def test_a_message_stays_hidden_longer_with_each_receive() -> None:
     found = [after_failure(RETRY, receive, None, Highest()) for receive in (1, 2, 3, 7, 8, 1000)]
     assert found == [10, 20, 40, 640, 900, 900]
 
 
-def test_somebody_who_says_when_is_asked_no_earlier_and_perhaps_later() -> None:
+def test_a_wait_is_at_least_its_retry_after() -> None:
     assert after_failure(RETRY, 1, 77.5, Highest()) == 77.5
     assert after_failure(RETRY, 8, 77.5, Highest()) == 900
 
 
 @given(st.integers(1, 100), st.integers(0, 1000))
-def test_every_delay_is_drawn_between_the_floor_and_the_ceiling(receive: int, seed: int) -> None:
+def test_every_delay_lies_between_the_floor_and_the_ceiling(receive: int, seed: int) -> None:
     delay = after_failure(RETRY, receive, None, Random(seed))
     assert RETRY.floor <= delay <= RETRY.ceiling(receive)
 
@@ -60,6 +60,6 @@ def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(
     assert in_reach(seconds, elapsed) == found
 
 
-def test_a_moment_that_has_passed_is_none_to_wait_for() -> None:
+def test_the_wait_for_a_past_moment_is_the_default() -> None:
     assert until(130.0, 100.0, 7.0) == 30.0
     assert until(100.0, 100.0, 7.0) == until(0.0, 100.0, 7.0) == 7.0

@@ -87,7 +87,7 @@ def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_
     assert "Rumpelstiltskin" not in str([vars(one) for one in caplog.records])
 
 
-def test_a_canary_is_answered(deployed: Letterbox) -> None:
+def test_a_canary_gets_a_verdict(deployed: Letterbox) -> None:
     deployed.send({"tenantId": "a"})
     ran = deployed.run(dispatch.handler, permit="owner")
     # No endpoint was asked.

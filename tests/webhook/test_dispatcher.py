@@ -143,7 +143,7 @@ def failed(
     return Failure(NOW, 0, said.category, said.error_type, str(found.value), said.http_status)
 
 
-def test_a_message_is_posted_byte_for_byte_with_its_lasting_id() -> None:
+def test_a_message_is_posted_byte_for_byte_with_its_webhook_id() -> None:
     wire = Wire()
     body = '{"tenantId": "a",  "name": "Žofie"}'
     dispatcher(wire).deliver(message(letter(body)))
@@ -202,7 +202,7 @@ def test_with_a_business_key_every_copy_of_a_message_has_one_id() -> None:
     assert sent == message(letter(body), KEYED).key.digest_with_payload
 
 
-def test_another_message_under_the_same_business_key_has_another_id() -> None:
+def test_another_message_with_the_same_business_key_has_another_id() -> None:
     """Its receiver would take it for a duplicate of the first."""
     one = webhook_id(message(letter('{"tenantId": "a", "orderId": 1}'), KEYED))
     other = webhook_id(message(letter('{"tenantId": "a", "orderId": 1, "v": 2}'), KEYED))
@@ -217,14 +217,14 @@ def test_without_a_business_key_the_id_is_the_origin_id() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_two_hundreds_alone_are_success(status: int) -> None:
+def test_only_status_2xx_is_success(status: int) -> None:
     registry = Registry()
     dispatcher(Wire([status]), registry).deliver(message(letter()))
     assert registry.written == []
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
-def test_an_answer_that_means_not_now_is_transient(status: int) -> None:
+def test_a_retryable_status_is_transient(status: int) -> None:
     failure = failed(letter(), Wire([status]))
     assert failure.category is Category.TRANSIENT
     assert failure.http_status == status
@@ -232,13 +232,13 @@ def test_an_answer_that_means_not_now_is_transient(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 999])
-def test_every_other_answer_is_somebodys_to_mend(status: int) -> None:
+def test_every_other_status_needs_a_person(status: int) -> None:
     failure = failed(letter(), Wire([status]))
     assert failure.category is Category.INTEGRATION
     assert failure.message.startswith(f"the endpoint answered {status}")
 
 
-def test_gone_disables_the_endpoint() -> None:
+def test_status_410_disables_the_endpoint() -> None:
     registry = Registry()
     failure = failed(letter(), Wire([410]), registry)
     assert registry.written == [("disable", "default", "it answered 410", NOW)]
@@ -285,7 +285,7 @@ class Throttled:
         (429, "Mon, 21 Sep 9999 14:15:20 GMT", LONGEST_PAUSE_SECONDS),
     ],
 )
-def test_an_endpoint_that_asks_for_a_pause_gets_one(
+def test_an_endpoint_that_asks_for_a_pause_is_paused(
     status: int, header: str | None, pause: float, read_only: bool
 ) -> None:
     """Everybody is told through the registry; where that fails, at least this worker knows."""
@@ -305,14 +305,14 @@ def test_an_endpoint_that_asks_for_a_pause_gets_one(
 @pytest.mark.parametrize(
     "answer", [HttpResponse(503), HttpResponse(500, "soon"), HttpResponse(408)]
 )
-def test_an_endpoint_that_asks_for_nothing_is_called_again(answer: HttpResponse) -> None:
+def test_an_endpoint_that_asks_for_no_pause_is_called_again(answer: HttpResponse) -> None:
     one = Throttled(answer)
     assert one.first.retry_after is None
     assert one.registry.written == []
     assert one.again(0.1) is None
 
 
-def test_a_pause_that_another_worker_was_asked_for_counts_here_too() -> None:
+def test_a_pause_that_another_worker_recorded_is_kept() -> None:
     wire = Wire()
     asked = replace(HOOKS, throttled_until=NOW + 20, throttled_by=503)
     failure = failed(letter(), wire, Registry([asked]))
@@ -322,14 +322,14 @@ def test_a_pause_that_another_worker_was_asked_for_counts_here_too() -> None:
     assert wire.posted == []
 
 
-def test_a_pause_somebody_typed_in_the_wrong_unit_ends_within_the_hour() -> None:
+def test_a_pause_in_the_wrong_unit_ends_within_the_hour() -> None:
     asked = replace(HOOKS, throttled_until=NOW * 1000)
     with pytest.raises(Transient) as found:
         dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
     assert found.value.retry_after == LONGEST_PAUSE_SECONDS
 
 
-def test_a_pause_of_one_endpoint_holds_up_no_other() -> None:
+def test_a_paused_endpoint_does_not_pause_another() -> None:
     wire = Wire([429, 200])
     one = dispatcher(wire, Registry([HOOKS, replace(HOOKS, tenant="b")]))
     with pytest.raises(Transient):
@@ -337,7 +337,7 @@ def test_a_pause_of_one_endpoint_holds_up_no_other() -> None:
     one.deliver(message(letter('{"tenantId": "b"}')))
 
 
-def test_no_number_of_pausing_endpoints_is_remembered_for_ever() -> None:
+def test_pauses_that_are_over_are_forgotten() -> None:
     now = [NOW]
     registry = Registry([replace(HOOKS, tenant=str(number)) for number in range(250)])
     one = dispatcher(Wire([429] * 250), registry, clock=lambda: now[0])
@@ -348,7 +348,7 @@ def test_no_number_of_pausing_endpoints_is_remembered_for_ever() -> None:
     assert len(one._pauses) <= 200
 
 
-def test_where_bodies_are_opaque_one_that_is_no_json_is_posted_all_the_same() -> None:
+def test_an_opaque_body_that_is_not_json_is_posted() -> None:
     pipeline = Pipeline("orders", body=Body.OPAQUE, context={"tenantId": "attributes.tenant"})
     one = letter("a;b\n1;2", attributes={"tenant": Attribute("String", "a")})
     wire = Wire()
@@ -411,7 +411,7 @@ TOO_LONG = "a number too long to read"
         ),
     ],
 )  # fmt: skip
-def test_a_message_without_a_destination_is_not_posted(
+def test_a_message_without_an_endpoint_is_not_posted(
     body: str, category: Category, why: str
 ) -> None:
     registry = Registry()
@@ -427,7 +427,7 @@ def test_a_message_without_a_destination_is_not_posted(
     assert wire.posted == []
 
 
-def test_the_destination_is_the_registrys_word_and_not_the_messages() -> None:
+def test_the_destination_comes_from_the_registry_not_from_the_message() -> None:
     wire = Wire()
     body = '{"tenantId": "a", "endpointId": "https://evil.example.com", "url": "https://evil"}'
     assert failed(letter(body), wire).category is Category.INTEGRATION
@@ -449,7 +449,7 @@ def test_the_destination_is_the_registrys_word_and_not_the_messages() -> None:
         ),
     ],
 )
-def test_a_registry_that_does_not_say_is_a_failure_of_the_message(
+def test_an_unusable_registry_row_fails_the_message(
     raised: Exception, category: Category, message_: str
 ) -> None:
     failure = failed(letter(), registry=Registry(raises=raised))
@@ -463,9 +463,7 @@ def test_a_registry_that_does_not_say_is_a_failure_of_the_message(
         (SecretUnusable("Secrets Manager answers X"), Category.INTEGRATION),
     ],
 )
-def test_nothing_is_posted_unsigned_for_want_of_a_secret(
-    raised: Exception, category: Category
-) -> None:
+def test_nothing_is_posted_without_all_its_secrets(raised: Exception, category: Category) -> None:
     wire = Wire()
     assert failed(letter(), wire, store=Store(raised)).category is category
     assert wire.posted == []
@@ -490,7 +488,7 @@ def test_while_a_secret_is_replaced_both_sign() -> None:
         (UrlRefused("the host stands for an address of ours"), Category.INTEGRATION, False),
     ],
 )
-def test_an_endpoint_that_is_not_reached_is_the_endpoints_trouble(
+def test_an_unreachable_endpoint_is_no_fault_of_the_message(
     raised: Exception, category: Category, explained: bool
 ) -> None:
     failure = failed(letter(), Wire([raised]))
@@ -498,7 +496,7 @@ def test_an_endpoint_that_is_not_reached_is_the_endpoints_trouble(
     assert failure.explained_by_dependency is explained
 
 
-def test_a_sandbox_posts_to_this_machine_in_the_clear_and_unsigned() -> None:
+def test_a_sandbox_posts_to_this_machine_without_tls_and_signature() -> None:
     wire = Wire()
     here = Registry([Endpoint("a", "default", "http://127.0.0.1:8080/a")])
     dispatcher(wire, here, webhook=Webhook(allow_loopback=True)).deliver(message(letter()))
@@ -514,7 +512,7 @@ def test_another_port_needs_the_setting() -> None:
     dispatcher(Wire(), there, webhook=Webhook(ports=(443, 8443))).deliver(message(letter()))
 
 
-def test_no_reason_quotes_the_message_or_the_url() -> None:
+def test_no_error_quotes_the_message_or_the_url() -> None:
     secret = "hunter2"
     bodies = [f'{{"{secret}"', f'{{"tenantId": "{secret}"}}', f'{{"tenantId": ["{secret}"]}}']
     bodies += [f'{{"tenantId": "a", "endpointId": "{secret}"}}']
@@ -554,7 +552,7 @@ class Around:
         return 0
 
 
-def test_whatever_becomes_of_a_message_its_neighbours_are_delivered() -> None:
+def test_a_failed_message_does_not_stop_the_others() -> None:
     """A batch through the consumer library: bad bodies, bad rows, a pause, a dead endpoint."""
     registry = Registry()
     registry.endpoints += [

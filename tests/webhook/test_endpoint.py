@@ -57,7 +57,7 @@ def test_only_true_is_enabled(value: Any) -> None:
         ("secrets", list("abcde"), "secrets may name 4 at most"),
     ],
 )
-def test_a_row_that_is_not_understood_says_which_column(column: str, value: Any, why: str) -> None:
+def test_the_error_for_an_invalid_row_names_the_column(column: str, value: Any, why: str) -> None:
     with pytest.raises(BadEndpoint, match=why):
         read_row({**ROW, column: value})
 
@@ -65,7 +65,7 @@ def test_a_row_that_is_not_understood_says_which_column(column: str, value: Any,
 @pytest.mark.parametrize(
     "value", ["soon", None, Decimal("NaN"), Decimal("Infinity"), [], Decimal("1e999")]
 )
-def test_a_pause_that_is_no_number_slows_nobody_down(value: Any) -> None:
+def test_a_pause_that_is_no_number_does_not_block_deliveries(value: Any) -> None:
     assert read_row({**ROW, "throttled_until": value}).throttled_until == 0
 
 
@@ -89,7 +89,7 @@ def test_the_secrets_of_endpoints_may_be_read(name: str) -> None:
         "arn:aws:secretsmanager:eu-west-1:123456789012:secret:app/webhooks/acme",
     ],
 )
-def test_no_other_secret_is_read(name: str) -> None:
+def test_the_name_of_any_other_secret_is_refused(name: str) -> None:
     with pytest.raises(SecretUnusable, match="must be app/webhooks/ and"):
         refuse_secret_name(name, "app/webhooks/")
     with pytest.raises(SecretUnusable):

@@ -57,7 +57,7 @@ def post(
         return HttpsClient(timeout, clock)(local(endpoint.port), body, {}).status
 
 
-def test_a_post_reaches_the_checked_address_under_the_hosts_own_name(
+def test_a_post_reaches_the_checked_address_with_the_hosts_name(
     pem: Path, trust: ssl.SSLContext
 ) -> None:
     looked_up, dialled = [], []
@@ -89,7 +89,7 @@ def test_a_post_reaches_the_checked_address_under_the_hosts_own_name(
     assert body == b'{"a": 1}'
 
 
-def test_a_name_that_is_rebound_after_the_check_leads_nowhere(
+def test_a_name_that_is_rebound_after_the_check_has_no_effect(
     pem: Path, trust: ssl.SSLContext
 ) -> None:
     """The first answer is public, every later one loopback: there is no later one."""
@@ -114,7 +114,7 @@ def test_a_name_that_is_rebound_after_the_check_leads_nowhere(
 @pytest.mark.parametrize(
     "found", [["127.0.0.1"], [PUBLIC, "169.254.169.254"], ["::ffff:10.0.0.1"], []]
 )
-def test_nothing_is_dialled_for_a_host_with_an_unfit_address(found: list[str]) -> None:
+def test_no_connection_is_made_to_a_host_with_an_unfit_address(found: list[str]) -> None:
     def never(*_: object) -> socket.socket:
         raise AssertionError("dialled")
 
@@ -139,7 +139,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
     assert inside.requests == []
 
 
-def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     with Endpoint(OK) as proxy:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -161,7 +161,7 @@ def drips(start: str) -> Behaviour:
 
 
 @pytest.mark.parametrize("start", ["", "HTTP/1.1 200 ", "HTTP/1.1 200 OK\r\nx: "])
-def test_an_endpoint_that_drips_meets_the_total_deadline(start: str) -> None:
+def test_a_slow_answer_ends_at_the_total_deadline(start: str) -> None:
     """Each byte comes in time, and all of them together don't."""
     ticks = itertools.count(0, 1.0)
     with pytest.raises(AnswerTimeout, match="did not answer in time"):
@@ -169,12 +169,12 @@ def test_an_endpoint_that_drips_meets_the_total_deadline(start: str) -> None:
     assert next(ticks) < 20
 
 
-def test_an_endpoint_that_drips_its_body_has_answered() -> None:
+def test_a_slow_body_does_not_delay_the_answer() -> None:
     ticks = itertools.count(0, 0.1)
     assert post(drips("HTTP/1.1 200 OK\r\n\r\n"), timeout=10, clock=lambda: next(ticks)) == 200
 
 
-def test_an_endpoint_that_says_nothing_meets_the_deadline() -> None:
+def test_a_silent_endpoint_ends_at_the_deadline() -> None:
     until = threading.Event()
 
     def silent(_connection: socket.socket, _request: bytes) -> None:
@@ -188,7 +188,7 @@ def test_an_endpoint_that_says_nothing_meets_the_deadline() -> None:
             until.set()
 
 
-def test_an_endpoint_that_does_not_read_meets_the_deadline() -> None:
+def test_an_endpoint_that_does_not_read_ends_at_the_deadline() -> None:
     ticks = itertools.count(0, 1.0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = local(int(listener.getsockname()[1]))
@@ -197,7 +197,7 @@ def test_an_endpoint_that_does_not_read_meets_the_deadline() -> None:
             HttpsClient(5.05, lambda: next(ticks))(to, b"a" * 32_000_000, {})
 
 
-def test_an_endpoint_that_does_not_shake_hands_meets_the_deadline(trust: ssl.SSLContext) -> None:
+def test_an_endpoint_without_a_tls_handshake_ends_at_the_deadline(trust: ssl.SSLContext) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         poster = HttpsClient(
@@ -211,7 +211,7 @@ def test_an_endpoint_that_does_not_shake_hands_meets_the_deadline(trust: ssl.SSL
             poster(HOOKS, b"", {})
 
 
-def test_a_resolver_that_hangs_is_left_behind() -> None:
+def test_a_resolver_that_hangs_is_abandoned() -> None:
     until = threading.Event()
 
     def hang(*_: object) -> list[str]:
@@ -238,7 +238,7 @@ def test_connecting_has_a_deadline_of_its_own() -> None:
     assert asked == [3.0, 3.0]
 
 
-def test_another_checked_address_is_tried_where_one_does_not_answer() -> None:
+def test_another_checked_address_is_tried_if_one_does_not_answer() -> None:
     tried = []
     with Endpoint(OK) as endpoint:
 
@@ -293,20 +293,20 @@ def header_by_header(connection: socket.socket, _request: bytes) -> None:
         answers(""),
     ],
 )
-def test_what_is_no_answer_of_a_decent_length_is_none(behave: Behaviour) -> None:
+def test_an_answer_that_is_malformed_or_too_long_is_no_answer(behave: Behaviour) -> None:
     with pytest.raises(NoAnswer) as found:
         post(behave)
     assert not isinstance(found.value, AnswerTimeout)
 
 
 @pytest.mark.parametrize("early", ["100 Continue", "102 Processing", "103 Early Hints"])
-def test_what_comes_before_the_answer_is_not_the_answer(early: str) -> None:
+def test_an_informational_answer_is_skipped(early: str) -> None:
     """Taken for one, a message that was accepted would be posted again."""
     hints = f"HTTP/1.1 {early}\r\nlink: </a>\r\nretry-after: 9\r\n\r\n"
     assert post(answers(f"{hints}{hints}HTTP/1.1 204 No Content\r\n\r\n")) == 204
 
 
-def test_nobody_waits_for_an_answers_body() -> None:
+def test_the_answers_body_is_not_read() -> None:
     ticks = itertools.count(0, 0.1)
     endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + "5\r\nhello\r\n" * 100_000
     assert post(answers(endless), timeout=10, clock=lambda: next(ticks)) == 200
@@ -325,7 +325,7 @@ def test_nobody_waits_for_an_answers_body() -> None:
         {"": "m1"},
     ],
 )
-def test_a_header_that_would_be_two_is_not_sent(headers: dict[str, str]) -> None:
+def test_a_header_with_a_line_break_is_not_sent(headers: dict[str, str]) -> None:
     def never(*_: object) -> list[str]:
         raise AssertionError("looked up")
 
@@ -345,12 +345,12 @@ def over_tls(pem: Path, trust: ssl.SSLContext | None) -> int:
         return poster(HOOKS, b"", {}).status
 
 
-def test_a_certificate_nobody_vouches_for_is_no_answer(pem: Path) -> None:
+def test_an_untrusted_certificate_is_no_answer(pem: Path) -> None:
     with pytest.raises(NoAnswer, match="certificate is not valid: self-signed certificate"):
         over_tls(pem, None)
 
 
-def test_a_certificate_that_is_over_is_no_answer(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_no_answer(tmp_path: Path) -> None:
     old = certificate(tmp_path, NAME, valid=timedelta(days=-1))
     with pytest.raises(NoAnswer, match="certificate is not valid: certificate has expired"):
         over_tls(old, ssl.create_default_context(cafile=str(old)))
@@ -383,7 +383,7 @@ def test_a_name_without_an_address_is_no_answer() -> None:
         HttpsClient(PATIENCE, time.monotonic, lookup=unknown)(HOOKS, b"", {})
 
 
-def test_a_bug_in_a_resolver_is_not_hidden() -> None:
+def test_a_bug_in_a_resolver_is_raised() -> None:
     def broken(*_: object) -> list[str]:
         raise KeyError("bug")
 

@@ -25,7 +25,7 @@ AT = 1_800_000_000.0
 BODY = '{"name":"Žofie"}'.encode()
 
 
-def test_the_signature_is_the_standards_own_example() -> None:
+def test_the_signature_equals_the_standards_example() -> None:
     # Its secret, id, time and body are printed in the standard's libraries' tests.
     secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     found = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [secret])
@@ -37,7 +37,7 @@ def test_the_signature_is_the_standards_own_example() -> None:
 
 
 @pytest.mark.parametrize("known", [OLD, NEW])
-def test_a_receivers_library_accepts_what_both_secrets_signed(known: str) -> None:
+def test_a_receivers_library_accepts_a_signature_of_either_secret(known: str) -> None:
     """While a secret is replaced, whichever of the two the receiver has is enough."""
     found = headers("m1", time.time(), BODY, [read_secret(OLD), read_secret(NEW)])
     assert standardwebhooks.Webhook(known).verify(BODY, found) == {"name": "Žofie"}
@@ -51,7 +51,7 @@ def test_a_receivers_library_accepts_any_secret_and_id(key: bytes, webhook_id: s
     assert standardwebhooks.Webhook(text).verify(BODY, found)
 
 
-def test_we_accept_what_a_senders_library_signed() -> None:
+def test_verify_accepts_a_signature_of_the_standards_library() -> None:
     signed = standardwebhooks.Webhook(NEW).sign(
         "m1", datetime.fromtimestamp(AT, UTC), BODY.decode()
     )
@@ -72,14 +72,14 @@ def test_we_accept_what_a_senders_library_signed() -> None:
         ({"webhook-signature": "v1,é v1, v2,x"}, "does not match any of the secrets"),
     ],
 )
-def test_headers_that_prove_nothing(change: dict[str, str], why: str) -> None:
+def test_headers_without_a_valid_signature_are_refused(change: dict[str, str], why: str) -> None:
     signed = headers("m1", AT, BODY, [read_secret(NEW)])
     verify(signed, BODY, [read_secret(NEW)], AT)
     with pytest.raises(BadSignature, match=why):
         verify({**signed, **change}, BODY, [read_secret(NEW)], AT)
 
 
-def test_another_body_or_secret_proves_nothing() -> None:
+def test_the_signature_of_another_body_or_secret_is_refused() -> None:
     signed = headers("m1", AT, BODY, [read_secret(NEW)])
     for body, secret in ((BODY + b" ", NEW), (BODY, OLD)):
         with pytest.raises(BadSignature):
@@ -101,7 +101,7 @@ def test_another_body_or_secret_proves_nothing() -> None:
         (OLD + "\n", "base64"),
     ],
 )
-def test_what_is_no_secret_is_refused_without_being_quoted(text: str, why: str) -> None:
+def test_an_invalid_secret_is_refused_without_being_quoted(text: str, why: str) -> None:
     with pytest.raises(BadSecret, match=why) as found:
         read_secret(text)
     assert found.value.__cause__ is None
@@ -125,7 +125,7 @@ def block(language: str) -> str:
     return str(found)
 
 
-def test_the_receiver_in_the_docs_accepts_what_we_sign() -> None:
+def test_the_receiver_in_the_docs_accepts_our_signature() -> None:
     here: dict[str, Any] = {"SECRET": NEW}
     exec(block("python"), here)  # noqa: S102 - our own page
     signed = headers("m1", time.time(), BODY, [read_secret(NEW)])
