@@ -128,7 +128,7 @@ def test_every_action_has_a_recipe() -> None:
 
 
 def test_every_column_is_explained_and_no_other() -> None:
-    _, _, table = cookbook.PAGE.partition("| column | what |")
+    _, _, table = cookbook.PAGE.partition("| column | meaning |")
     cells = [row.split(" | ")[0] for row in table.partition("\n\n")[0].splitlines()[2:]]
     named = {name for cell in cells for name in cell.split("`")[1::2]} - {"tenantId"}
     assert named == COLUMNS | VERDICT
