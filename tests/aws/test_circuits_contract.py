@@ -17,13 +17,7 @@ from moto import mock_aws
 
 from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.outcomes import (
-    DROPPED,
-    NOT_STARTED,
-    NOT_TRIPPED,
-    TRIPPED,
-    DynamoDBOutcomes,
-)
+from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.outcomes import MOST_STALE
 from deadletter.circuit.state import (
     Circuit,
@@ -50,6 +44,7 @@ from deadletter.circuit.transitions import (
     Reported,
     Tripped,
 )
+from deadletter.contract import Metric
 from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
@@ -483,7 +478,7 @@ class TestOutcomes:
         opened = table.read()
         assert opened.state is State.OPEN
         assert table.started == [("orders", opened.outage, 0)]
-        assert table.metrics == {TRIPPED: 1}
+        assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1}
         table.clock.now += 5
         ours.report("orders", 0, 20)
         assert len(table.started) == 1
@@ -502,7 +497,7 @@ class TestOutcomes:
         outcomes.report("orders", 3, 1)
         table.clock.now += 2
         outcomes.report("orders", 1, 0)
-        assert table.metrics == {DROPPED: 4}
+        assert table.metrics == {Metric.OUTCOMES_DROPPED: 4}
         assert sum(one.good for one in table.read().buckets) == 1
 
     def test_a_trip_that_could_not_be_written_is_tried_at_the_next_report(
@@ -511,7 +506,7 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         table.client.spoilt["update_item"] = [lambda act: act(), throttled]
         outcomes.report("orders", 0, 10)
-        assert table.metrics == {NOT_TRIPPED: 1}
+        assert table.metrics == {Metric.CIRCUIT_NOT_TRIPPED: 1}
         table.clock.now += 2
         outcomes.report("orders", 0, 1)
         assert table.read().state is State.OPEN
@@ -525,7 +520,7 @@ class TestOutcomes:
                 raise ExecutionsUnavailable("ThrottlingException")
 
         table.new_outcomes(Down()).report("orders", 0, 10)
-        assert table.metrics == {TRIPPED: 1, NOT_STARTED: 1}
+        assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1, Metric.OUTAGE_NOT_STARTED: 1}
         assert [one.key for one in table.breaker.troubled()] == ["orders"]
 
     def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
@@ -552,7 +547,7 @@ class TestOutcomes:
     def test_outcomes_never_disturb_a_circuit_that_nobody_understands(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})
         table.new_outcomes().report("orders", 0, 10)
-        assert table.metrics == {DROPPED: 10}
+        assert table.metrics == {Metric.OUTCOMES_DROPPED: 10}
         assert table.read().unreadable
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deadletter.aws import outcomes
+from deadletter.contract import Metric
 from deadletter.failure.fate import Fate
 from deadletter.processing.result import RECOVERED, Trouble
 from deadletter.testing import Letterbox
@@ -59,5 +59,5 @@ def test_each_form_of_the_example_ships_the_order(
 def test_the_table_has_every_metric_and_no_other() -> None:
     table = PAGE.split("## Metrics")[1].split("## Limits")[0]
     named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
-    told = (outcomes.DROPPED, outcomes.TRIPPED, outcomes.NOT_TRIPPED)
-    assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), RECOVERED, *told})
+    outcomes = (Metric.OUTCOMES_DROPPED, Metric.CIRCUIT_TRIPPED, Metric.CIRCUIT_NOT_TRIPPED)
+    assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), RECOVERED, *outcomes})

@@ -38,7 +38,7 @@ _BRIEF = Config(
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """One client a service, each safe to share between threads."""
+    """One client per service, each safe to share between threads."""
 
     sqs: SQSClient
     dynamodb: DynamoDBClient

@@ -1,4 +1,4 @@
-"""Outcomes added up in the circuits table, and the trip when they say so."""
+"""Outcomes in the circuits table: added up, and the trip when they are bad."""
 
 from __future__ import annotations
 
@@ -31,16 +31,11 @@ from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-DROPPED = Metric.OUTCOMES_DROPPED
-TRIPPED = Metric.CIRCUIT_TRIPPED
-NOT_TRIPPED = Metric.CIRCUIT_NOT_TRIPPED
-NOT_STARTED = Metric.OUTAGE_NOT_STARTED
-
 
 class DynamoDBOutcomes(Outcomes):
     """Adds one process's outcomes to the circuits of a pipeline; never raises.
 
-    `PendingOutcomes` says when to write what: one write a batch and key at most. The write
+    `PendingOutcomes` says when to write what: at most one write per batch and key. The write
     answers with the whole circuit, so the trip is judged without a read. Without `outages`,
     or if they give no answer, the next redrive run starts the execution. `count_metric`
     counts a metric by its name.
@@ -75,12 +70,12 @@ class DynamoDBOutcomes(Outcomes):
         try:
             item = self._add(key, write, now)
         except AWS_ERRORS:
-            self._count_metric(DROPPED, write.total)
+            self._count_metric(Metric.OUTCOMES_DROPPED, write.total)
             return
         circuit = circuit_from_item(item)
         stale = self._pending.written(key, circuit, now)
         if stale:
-            self._sweep_out(key, stale)
+            self._remove_stale(key, stale)
         if circuit.is_closed:
             self._judge(circuit)
 
@@ -124,20 +119,21 @@ class DynamoDBOutcomes(Outcomes):
             result = self._breaker.apply_to(circuit, Reported())
         except CircuitsUnavailable:
             # Still closed: the next report finds the same, and more.
-            self._count_metric(NOT_TRIPPED, 1)
+            self._count_metric(Metric.CIRCUIT_NOT_TRIPPED, 1)
             return
         if result.refused is not None:
             return
-        self._count_metric(TRIPPED, 1)
+        self._count_metric(Metric.CIRCUIT_TRIPPED, 1)
         if self._outages is None:
             return
         opened = result.circuit
         try:
             self._outages.start(opened.key, opened.outage, opened.restart)
         except ExecutionsUnavailable:
-            self._count_metric(NOT_STARTED, 1)
+            self._count_metric(Metric.OUTAGE_NOT_STARTED, 1)
 
-    def _sweep_out(self, key: str, stale: Sequence[int]) -> None:
+    def _remove_stale(self, key: str, stale: Sequence[int]) -> None:
+        """Remove the counters of stale buckets. After a failure the next report tries again."""
         try:
             self._client.update_item(
                 TableName=self._table,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,16 +132,26 @@ def batch_get(client: Any, table: str, keys: Sequence[Mapping[str, Any]]) -> lis
     """
     items: list[dict[str, Any]] = []
     for part in parts(keys, 100):
-        request: Any = {table: {"Keys": list(part), "ConsistentRead": True}}
-        for _ in range(MOST_TRIES):
-            answer = client.batch_get_item(RequestItems=request)
+        request = {table: {"Keys": list(part), "ConsistentRead": True}}
+        for answer in _answers(client.batch_get_item, request, "UnprocessedKeys"):
             items.extend(plain(item) for item in answer.get("Responses", {}).get(table, []))
-            request = answer.get("UnprocessedKeys")
-            if not request:
-                break
-        else:
-            raise StillUnprocessed(table)
     return items
+
+
+def _answers(
+    call: Callable[..., dict[str, Any]], request: Mapping[str, Any], unprocessed: str
+) -> list[dict[str, Any]]:
+    """The answers to a batch and to its unprocessed rest, which is requested until it is empty.
+
+    Raises StillUnprocessed after MOST_TRIES requests.
+    """
+    answers: list[dict[str, Any]] = []
+    for _ in range(MOST_TRIES):
+        answers.append(call(RequestItems=request))
+        request = answers[-1].get(unprocessed) or {}
+        if not request:
+            return answers
+    raise StillUnprocessed(", ".join(request))
 
 
 def pages(client: Any, **query: Any) -> Iterator[dict[str, Any]]:
@@ -221,14 +231,8 @@ class Table:
         requests = [{"PutRequest": {"Item": stored(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": _key(key)}} for key in deletes]
         for part in parts(requests, 25):
-            request: Any = {self._name: list(part)}
-            for _ in range(MOST_TRIES):
-                answer = self._client.batch_write_item(RequestItems=request)
-                request = answer.get("UnprocessedItems")
-                if not request:
-                    break
-            else:
-                raise StillUnprocessed(self._name)
+            request = {self._name: list(part)}
+            _answers(self._client.batch_write_item, request, "UnprocessedItems")
 
     def query(
         self, condition: str, values: Mapping[str, Any], **options: Any

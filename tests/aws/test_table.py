@@ -1,0 +1,122 @@
+"""Arguments of DynamoDB calls, and batches and pages that are read to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from deadletter.aws.table import (
+    MOST_TRIES,
+    StillUnprocessed,
+    Table,
+    batch_get,
+    changes,
+    conditional,
+    conflicting_item,
+    stored_number,
+)
+
+KEY = {"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
+
+
+class Client:
+    """A DynamoDB client that gives these answers in turn, and the last one again and again."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = list(answers)
+        self.requests: list[dict[str, Any]] = []
+
+    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
+        def call(**request: Any) -> dict[str, Any]:
+            self.requests.append(request)
+            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+        return call
+
+
+def test_an_update_sets_and_removes_attributes_by_placeholder() -> None:
+    assert changes({"until": 7, "own": "run"}, removes=["paused"]) == {
+        "UpdateExpression": "SET #until = :until, #own = :own REMOVE #paused",
+        "ExpressionAttributeNames": {"#until": "until", "#own": "own", "#paused": "paused"},
+        "ExpressionAttributeValues": {":until": {"N": "7"}, ":own": {"S": "run"}},
+    }
+
+
+def test_a_condition_names_its_own_attributes_and_values() -> None:
+    arguments = changes({"own": "run"}, condition="#until <= :now", values={":now": 5})
+    assert arguments["ConditionExpression"] == "#until <= :now"
+    assert arguments["ExpressionAttributeNames"] == {"#own": "own", "#until": "until"}
+    assert arguments["ExpressionAttributeValues"] == {":own": {"S": "run"}, ":now": {"N": "5"}}
+
+
+def test_a_placeholder_can_stand_for_another_name() -> None:
+    arguments = conditional("#a0 = :a0", {":a0": "x"}, {"#a0": "a column, as typed"})
+    assert arguments["ExpressionAttributeNames"] == {"#a0": "a column, as typed"}
+
+
+def test_an_empty_argument_is_left_out() -> None:
+    expected = {"ConditionExpression": "attribute_exists(pk)"}
+    assert conditional("attribute_exists(pk)") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(3, 3), (0.1 + 0.2, Decimal("0.3")), (1.23456, Decimal("1.235"))]
+)
+def test_a_float_is_stored_as_a_decimal_of_thousandths(
+    value: float, expected: Decimal | int
+) -> None:
+    assert stored_number(value) == expected
+    assert not isinstance(stored_number(value), float)
+
+
+def failed(code: str, **response: Any) -> ClientError:
+    return ClientError({"Error": {"Code": code}, **response}, "PutItem")
+
+
+def test_a_failed_condition_gives_the_stored_item() -> None:
+    assert conflicting_item(failed("ConditionalCheckFailedException", Item=KEY)) == {
+        "pk": "orders#lease",
+        "sk": "dlq",
+    }
+    assert conflicting_item(failed("ConditionalCheckFailedException")) == {}
+
+
+@pytest.mark.parametrize("error", [failed("Throttling"), ReadTimeoutError(endpoint_url="aws")])
+def test_any_other_error_gives_no_item(error: Any) -> None:
+    assert conflicting_item(error) is None
+
+
+def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
+    rest = {"letters": {"Keys": [KEY]}}
+    client = Client(
+        {"Responses": {"letters": []}, "UnprocessedKeys": rest},
+        {"Responses": {"letters": [KEY]}},
+    )
+    assert batch_get(client, "letters", [KEY]) == [{"pk": "orders#lease", "sk": "dlq"}]
+    assert client.requests[1] == {"RequestItems": rest}
+
+
+def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
+    reads = Client({"UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
+    with pytest.raises(StillUnprocessed, match="letters"):
+        batch_get(reads, "letters", [KEY])
+    writes: Any = Client({"UnprocessedItems": {"letters": []}})
+    with pytest.raises(StillUnprocessed, match="letters"):
+        Table(writes, "letters").write_many(deletes=[("a", "b")])
+    assert len(reads.requests) == len(writes.requests) == MOST_TRIES
+
+
+def test_every_page_of_a_query_is_read() -> None:
+    client: Any = Client({"Items": [KEY], "Count": 1, "LastEvaluatedKey": KEY}, {"Count": 2})
+    assert Table(client, "letters").count("pk = :p", {":p": "x"}) == 3
+    assert client.requests[1]["ExclusiveStartKey"] == KEY
+
+
+def test_a_query_with_a_limit_ends_at_it() -> None:
+    client: Any = Client({"Items": [KEY, KEY], "LastEvaluatedKey": KEY})
+    assert len(Table(client, "letters").query("pk = :p", {":p": "x"}, Limit=1)) == 1
+    assert len(client.requests) == 1
