@@ -542,7 +542,7 @@ FINE: list[tuple[Check, str, str]] = [
     (out_of_bounds, PURE, "from deadletter.awsome import x"),
     (out_of_bounds, AWS, "import boto3\nfrom botocore.exceptions import ClientError"),
     (out_of_bounds, AWS, UNDER_TYPE_CHECKING),
-    (out_of_bounds, AWS, "from deadletter.aws.table import Table"),
+    (out_of_bounds, AWS, "from deadletter.aws.table import DynamoDBTable"),
     (out_of_bounds, FAKE, "from deadletter.testing.fakes.errors import refuse"),
     (out_of_bounds, HANDLER, "import time\nfrom aws_lambda_powertools import Logger"),
     (

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from deadletter.aws.table import (
     MOST_TRIES,
+    DynamoDBTable,
     StillUnprocessed,
-    Table,
     batch_get,
     changes,
     conditional,
@@ -106,17 +106,17 @@ def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
         batch_get(reads, "letters", [KEY])
     writes: Any = Client({"UnprocessedItems": {"letters": []}})
     with pytest.raises(StillUnprocessed, match="letters"):
-        Table(writes, "letters").write_many(deletes=[("a", "b")])
+        DynamoDBTable(writes, "letters").write_many(deletes=[("a", "b")])
     assert len(reads.requests) == len(writes.requests) == MOST_TRIES
 
 
 def test_every_page_of_a_query_is_read() -> None:
     client: Any = Client({"Items": [KEY], "Count": 1, "LastEvaluatedKey": KEY}, {"Count": 2})
-    assert Table(client, "letters").count("pk = :p", {":p": "x"}) == 3
+    assert DynamoDBTable(client, "letters").count("pk = :p", {":p": "x"}) == 3
     assert client.requests[1]["ExclusiveStartKey"] == KEY
 
 
 def test_a_query_with_a_limit_ends_at_it() -> None:
     client: Any = Client({"Items": [KEY, KEY], "LastEvaluatedKey": KEY})
-    assert len(Table(client, "letters").query("pk = :p", {":p": "x"}, Limit=1)) == 1
+    assert len(DynamoDBTable(client, "letters").query("pk = :p", {":p": "x"}, Limit=1)) == 1
     assert len(client.requests) == 1

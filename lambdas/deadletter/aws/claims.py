@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Table, conflicting_item, stored_number
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, conflicting_item, stored_number
 from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -53,7 +53,7 @@ class DynamoDBClaims:
         clock: Callable[[], float],
         keep_seconds: float,
     ) -> None:
-        self._table = Table(client, table)
+        self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
         self._keep_seconds = keep_seconds

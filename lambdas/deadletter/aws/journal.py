@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Key, Table, conflicting_item
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item
 from deadletter.contract import Partition
 from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
 
@@ -30,7 +30,7 @@ class DynamoDBJournal:
     def __init__(
         self, client: DynamoDBClient, table: str, pipeline: str, keep_seconds: float
     ) -> None:
-        self._table = Table(client, table)
+        self._table = DynamoDBTable(client, table)
         self._partition = Partition.JOURNAL.of(pipeline)
         self._keep_seconds = keep_seconds
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import Key, Table, conflicting_item, plain, stored_number
+from deadletter.aws.table import DynamoDBTable, Key, conflicting_item, plain, stored_number
 from deadletter.contract import Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
@@ -24,7 +24,7 @@ def read_last_run(
     None if no run is recorded. Numbers are Decimal. Raises LeaseUnavailable.
     """
     try:
-        item = Table(client, table).get(_key(pipeline, home)) or {}
+        item = DynamoDBTable(client, table).get(_key(pipeline, home)) or {}
     except AWS_ERRORS as error:
         raise LeaseUnavailable from error
     report = item.get("last_run")
@@ -46,7 +46,7 @@ class DynamoDBLease:
         rate: float,
         burst: float,
     ) -> None:
-        self._table = Table(client, table)
+        self._table = DynamoDBTable(client, table)
         self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst

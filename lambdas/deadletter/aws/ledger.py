@@ -8,7 +8,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import SORT, Key, StillUnprocessed, Table, conflicting_item, stored_number
+from deadletter.aws.table import (
+    SORT,
+    DynamoDBTable,
+    Key,
+    StillUnprocessed,
+    conflicting_item,
+    stored_number,
+)
 from deadletter.contract import Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
@@ -45,7 +52,7 @@ class DynamoDBLedger:
         keep_seconds: float,
         lives: int = LIVES,
     ) -> None:
-        self._table = Table(client, table)
+        self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
         self._keep_seconds = keep_seconds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import Table
+from deadletter.aws.table import DynamoDBTable
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.rulebook import RulesUnavailable
 
@@ -21,7 +21,7 @@ class DynamoDBRules:
     """The stored rules, read consistently, at most once in five seconds for each pipeline."""
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
-        self._table = Table(client, table)
+        self._table = DynamoDBTable(client, table)
         self._clock = clock
         self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
 

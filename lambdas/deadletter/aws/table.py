@@ -165,7 +165,7 @@ def pages(client: Any, **query: Any) -> Iterator[dict[str, Any]]:
         start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
 
-class Table:
+class DynamoDBTable:
     """One table with the keys `pk` and `sk`. Raises what boto3 raises, and StillUnprocessed."""
 
     def __init__(self, client: DynamoDBClient, name: str) -> None:

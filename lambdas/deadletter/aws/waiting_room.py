@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import PARTITION, SORT, Key, StillUnprocessed, Table, parts
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, StillUnprocessed, parts
 from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
@@ -48,7 +48,7 @@ class DynamoDBLanes:
     """
 
     def __init__(self, dynamodb: DynamoDBClient, table: str, pipeline: str) -> None:
-        self._table = Table(dynamodb, table)
+        self._table = DynamoDBTable(dynamodb, table)
         self._pipeline = pipeline
 
     def lanes(self) -> Sequence[Lane]:

@@ -186,7 +186,7 @@ def test_a_refused_read_of_the_ledger_is_a_sentence_about_aws(
     def refused(*_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchGetItem")
 
-    monkeypatch.setattr("deadletter.aws.table.Table.get_many", refused)
+    monkeypatch.setattr("deadletter.aws.table.DynamoDBTable.get_many", refused)
     done = dlq("rules", "test", "--tenant", "a")
     assert done.exit_code == Exit.UNREACHABLE
     assert "AWS refuses BatchGetItem" in done.stderr

@@ -1,4 +1,4 @@
-"""The redriver's function."""
+"""Puts the function `redrive` together: one run of the redriver."""
 
 from __future__ import annotations
 
