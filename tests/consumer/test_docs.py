@@ -1,4 +1,4 @@
-"""docs/consumer.md says what is so, and its example runs."""
+"""docs/consumer.md is correct, and its examples run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "consumer.md").read_text()
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    """The page's blocks of code as the files that they name."""
+    """The page's blocks of code, written to the files that they name."""
     for name, text in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL):
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -30,7 +30,7 @@ def example(tmp_path: Path) -> Path:
 def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
     assert PAGE.count("```python") == len(list(example.iterdir())) == 7
     for_python = {**os.environ, "PYTHONPATH": f"{ROOT / 'lambdas'}{os.pathsep}{example}"}
-    ran = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", example],
         cwd=example,
         env=for_python,
@@ -38,7 +38,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
         text=True,
         check=False,
     )
-    assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "4 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
 @pytest.mark.parametrize("name", ["called", "with_powertools", "before"])

@@ -1,4 +1,4 @@
-"""What a team's own Lambda handler does once it is wrapped."""
+"""What a team's Lambda handler does with the consumer library around it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_a_wrapped_function_is_a_lambda_handler(letterbox: Letterbox) -> None:
         seen.append(json.loads(record["body"]))
 
     letterbox.send({"orderId": 7})
-    ran = letterbox.run(handler)
+    run = letterbox.run(handler)
     assert seen == [{"orderId": 7}]
-    assert ran.response == {"batchItemFailures": []}
+    assert run.response == {"batchItemFailures": []}
     assert letterbox.waiting == []
     assert handler.__doc__ == "Ships an order."
     assert letterbox.metrics == {"Processed": 1}
@@ -50,8 +50,8 @@ def test_a_function_call_does_the_same(letterbox: Letterbox) -> None:
 
 def test_a_failure_stays_in_its_queue_and_is_in_the_ledger(letterbox: Letterbox) -> None:
     message_id = letterbox.send("x")
-    ran = letterbox.run(raising(Transient("the shop is closed", status=503, retry_after=60)))
-    assert ran.returned == (message_id,)
+    run = letterbox.run(raising(Transient("the shop is closed", status=503, retry_after=60)))
+    assert run.returned == (message_id,)
     [failure] = letterbox.ledger(message_id).failures
     assert (failure.category, failure.http_status) == (Category.TRANSIENT, 503)
     assert (failure.queue, failure.receive) == ("test-main", 1)
@@ -106,7 +106,7 @@ def test_five_failures_end_in_the_dlq_and_are_in_the_ledger(letterbox: Letterbox
         letterbox.run(raising(ValueError("why")))
         letterbox.clock.advance(1)
     assert letterbox.dead == ["x"]
-    assert [one.receive for one in letterbox.ledger(message_id).failures] == [4, 5]
+    assert [failure.receive for failure in letterbox.ledger(message_id).failures] == [4, 5]
 
 
 @pytest.mark.parametrize("error", [Skip("done long ago"), None])
@@ -117,8 +117,8 @@ def test_a_skipped_message_is_acknowledged(letterbox: Letterbox, error: Exceptio
 
 def test_a_canary_is_recognized_by_its_client_context(letterbox: Letterbox) -> None:
     letterbox.send("x")
-    ran = letterbox.run(raising(TimeoutError()), permit="owner")
-    assert ran.response["deadletter"] == {"verdict": "failure"}
+    run = letterbox.run(raising(TimeoutError()), permit="owner")
+    assert run.response["deadletter"] == {"verdict": "failure"}
 
 
 def test_a_fifo_group_waits_for_its_first_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_an_event_without_sqs_records_is_refused(letterbox: Letterbox, event: An
 def test_without_a_context_the_claim_lasts_as_long_as_lambda_allows(letterbox: Letterbox) -> None:
     letterbox.send("x")
     letterbox.run(lambda event, _: consume(event, None, len))
-    [row] = [one for one in letterbox.dynamodb.items("letters") if "until" in one]
+    [row] = [item for item in letterbox.dynamodb.items("letters") if "until" in item]
     assert float(row["until"]["N"]) == letterbox.clock() + 905
 
 
@@ -206,7 +206,7 @@ def test_the_environment_is_not_read_before_the_first_event(
     handler = consumer(len)
     with pytest.raises(BadSettings, match="is not set"):
         handler({"Records": []}, None)
-    # It is asked again: what was mended meanwhile counts.
+    # It is read again, so a repair takes effect.
     monkeypatch.setenv("DEADLETTER", "off")
     assert handler({"Records": []}, None) == {"batchItemFailures": []}
     runtime.current_runtime.cache_clear()
@@ -234,7 +234,7 @@ def test_failures_are_still_partial_and_logged_when_switched_off(
 
 
 class Ssm:
-    """Parameters, and the names that were asked for."""
+    """Parameters, and the names that were read."""
 
     def __init__(self, parameters: dict[str, Any], fails: str = "") -> None:
         self.parameters, self.fails = parameters, fails
@@ -244,12 +244,12 @@ class Ssm:
         if self.fails:
             raise client_error("GetParameters", self.fails, "no")
         self.asked += Names
-        found = [
-            {"Name": one, "Value": json.dumps(self.parameters[one])}
-            for one in Names
-            if one in self.parameters
+        parameters = [
+            {"Name": name, "Value": json.dumps(self.parameters[name])}
+            for name in Names
+            if name in self.parameters
         ]
-        return {"Parameters": found}
+        return {"Parameters": parameters}
 
 
 APP = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}

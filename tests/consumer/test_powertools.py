@@ -1,4 +1,4 @@
-"""Powertools' own way of processing a batch, with another processor."""
+"""Powertools' batch processing with DeadletterProcessor."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from deadletter.testing import Letterbox
 def handler_of(
     record_handler: Callable[..., Any], processor: DeadletterProcessor | None = None
 ) -> Callable[[Any, Any], Any]:
-    one = processor or DeadletterProcessor(event_type=EventType.SQS)
+    chosen = processor or DeadletterProcessor(event_type=EventType.SQS)
 
     def handler(event: Any, context: Any) -> Any:
         return process_partial_response(
-            event=event, record_handler=record_handler, processor=one, context=context
+            event=event, record_handler=record_handler, processor=chosen, context=context
         )
 
     return handler
@@ -42,16 +42,16 @@ def fail_on(*bodies: str, error: type[Exception] = ValueError) -> Callable[[SQSR
 def test_only_one_line_changes_for_users_of_powertools(letterbox: Letterbox) -> None:
     for body in ("good", "bad"):
         letterbox.send(body)
-    ran = letterbox.run(handler_of(fail_on("bad")))
+    run = letterbox.run(handler_of(fail_on("bad")))
     assert letterbox.waiting == ["bad"]
-    [failure] = letterbox.ledger(ran.returned[0]).failures
+    [failure] = letterbox.ledger(run.returned[0]).failures
     assert failure.error_type == "ValueError"
     assert letterbox.metrics == {"Processed": 1, "ProcessingFailure": 1}
 
 
 def test_an_async_record_handler_has_processed_nothing(letterbox: Letterbox) -> None:
     async def record_handler(record: SQSRecord) -> None:
-        raise AssertionError("nobody runs it")
+        raise AssertionError("a coroutine that is not awaited does not run")
 
     letterbox.send("a")
     letterbox.run(handler_of(record_handler))
@@ -63,7 +63,7 @@ def test_each_record_is_claimed_before_and_marked_done_after(letterbox: Letterbo
 
     def record_handler(record: SQSRecord) -> None:
         items = letterbox.dynamodb.items("letters")
-        seen.append(sorted(one["status"]["S"] for one in items))
+        seen.append(sorted(item["status"]["S"] for item in items))
 
     for body in ("a", "b"):
         letterbox.send(body)
@@ -111,10 +111,10 @@ def test_a_duplicate_is_a_success_without_a_result(letterbox: Letterbox) -> None
     handler = handler_of(lambda record: seen.append(record.body), processor)
     event: Any = None
 
-    def first(one: Any, context: Any) -> Any:
+    def first(batch: Any, context: Any) -> Any:
         nonlocal event
-        event = one
-        return handler(one, context)
+        event = batch
+        return handler(batch, context)
 
     letterbox.run(first)
     handler(event, letterbox.context())
@@ -129,8 +129,8 @@ def test_a_parked_message_is_a_failure_that_the_response_does_not_name(
 ) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
-    ran = letterbox.run(handler_of(fail_on("x", error=Permanent), processor))
-    assert ran.returned == ()
+    run = letterbox.run(handler_of(fail_on("x", error=Permanent), processor))
+    assert run.returned == ()
     assert len(letterbox.parked) == len(processor.fail_messages) == 1
 
 
@@ -146,8 +146,8 @@ def test_a_batch_that_fails_entirely_raises_only_with_the_option(letterbox: Lett
 def test_a_probe_always_gets_a_response(letterbox: Letterbox) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
-    ran = letterbox.run(handler_of(fail_on("x", error=TimeoutError), processor), permit="p")
-    assert ran.response["deadletter"] == {"verdict": "failure"}
+    run = letterbox.run(handler_of(fail_on("x", error=TimeoutError), processor), permit="p")
+    assert run.response["deadletter"] == {"verdict": "failure"}
 
 
 def test_fifo_needs_no_separate_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_fifo_needs_no_separate_processor(monkeypatch: pytest.MonkeyPatch) -> No
     box.send("other", group="h")
     box.run(handler_of(fail_on("first"), processor))
     assert sorted(box.waiting) == ["first", "second"]
-    assert [one[0] for one in processor.exceptions] == [ValueError, NotProcessed]
+    assert [exception[0] for exception in processor.exceptions] == [ValueError, NotProcessed]
 
 
 def test_a_message_that_its_model_refuses_is_a_schema_failure(letterbox: Letterbox) -> None:

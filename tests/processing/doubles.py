@@ -1,4 +1,4 @@
-"""The ports of a consumer, in memory, each able to fail when a test says so."""
+"""The ports of a consumer in memory; a test can make each of them fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEADLINE = NOW + 30
 
 @dataclass
 class Log:
-    """The ledger: what was written, in order."""
+    """The ledger: the failures and recoveries that were recorded, in order."""
 
     failures: list[tuple[str, Failure]] = field(default_factory=list)
     recoveries: list[tuple[str, int, float]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Log:
 
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         self._answer()
-        known = any(one[0] == origin for one in self.recoveries)
+        known = any(recovery[0] == origin for recovery in self.recoveries)
         self.recoveries.append((origin, attempt, at))
         return not known
 
@@ -67,7 +67,7 @@ class Log:
 
 @dataclass
 class Desk:
-    """The claims: rows by the key's text and payload, and what was done with them."""
+    """The claims: rows by the key's text and payload, and the calls in order."""
 
     rows: dict[tuple[str, str], str] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
@@ -131,20 +131,20 @@ class Store:
 
 @dataclass
 class Reports:
-    """The outcomes."""
+    """The outcomes that were reported: key, successes, failures."""
 
-    said: list[tuple[str, int, int]] = field(default_factory=list)
+    reported: list[tuple[str, int, int]] = field(default_factory=list)
     raises: Exception | None = None
 
     def report(self, key: str, good: int, bad: int) -> None:
         if self.raises is not None:
             raise self.raises
-        self.said.append((key, good, bad))
+        self.reported.append((key, good, bad))
 
 
 @dataclass
 class Hidden:
-    """The main queue, as far as hiding goes."""
+    """The visibility of the main queue."""
 
     calls: list[list[tuple[str, int]]] = field(default_factory=list)
     failing: int = 0
@@ -159,7 +159,7 @@ class Hidden:
 
 @dataclass
 class Lot:
-    """A parking queue; `answer` is what it makes of a send."""
+    """A parking queue; `answer` is the result of a send."""
 
     sent: list[Envelope] = field(default_factory=list)
     answer: str = "confirmed"
@@ -173,15 +173,17 @@ class Lot:
         return QueueTraits(max_bytes=self.max_bytes)
 
     def send(self, batch: Sequence[Envelope]) -> SendResult:
-        [one] = batch
-        self.sent.append(one)
+        [envelope] = batch
+        self.sent.append(envelope)
         match self.answer:
             case "confirmed":
-                return SendResult(confirmed={one.copy: Confirmation(one.copy, "parking", "new")})
+                return SendResult(
+                    confirmed={envelope.copy: Confirmation(envelope.copy, "parking", "new")}
+                )
             case "refused":
-                return SendResult(refused={one.copy: "AccessDenied"})
+                return SendResult(refused={envelope.copy: "AccessDenied"})
             case _:
-                return SendResult(unknown=frozenset({one.copy}))
+                return SendResult(unknown=frozenset({envelope.copy}))
 
     def receive(self, *_: object) -> Any:
         raise AssertionError("a consumer takes nothing from the parking lot")
@@ -191,7 +193,7 @@ class Lot:
 
 @dataclass
 class Site:
-    """A consumer with all its ports at hand, and what its handler was given."""
+    """A consumer with all its ports, and the ids of the messages that its handler got."""
 
     pipeline: Pipeline = field(default_factory=lambda: Pipeline("orders"))
     clock: Clock = field(default_factory=Clock)
@@ -235,17 +237,19 @@ class Site:
         return self.consumer(handle).process(records, deadline=DEADLINE, permit=permit)
 
 
-def record(one: Letter, receive: int = 1, arn: str = ARN) -> dict[str, Any]:
-    """The letter as Lambda hands it over, for the nth time."""
-    counted = replace(one, system={**one.system, "ApproximateReceiveCount": str(receive)})
-    return to_event(counted, receipt_handle=f"handle of {one.message_id}", source_arn=arn)
+def record(letter: Letter, receive: int = 1, arn: str = ARN) -> dict[str, Any]:
+    """The letter as a record of a Lambda event, in its receive number `receive`."""
+    counted = replace(letter, system={**letter.system, "ApproximateReceiveCount": str(receive)})
+    return to_event(counted, receipt_handle=f"handle of {letter.message_id}", source_arn=arn)
 
 
-def redriven(one: Letter, attempt: int = 1, origin: str = "first") -> Letter:
-    """The letter as the redriver brings it back."""
-    mark = stamp_attribute(Stamp(origin, attempt, 1))
-    attributes: dict[str, Attribute] = {**one.attributes, "Redrive": mark}
-    return replace(one, attributes=attributes, system={**one.system, "SenderId": f"{REDRIVER}:run"})
+def redriven(letter: Letter, attempt: int = 1, origin: str = "first") -> Letter:
+    """The letter as the redriver sends it back."""
+    stamp = stamp_attribute(Stamp(origin, attempt, 1))
+    attributes: dict[str, Attribute] = {**letter.attributes, "Redrive": stamp}
+    return replace(
+        letter, attributes=attributes, system={**letter.system, "SenderId": f"{REDRIVER}:run"}
+    )
 
 
 UNAVAILABLE: Mapping[str, Callable[[], Exception]] = {

@@ -1,4 +1,4 @@
-"""What happens to each message of a batch, and to the message if something raises."""
+"""What becomes of each message of a batch, also when a step raises an error."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ FIFO = Pipeline("orders", fifo=True)
 BROKEN = {"messageId": "m2", "body": 7, "receiptHandle": "handle of m2", "attributes": {}}
 
 
-def fates(handled: BatchResult) -> list[str]:
-    return [one.fate.name for one in handled.results]
+def fates(result: BatchResult) -> list[str]:
+    return [message.fate.name for message in result.results]
 
 
 def grouped(message_id: str, group: str = "g") -> dict[str, Any]:
@@ -51,19 +51,19 @@ def three(receive: int = 1) -> list[dict[str, Any]]:
 def test_a_message_is_claimed_before_its_handler_and_done_after() -> None:
     site = Site()
     seen: list[Mapping[str, str]] = []
-    handled = site.process(record(letter()), handle=lambda _: seen.append(site.claims.states()))
+    result = site.process(record(letter()), handle=lambda _: seen.append(site.claims.states()))
     assert seen == [{"origin:m1": "claimed"}]
     assert site.claims.states() == {"origin:m1": "done"}
     assert site.claims.untils == [DEADLINE + CLAIM_MARGIN_SECONDS]
-    assert handled.to_response() == {"batchItemFailures": []}
-    assert handled.counts == {"Processed": 1}
+    assert result.to_response() == {"batchItemFailures": []}
+    assert result.counts == {"Processed": 1}
 
 
 def test_a_successful_batch_costs_only_claims_and_one_report() -> None:
     site = Site()
     site.process(*three())
     assert site.claims.calls == ["claim", "done"] * 3
-    assert site.outcomes.said == [("orders", 3, 0)]
+    assert site.outcomes.reported == [("orders", 3, 0)]
     assert (site.circuits.reads, site.log.failures, site.log.asked) == ([], [], [])
     assert site.queue.calls == []
 
@@ -71,27 +71,27 @@ def test_a_successful_batch_costs_only_claims_and_one_report() -> None:
 def test_the_handler_gets_the_unchanged_record_and_its_delivery() -> None:
     site = Site(Pipeline("orders", context={"tenantId": "body.tenantId"}))
     seen = []
-    one = record(redriven(letter(), attempt=2))
-    site.process(one, handle=seen.append)
+    redriven_record = record(redriven(letter(), attempt=2))
+    site.process(redriven_record, handle=seen.append)
     [delivery] = seen
-    assert delivery.record is one
+    assert delivery.record is redriven_record
     assert delivery.stamp == Stamp("first", 2, 1)
     assert delivery.document.value["context"] == {"tenantId": "a"}
 
 
 def test_a_redriven_letter_that_is_processed_is_recorded_as_recovered() -> None:
     site = Site()
-    handled = site.process(record(redriven(letter(), attempt=2)))
+    result = site.process(record(redriven(letter(), attempt=2)))
     assert site.log.recoveries == [("first", 2, NOW)]
-    assert handled.counts == {"Processed": 1, "RedriveSuccess": 1}
+    assert result.counts == {"Processed": 1, "RedriveSuccess": 1}
 
 
 def test_a_canary_from_the_dlq_recovers_in_the_life_it_died_in() -> None:
     site = Site()
     dead = letter(DeadLetterQueueSourceArn="arn:aws:sqs:eu-west-1:111122223333:orders")
-    handled = site.process(record(dead), permit="p")
+    result = site.process(record(dead), permit="p")
     assert site.log.recoveries == [("m1", 0, NOW)]
-    assert handled.counts["RedriveSuccess"] == 1
+    assert result.counts["RedriveSuccess"] == 1
 
 
 def test_a_message_that_was_never_dead_is_not_recovered() -> None:
@@ -102,12 +102,12 @@ def test_a_message_that_was_never_dead_is_not_recovered() -> None:
 
 def test_a_skip_is_acknowledged_and_is_no_outcome_of_the_dependency() -> None:
     site = Site(raises={"m1": Skip("known")})
-    handled = site.process(record(redriven(letter())))
-    assert fates(handled) == ["SKIPPED"]
-    assert handled.failed == ()
+    result = site.process(record(redriven(letter())))
+    assert fates(result) == ["SKIPPED"]
+    assert result.failed == ()
     assert site.claims.states() == {"origin:first": "done"}
     assert site.log.recoveries
-    assert site.outcomes.said == []
+    assert site.outcomes.reported == []
 
 
 # Duplicates.
@@ -116,21 +116,21 @@ def test_a_skip_is_acknowledged_and_is_no_outcome_of_the_dependency() -> None:
 def test_a_duplicate_is_acknowledged_without_its_handler_and_counted() -> None:
     site = Site()
     site.process(record(letter()))
-    handled = site.process(record(letter(), receive=2))
+    result = site.process(record(letter(), receive=2))
     assert site.handled == ["m1"]
-    assert handled.failed == ()
-    assert handled.counts == {"dedup.skip": 1}
-    assert site.outcomes.said == [("orders", 1, 0)]
+    assert result.failed == ()
+    assert result.counts == {"dedup.skip": 1}
+    assert site.outcomes.reported == [("orders", 1, 0)]
 
 
 def test_a_duplicate_of_a_redriven_letter_records_the_recovery() -> None:
-    """The process that had processed it died before it said so."""
+    """The process that handled it died before it recorded the recovery."""
     site = Site()
     site.claims.rows = {}
-    one = record(redriven(letter()))
-    site.process(one)
+    redriven_record = record(redriven(letter()))
+    site.process(redriven_record)
     site.log.recoveries.clear()
-    assert site.process(one).counts == {"dedup.skip": 1, "RedriveSuccess": 1}
+    assert site.process(redriven_record).counts == {"dedup.skip": 1, "RedriveSuccess": 1}
 
 
 def test_a_message_claimed_by_another_process_comes_back_without_blame() -> None:
@@ -139,10 +139,10 @@ def test_a_message_claimed_by_another_process_comes_back_without_blame() -> None
     def meanwhile(_: object) -> None:
         assert fates(site.process(record(letter()))) == ["BUSY"]
 
-    handled = site.process(record(letter()), handle=meanwhile)
-    assert fates(handled) == ["PROCESSED"]
-    [(_, noted)] = site.log.failures
-    assert (noted.error_type, noted.explained_by_dependency) == ("BusyElsewhere", True)
+    result = site.process(record(letter()), handle=meanwhile)
+    assert fates(result) == ["PROCESSED"]
+    [(_, failure)] = site.log.failures
+    assert (failure.error_type, failure.explained_by_dependency) == ("BusyElsewhere", True)
 
 
 def test_a_collision_is_processed_and_counted() -> None:
@@ -164,7 +164,7 @@ def test_without_claims_every_receive_is_processed() -> None:
 
 def test_a_failure_is_recorded_with_all_its_facts() -> None:
     site = Site(raises={"m1": Transient("slow", status=503)})
-    handled = site.process(record(redriven(letter(), attempt=2), receive=3))
+    result = site.process(record(redriven(letter(), attempt=2), receive=3))
     [(origin, failure)] = site.log.failures
     assert origin == "first"
     assert (failure.at, failure.attempt, failure.receive) == (NOW, 2, 3)
@@ -172,33 +172,33 @@ def test_a_failure_is_recorded_with_all_its_facts() -> None:
     assert (failure.http_status, failure.error_type) == (503, "Transient")
     assert failure.fingerprint
     assert not failure.dependency_down
-    assert handled.failed == ("m1",)
-    assert handled.counts == {"ProcessingFailure": 1}
+    assert result.failed == ("m1",)
+    assert result.counts == {"ProcessingFailure": 1}
     assert site.claims.states() == {"origin:first": "withdraw"}
 
 
 def test_a_failure_does_not_affect_other_messages() -> None:
     site = Site(raises={"m2": ValueError("x")})
-    handled = site.process(*three())
-    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
-    assert site.outcomes.said == [("orders", 2, 1)]
+    result = site.process(*three())
+    assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
+    assert site.outcomes.reported == [("orders", 2, 1)]
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
     site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
     site.circuits.open()
     site.process(*three())
-    assert [one.dependency_down for _, one in site.log.failures] == [True, True]
+    assert [failure.dependency_down for _, failure in site.log.failures] == [True, True]
     assert len(site.circuits.reads) == 1
 
 
 def test_a_failure_is_not_blamed_on_the_letter_if_the_circuit_is_unknown() -> None:
     site = Site(raises={"m1": ValueError("x")})
     site.circuits.raises = UNAVAILABLE["circuits"]()
-    handled = site.process(record(letter()))
+    result = site.process(record(letter()))
     [(_, failure)] = site.log.failures
     assert failure.dependency_down
-    assert handled.counts["CircuitsUnavailable"] == 1
+    assert result.counts["CircuitsUnavailable"] == 1
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), ValueError("x")])
@@ -247,11 +247,11 @@ def test_a_body_that_is_not_an_object_reaches_the_handler(body: str) -> None:
 )
 def test_a_record_that_is_no_letter_fails_alone(bad: dict[str, Any]) -> None:
     site = Site()
-    handled = site.process(record(letter()), bad, record(letter(message_id="m3")))
-    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    result = site.process(record(letter()), bad, record(letter(message_id="m3")))
+    assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
     [(origin, failure)] = site.log.failures
     assert (origin, failure.category) == ("m2", Category.SCHEMA)
-    assert site.outcomes.said == [("orders", 2, 0)]
+    assert site.outcomes.reported == [("orders", 2, 0)]
 
 
 def test_a_record_that_trips_a_bug_of_ours_comes_back_alone() -> None:
@@ -263,17 +263,17 @@ def test_a_record_that_trips_a_bug_of_ours_comes_back_alone() -> None:
 
     site = Site()
     odd = Odd(record(letter(message_id="m2")))
-    handled = site.process(record(letter()), odd, record(letter(message_id="m3")))
-    assert fates(handled) == ["PROCESSED", "BROKEN", "PROCESSED"]
-    assert handled.failed == ("m2",)
+    result = site.process(record(letter()), odd, record(letter(message_id="m3")))
+    assert fates(result) == ["PROCESSED", "BROKEN", "PROCESSED"]
+    assert result.failed == ("m2",)
 
 
 @pytest.mark.parametrize("bad", [{}, {"messageId": None, "body": ""}, "no record", None, 7])
 def test_a_record_without_an_id_brings_the_whole_batch_back(bad: Any) -> None:
-    """It can't be named, and what is not named is deleted: Lambda takes the empty id for all."""
+    """Lambda deletes what the response does not name, and reads an empty id as the whole batch."""
     site = Site()
-    handled = site.process(record(letter()), bad)
-    assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": ""}]}
+    result = site.process(record(letter()), bad)
+    assert result.to_response() == {"batchItemFailures": [{"itemIdentifier": ""}]}
     assert site.log.failures == []
 
 
@@ -333,48 +333,48 @@ def test_a_letter_with_room_for_a_stamp_is_not_looked_up() -> None:
 @pytest.mark.parametrize("category", [Category.SCHEMA, Category.BUSINESS])
 def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> None:
     site = Site(raises={"m1": Permanent("no such product", category=category)})
-    handled = site.process(record(redriven(letter(), attempt=2)))
+    result = site.process(record(redriven(letter(), attempt=2)))
     [envelope] = site.lot.sent
-    mark = stamps.parse(envelope.attributes["Redrive"].value)
-    assert mark is not None
-    assert (mark.origin, mark.attempt, mark.at) == ("first", 2, int(NOW))
-    assert (mark.decision, mark.reason) == ("PARK", "PERMANENT")
-    assert str(category) in str(mark.because)
+    stamp = stamps.parse(envelope.attributes["Redrive"].value)
+    assert stamp is not None
+    assert (stamp.origin, stamp.attempt, stamp.at) == ("first", 2, int(NOW))
+    assert (stamp.decision, stamp.reason) == ("PARK", "PERMANENT")
+    assert str(category) in str(stamp.because)
     assert envelope.body == letter().body
-    assert handled.failed == ()
-    assert handled.counts == {"MessageMovedToParkingLot": 1}
+    assert result.failed == ()
+    assert result.counts == {"MessageMovedToParkingLot": 1}
     assert len(site.log.failures) == 1
-    assert (site.outcomes.said, site.queue.calls) == ([], [])
+    assert (site.outcomes.reported, site.queue.calls) == ([], [])
 
 
 @pytest.mark.parametrize("answer", ["refused", "silence"])
 def test_a_letter_that_the_parking_lot_did_not_confirm_comes_back(answer: str) -> None:
     site = Site(raises={"m1": Permanent()})
     site.lot.answer = answer
-    handled = site.process(record(letter()))
-    assert handled.failed == ("m1",)
-    assert handled.counts == {"ProcessingFailure": 1, "ParkingUnavailable": 1}
+    result = site.process(record(letter()))
+    assert result.failed == ("m1",)
+    assert result.counts == {"ProcessingFailure": 1, "ParkingUnavailable": 1}
     site.lot.answer = "confirmed"
     assert site.process(record(letter(), receive=2)).failed == ()
 
 
 def test_a_copy_that_was_parked_is_not_parked_again() -> None:
-    """Its acknowledgement was lost: it fails once more, and is acknowledged."""
+    """Its acknowledgement was lost: it fails again, and is acknowledged without another send."""
     site = Site(raises={"m1": Permanent()})
     site.process(record(letter()))
-    handled = site.process(record(letter(), receive=2))
+    result = site.process(record(letter(), receive=2))
     assert len(site.lot.sent) == 1
-    assert handled.failed == ()
+    assert result.failed == ()
 
 
 def test_a_parked_letter_that_a_person_releases_is_processed() -> None:
-    """Parking is no processing: were its key taken, the released letter would be skipped."""
+    """The letter's own key is not claimed by parking: the released letter would be a duplicate."""
     site = Site(raises={"m1": Permanent()})
     site.process(record(letter()))
     released = redriven(replace(letter(), message_id="m9"), attempt=0, origin="m1")
-    handled = site.process(record(released))
+    result = site.process(record(released))
     assert site.handled == ["m1", "m9"]
-    assert handled.counts == {"Processed": 1, "RedriveSuccess": 1}
+    assert result.counts == {"Processed": 1, "RedriveSuccess": 1}
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), Transient(status=503), Transient(status=404)])
@@ -398,9 +398,9 @@ def test_a_letter_without_room_for_its_stamp_is_left_to_the_redriver() -> None:
 
 def test_an_unknown_parking_queue_parks_nothing() -> None:
     site = Site(Pipeline("orders", parking_for={"PERMANENT": "x"}), raises={"m1": Permanent()})
-    handled = site.process(record(letter()))
-    assert handled.failed == ("m1",)
-    assert handled.counts["ParkingUnavailable"] == 1
+    result = site.process(record(letter()))
+    assert result.failed == ("m1",)
+    assert result.counts["ParkingUnavailable"] == 1
 
 
 # FIFO.
@@ -409,17 +409,17 @@ def test_an_unknown_parking_queue_parks_nothing() -> None:
 def test_the_first_failure_of_a_group_returns_the_rest_of_it() -> None:
     site = Site(FIFO, raises={"m2": Transient(retry_after=100)})
     batch = [grouped("m1"), grouped("m2"), grouped("x1", "h"), grouped("m3"), grouped("x2", "h")]
-    handled = site.process(*batch)
-    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED", "HELD_BACK", "PROCESSED"]
-    assert handled.failed == ("m2", "m3")
+    result = site.process(*batch)
+    assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED", "HELD_BACK", "PROCESSED"]
+    assert result.failed == ("m2", "m3")
     assert site.handled == ["m1", "m2", "x1", "x2"]
-    # The one that was held back is written down without blame: unrecorded it would be SILENT.
-    assert [(who, one.error_type) for who, one in site.log.failures] == [
+    # The message that was held back is recorded without blame: without a row it would be SILENT.
+    assert [(origin, failure.error_type) for origin, failure in site.log.failures] == [
         ("m2", "Transient"),
         ("m3", "GroupHeldBack"),
     ]
     assert site.log.failures[1][1].explained_by_dependency
-    # All of them together, or the rest would block the group for the queue's own timeout.
+    # They are hidden for the same time: else the rest would block the group for longer.
     assert site.queue.calls == [[("handle of m2", 100), ("handle of m3", 100)]]
 
 
@@ -452,7 +452,7 @@ def test_outcomes_are_reported_once_for_each_dependency() -> None:
     site = Site(pipeline, raises={"m2": TimeoutError(), "m4": Permanent()})
     bodies = {"m1": "a", "m2": "a", "m3": "b", "m4": "c"}
     site.process(*[record(letter(f'{{"tenantId":"{t}"}}', n)) for n, t in bodies.items()])
-    assert sorted(site.outcomes.said) == [("a", 1, 1), ("b", 1, 0)]
+    assert sorted(site.outcomes.reported) == [("a", 1, 1), ("b", 1, 0)]
 
 
 def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome() -> None:
@@ -460,26 +460,26 @@ def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome() -> None:
     error = type("Unauthorized", (Exception,), {"status": 401})()
     site.raises["m2"] = error
     site.process(*three()[:2])
-    assert site.outcomes.said == [("orders", 0, 2)]
+    assert site.outcomes.reported == [("orders", 0, 2)]
 
 
-@pytest.mark.parametrize(("untried", "said"), [(True, []), (False, [("orders", 0, 1)])])
-def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, said: list[Any]) -> None:
+@pytest.mark.parametrize(("untried", "reported"), [(True, []), (False, [("orders", 0, 1)])])
+def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, reported: list[Any]) -> None:
     error = type("Unfit", (Exception,), {"category": Category.INTEGRATION, "untried": untried})()
     site = Site(raises={"m1": error})
     site.process(record(letter()))
-    assert site.outcomes.said == said
+    assert site.outcomes.reported == reported
 
 
 def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     site.circuits.open(until=NOW + 77)
-    handled = site.process(*three())
-    assert fates(handled) == ["REFUSED"] * 3
-    assert site.handled == site.claims.calls == site.outcomes.said == []
-    assert {one.error_type for _, one in site.log.failures} == {"RefusedWhileOpen"}
+    result = site.process(*three())
+    assert fates(result) == ["REFUSED"] * 3
+    assert site.handled == site.claims.calls == site.outcomes.reported == []
+    assert {failure.error_type for _, failure in site.log.failures} == {"RefusedWhileOpen"}
     assert site.queue.calls == [[(f"handle of m{n}", 77) for n in (1, 2, 3)]]
-    assert handled.counts == {"RefusedWhileOpen": 3}
+    assert result.counts == {"RefusedWhileOpen": 3}
 
 
 @pytest.mark.parametrize("until", [0.0, NOW - 1])
@@ -526,31 +526,31 @@ def test_only_the_canary_is_not_refused() -> None:
     ):
         permit = Permit(owner, until)
         site.circuits.circuits["orders"] = Circuit("orders", State.HALF_OPEN, permit=permit)
-        mark = stamps.attribute(Stamp("first", 1, 1, canary="p"))
-        one = redriven(letter())
-        one = replace(one, attributes={**one.attributes, stamps.NAME: mark})
-        handled = site.process(record(one))
-        assert fates(handled) == ["REFUSED" if refused else "PROCESSED"]
+        stamp = stamps.attribute(Stamp("first", 1, 1, canary="p"))
+        canary = redriven(letter())
+        canary = replace(canary, attributes={**canary.attributes, stamps.NAME: stamp})
+        result = site.process(record(canary))
+        assert fates(result) == ["REFUSED" if refused else "PROCESSED"]
 
 
 def test_a_canary_is_judged_by_its_probe_alone() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True), raises={"m1": Transient(status=503)})
     site.circuits.open(until=NOW + 60)
-    handled = site.process(record(letter()), permit="p")
+    result = site.process(record(letter()), permit="p")
     assert site.handled == ["m1"]
-    assert handled.to_response() == {
+    assert result.to_response() == {
         "batchItemFailures": [{"itemIdentifier": "m1"}],
         "deadletter": {"verdict": "failure"},
     }
-    assert (site.outcomes.said, site.queue.calls) == ([], [])
+    assert (site.outcomes.reported, site.queue.calls) == ([], [])
     assert len(site.log.failures) == 1
 
 
 def test_a_canary_is_never_parked() -> None:
     site = Site(raises={"m1": Permanent()})
-    handled = site.process(record(letter()), permit="p")
-    assert handled.failed == ("m1",)
-    assert handled.to_response()["deadletter"] == {"verdict": "neutral"}
+    result = site.process(record(letter()), permit="p")
+    assert result.failed == ("m1",)
+    assert result.to_response()["deadletter"] == {"verdict": "neutral"}
     assert site.lot.sent == []
 
 
@@ -571,11 +571,11 @@ def test_a_canary_without_evidence_is_neutral(error: Exception) -> None:
 def test_a_canary_without_a_guard_is_neutral() -> None:
     site = Site()
     site.claims.raises["claim"] = UNAVAILABLE["claims"]()
-    handled = site.process(record(letter()), permit="p")
-    assert (handled.verdict, handled.failed) == ("neutral", ("m1",))
+    result = site.process(record(letter()), permit="p")
+    assert (result.verdict, result.failed) == ("neutral", ("m1",))
 
 
-# What happens to the message if a line raises.
+# What becomes of the message after an error.
 
 
 Break = Callable[[Site, Exception], None]
@@ -635,16 +635,16 @@ def test_no_error_loses_a_message_or_repeats_an_effect(
     pipeline = Pipeline("orders", refuse_when_open=refusing)
     site = Site(pipeline, raises={"m2": ValueError("x"), "m3": Permanent()})
     how(site, UNAVAILABLE["a bug" if bug else port]())
-    handled = site.process(*three())
+    result = site.process(*three())
     if how is break_claim:
         assert site.handled == []
-        assert handled.failed == ("m1", "m2", "m3")
+        assert result.failed == ("m1", "m2", "m3")
         return
-    # The effect of the first has happened: it never comes back for our sake.
+    # The effect of the first message has happened, so it must not come back.
     assert site.handled == ["m1", "m2", "m3"]
     parked = {"m3"} if site.lot.sent else set()
-    assert set(handled.failed) == {"m2", "m3"} - parked
-    assert "m1" not in handled.failed
+    assert set(result.failed) == {"m2", "m3"} - parked
+    assert "m1" not in result.failed
 
 
 @pytest.mark.parametrize(
@@ -664,34 +664,34 @@ def test_no_error_loses_a_message_or_repeats_an_effect(
 def test_each_error_is_counted_and_logged(how: Break, port: str, metric: str) -> None:
     site = Site(raises={"m2": ValueError("x"), "m3": Permanent()})
     how(site, UNAVAILABLE[port]())
-    handled = site.process(*three())
-    assert handled.counts[metric] >= 1
-    assert any(metric in line.values() for line in handled.log_lines())
+    result = site.process(*three())
+    assert result.counts[metric] >= 1
+    assert any(metric in line.values() for line in result.log_lines())
 
 
 def test_an_unavailable_ledger_costs_no_message() -> None:
     site = Site(raises={"m2": ValueError("x")})
     site.log.raises = UNAVAILABLE["ledger"]()
-    handled = site.process(record(redriven(letter())), *three()[1:])
-    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
-    assert handled.counts["LedgerUnavailable"] == 2
+    result = site.process(record(redriven(letter())), *three()[1:])
+    assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
+    assert result.counts["LedgerUnavailable"] == 2
 
 
-@pytest.mark.parametrize("one", [full(), letter("x" * (1024 * 1024 - 800))])
-def test_a_letter_is_not_parked_while_its_stamp_is_unknown(one: Letter) -> None:
+@pytest.mark.parametrize("dead_letter", [full(), letter("x" * (1024 * 1024 - 800))])
+def test_a_letter_is_not_parked_while_its_stamp_is_unknown(dead_letter: Letter) -> None:
     site = Site(raises={"m1": Permanent()})
     site.log.raises = UNAVAILABLE["ledger"]()
-    handled = site.process(record(one))
-    assert handled.failed == ("m1",)
-    assert handled.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 2}
+    result = site.process(record(dead_letter))
+    assert result.failed == ("m1",)
+    assert result.counts == {"ProcessingFailure": 1, "LedgerUnavailable": 2}
 
 
 def test_a_process_that_lost_its_lease_counts_it_and_parks_nothing() -> None:
     site = Site(raises={"m2": Permanent()})
     site.claims.fenced = True
-    handled = site.process(*three()[:2])
-    assert fates(handled) == ["PROCESSED", "FAILED"]
-    assert handled.counts["LeaseLost"] == 2
+    result = site.process(*three()[:2])
+    assert fates(result) == ["PROCESSED", "FAILED"]
+    assert result.counts["LeaseLost"] == 2
     assert site.lot.sent == []
 
 
@@ -702,26 +702,26 @@ def test_messages_that_could_not_be_hidden_are_counted() -> None:
 
 
 def test_no_message_is_begun_shortly_before_the_deadline() -> None:
-    """Killed in the middle of an effect, nobody would know whether it happened."""
+    """If the process is killed during an effect, whether it happened is unknown."""
     site = Site()
 
     def slow(_: object) -> None:
         site.clock.now = DEADLINE - FINISHING_SECONDS
 
-    handled = site.process(*three(), handle=slow)
-    assert fates(handled) == ["PROCESSED", "LATE", "LATE"]
+    result = site.process(*three(), handle=slow)
+    assert fates(result) == ["PROCESSED", "LATE", "LATE"]
     assert site.queue.calls == [[("handle of m2", 0), ("handle of m3", 0)]]
 
 
 def test_a_function_with_one_second_uses_most_of_it() -> None:
     site = Site()
-    handled = site.consumer().process([record(letter())], deadline=site.clock.now + 1.0)
-    assert fates(handled) == ["PROCESSED"]
+    result = site.consumer().process([record(letter())], deadline=site.clock.now + 1.0)
+    assert fates(result) == ["PROCESSED"]
 
 
 @pytest.mark.parametrize("delay", [0.3, 10.0])
 def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) -> None:
-    """A process that is killed over it answers nothing: what was processed comes back, too."""
+    """If the process is killed while recording, the processed messages come back too."""
     site = Site()
     site.log.takes = delay, site.clock
     batch = [record(letter(message_id=f"m{number}")) for number in range(10)]
@@ -729,8 +729,8 @@ def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) ->
     def slow(_: object) -> None:
         site.clock.now = DEADLINE - FINISHING_SECONDS
 
-    handled = site.process(*batch, handle=slow)
-    assert fates(handled) == ["PROCESSED", *["LATE"] * 9]
+    result = site.process(*batch, handle=slow)
+    assert fates(result) == ["PROCESSED", *["LATE"] * 9]
     assert len(site.log.failures) in (1, 2)
     assert len(site.queue.calls[0]) == 9
     assert site.clock.now - delay < DEADLINE - FINISHING_SECONDS / 2
@@ -753,7 +753,7 @@ def test_a_message_that_trips_a_bug_of_ours_is_recorded_without_blame() -> None:
 
 
 async def _awaited(_: object) -> None:
-    raise AssertionError("nobody runs it")
+    raise AssertionError("a coroutine that is not awaited does not run")
 
 
 def _yielding(_: object) -> Iterator[None]:
@@ -766,10 +766,10 @@ async def _yielding_later(_: object) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("handle", [_awaited, _yielding, _yielding_later])
 def test_a_handler_that_is_async_or_a_generator_has_processed_nothing(handle: Any) -> None:
-    """It returned, and has not begun: acknowledged, the message would be lost."""
+    """It returned before it began: if the message were acknowledged, it would be lost."""
     site = Site()
-    handled = site.process(record(letter()), handle=handle)
-    assert handled.failed == ("m1",)
+    result = site.process(record(letter()), handle=handle)
+    assert result.failed == ("m1",)
     assert site.claims.states() == {"origin:m1": "withdraw"}
     [(_, failure)] = site.log.failures
     assert failure.error_type == "TypeError"
@@ -778,15 +778,15 @@ def test_a_handler_that_is_async_or_a_generator_has_processed_nothing(handle: An
 
 @pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError()])
 def test_a_handler_that_exits_or_is_cancelled_fails_only_its_message(error: BaseException) -> None:
-    """argparse exits over a bad argument; a cancelled task ends what awaits it."""
+    """argparse exits for a bad argument; a cancelled task raises CancelledError in its handler."""
     site = Site(raises={"m2": error})
-    handled = site.process(*three())
-    assert fates(handled) == ["PROCESSED", "FAILED", "PROCESSED"]
+    result = site.process(*three())
+    assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
     [(_, failure)] = site.log.failures
     assert (failure.category, failure.error_type) == (Category.TRANSIENT, type(error).__name__)
 
-    def each(one: Mapping[str, Any]) -> None:
-        if one["messageId"] == "m2":
+    def each(message: Mapping[str, Any]) -> None:
+        if message["messageId"] == "m2":
             raise error
 
     assert process_unguarded(three(), each, NOW).failed == ("m2",)
@@ -801,10 +801,10 @@ def test_an_interrupt_ends_the_process() -> None:
 def test_a_forged_stamp_is_ignored_and_counted() -> None:
     forged = redriven(letter(), attempt=9)
     site = Site()
-    handled = site.process(
+    result = site.process(
         record(replace(forged, system={**forged.system, "SenderId": "AIDAPRODUCER"}))
     )
-    assert handled.counts == {"Processed": 1, "ForgedStamp": 1}
+    assert result.counts == {"Processed": 1, "ForgedStamp": 1}
     assert site.log.recoveries == []
 
 
@@ -818,10 +818,10 @@ def test_log_lines_contain_no_message_content() -> None:
     site = Site(
         raises={"m1": ValueError(f"cannot read {body}"), "m2": Permanent("Rumpelstiltskin")}
     )
-    handled = site.process(*[record(letter(body, name)) for name in ("m1", "m2", "m3")])
-    assert len(handled.log_lines()) == 2
-    assert "Rumpelstiltskin" not in str(handled.log_lines())
-    assert "Rumpelstiltskin" not in repr(handled)
+    result = site.process(*[record(letter(body, name)) for name in ("m1", "m2", "m3")])
+    assert len(result.log_lines()) == 2
+    assert "Rumpelstiltskin" not in str(result.log_lines())
+    assert "Rumpelstiltskin" not in repr(result)
 
 
 # Switched off.
@@ -831,35 +831,35 @@ def test_failures_are_still_partial_when_switched_off() -> None:
     site = Site()
     seen: list[str] = []
 
-    def each(one: Mapping[str, Any]) -> None:
-        seen.append(one["messageId"])
-        if one["messageId"] == "m2":
+    def each(message: Mapping[str, Any]) -> None:
+        seen.append(message["messageId"])
+        if message["messageId"] == "m2":
             raise Permanent("x")
-        if one["messageId"] == "m3":
+        if message["messageId"] == "m3":
             raise Skip
 
-    handled = process_unguarded(three(), each, NOW)
+    result = process_unguarded(three(), each, NOW)
     assert seen == ["m1", "m2", "m3"]
-    assert handled.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
+    assert result.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
     assert site.claims.calls == []
 
 
 def test_a_handler_that_rewrites_its_record_leaks_no_content_when_switched_off() -> None:
-    def each(one: Any) -> None:
-        one["body"] = {"name": one["body"].strip('"')}
-        one["eventSourceARN"] = None
-        raise ValueError(f"nobody is called {one['body']['name']}")
+    def each(message: Any) -> None:
+        message["body"] = {"name": message["body"].strip('"')}
+        message["eventSourceARN"] = None
+        raise ValueError(f"no customer {message['body']['name']}")
 
     batch = [grouped("m1"), grouped("m2")]
     batch[0]["body"] = '"rumpelstiltskin"'
-    handled = process_unguarded(batch, each, NOW)
-    assert "rumpelstiltskin" not in str(handled.log_lines())
-    assert fates(handled) == ["FAILED", "HELD_BACK"]
+    result = process_unguarded(batch, each, NOW)
+    assert "rumpelstiltskin" not in str(result.log_lines())
+    assert fates(result) == ["FAILED", "HELD_BACK"]
 
 
 def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
-    def each(one: Mapping[str, Any]) -> None:
-        if one["messageId"] == "m1":
+    def each(message: Mapping[str, Any]) -> None:
+        if message["messageId"] == "m1":
             raise ValueError
 
     batch = [grouped("m1"), grouped("m2"), grouped("x", "h")]
@@ -869,7 +869,7 @@ def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
 
 
 def test_every_fate_is_either_acknowledged_or_named_in_the_response() -> None:
-    assert {one for one in Fate if BatchResult((_of(one),)).failed} == {
+    assert {fate for fate in Fate if BatchResult((_of(fate),)).failed} == {
         *(Fate.FAILED, Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK),
         *(Fate.LATE, Fate.BROKEN),
     }
@@ -883,8 +883,8 @@ def _of(fate: Fate) -> Any:
 
 def test_a_consumer_without_a_handler_fails_every_message() -> None:
     site = Site()
-    handled = replace(site.consumer(), handle=unhandled).process(
+    result = replace(site.consumer(), handle=unhandled).process(
         [record(letter())], deadline=DEADLINE
     )
-    assert handled.failed == ("m1",)
+    assert result.failed == ("m1",)
     assert site.lot.sent == []

@@ -1,4 +1,4 @@
-"""What makes a message the same message."""
+"""Which messages share an idempotency key."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.samples import NOW, letter, letters, texts
 PATH = "body.orderId"
 
 
-def key(one: Letter, path: str | None = PATH, mark: Stamp | None = None) -> BusinessKey:
-    mark = mark or initial_stamp(one)
-    document = DocumentBuilder(Pipeline("orders")).build(one, mark, None, NOW).value
-    return key_of(one, mark, path, document)
+def key(letter: Letter, path: str | None = PATH, stamp: Stamp | None = None) -> BusinessKey:
+    stamp = stamp or initial_stamp(letter)
+    document = DocumentBuilder(Pipeline("orders")).build(letter, stamp, None, NOW).value
+    return key_of(letter, stamp, path, document)
 
 
 def with_attributes(**values: Attribute) -> Letter:
@@ -75,8 +75,8 @@ def test_the_origin_id_is_the_key_if_the_path_finds_none(body: str) -> None:
 
 @pytest.mark.parametrize("path", ["length(body)", "abs(body.orderId)", "sort(body)", "body[0].x"])
 def test_a_path_that_does_not_fit_the_message_finds_no_key(path: str) -> None:
-    one = letter('{"orderId": "7"}')
-    assert key(one, path).text in (key(one, None).text, "key:1")
+    sample = letter('{"orderId": "7"}')
+    assert key(sample, path).text in (key(sample, None).text, "key:1")
 
 
 def test_an_invalid_path_is_refused() -> None:
@@ -86,49 +86,55 @@ def test_an_invalid_path_is_refused() -> None:
 
 @given(st.text(max_size=40))
 def test_no_business_key_is_ever_an_origin_id(text: str) -> None:
-    """Whatever a producer writes, it can't take another letter's place."""
-    one = letter("{}")
+    """A producer cannot write a key that equals another letter's origin id."""
+    sample = letter("{}")
     for origin in (text, f"key:{text}", f"origin:{text}"):
         if not origin:
             continue
-        by_origin = key_of(one, Stamp(origin), None, {})
-        by_path = key_of(one, Stamp("x"), "k", {"k": text})
+        by_origin = key_of(sample, Stamp(origin), None, {})
+        by_path = key_of(sample, Stamp("x"), "k", {"k": text})
         assert by_origin.digest not in (by_path.digest, by_path.digest_with_payload) or (
             not text.strip() and origin == "x"
         )
 
 
 @given(letters, texts.filter(bool))
-def test_the_text_of_a_key_is_neither_stored_nor_printed(one: Letter, text: str) -> None:
+def test_the_text_of_a_key_is_neither_stored_nor_printed(sample: Letter, text: str) -> None:
     secret = f"order-{text}"
-    found = key_of(one, Stamp("x"), "k", {"k": secret})
-    assert secret not in repr(found) + found.digest + found.digest_with_payload + found.payload
+    business_key = key_of(sample, Stamp("x"), "k", {"k": secret})
+    assert (
+        secret
+        not in repr(business_key)
+        + business_key.digest
+        + business_key.digest_with_payload
+        + business_key.payload
+    )
 
 
 def test_the_payload_is_body_and_attributes_with_their_types() -> None:
-    one = with_attributes(a=Attribute("String", "1"), b=Attribute("Binary", b"2"))
+    original = with_attributes(a=Attribute("String", "1"), b=Attribute("Binary", b"2"))
     others = [
-        replace(one, body='{"orderId": "8"}'),
-        replace(one, attributes={}),
+        replace(original, body='{"orderId": "8"}'),
+        replace(original, attributes={}),
         with_attributes(a=Attribute("Number", "1"), b=Attribute("Binary", b"2")),
         with_attributes(a=Attribute("String", "1"), b=Attribute("Binary", b"3")),
         with_attributes(a=Attribute("String", "1"), c=Attribute("Binary", b"2")),
         with_attributes(a=Attribute("String", "1b"), b=Attribute("Binary", b"")),
     ]
-    assert len({payload_of(each) for each in (one, *others)}) == len(others) + 1
+    assert len({payload_of(each) for each in (original, *others)}) == len(others) + 1
 
 
 def test_our_stamp_and_traces_do_not_change_the_payload() -> None:
-    """A producer that sends twice starts a new span each time."""
-    one = with_attributes(a=Attribute("String", "1"))
-    again = replace(one.attributes["a"])
+    """A producer that sends a message twice starts a new span each time."""
+    original = with_attributes(a=Attribute("String", "1"))
+    again = replace(original.attributes["a"])
     marks: dict[str, Any] = {
         stamps.NAME: stamps.attribute(Stamp("x")),
         "traceparent": Attribute("String", "00-1-2-01"),
         "X-B3-TraceId": Attribute("String", "1"),
         "_datadog": Attribute("String", "{}"),
     }
-    assert payload_of(with_attributes(**marks, a=again)) == payload_of(one)
+    assert payload_of(with_attributes(**marks, a=again)) == payload_of(original)
 
 
 def test_the_order_of_attributes_does_not_change_the_payload() -> None:
@@ -137,6 +143,6 @@ def test_the_order_of_attributes_does_not_change_the_payload() -> None:
 
 
 @given(letters, letters)
-def test_two_payloads_are_equal_only_if_the_messages_are(one: Letter, other: Letter) -> None:
-    same = one.body == other.body and one.attributes == other.attributes
-    assert (payload_of(one) == payload_of(other)) is same
+def test_two_payloads_are_equal_only_if_the_messages_are(first: Letter, second: Letter) -> None:
+    same = first.body == second.body and first.attributes == second.attributes
+    assert (payload_of(first) == payload_of(second)) is same

@@ -19,15 +19,15 @@ from deadletter.settings.pipeline import RETRY
 
 
 class Highest(Random):
-    """Draws the longest delay there is."""
+    """Draws the longest possible delay."""
 
     def random(self) -> float:
         return 1.0
 
 
 def test_a_message_stays_hidden_longer_with_each_receive() -> None:
-    found = [after_failure(RETRY, receive, None, Highest()) for receive in (1, 2, 3, 7, 8, 1000)]
-    assert found == [10, 20, 40, 640, 900, 900]
+    delays = [after_failure(RETRY, receive, None, Highest()) for receive in (1, 2, 3, 7, 8, 1000)]
+    assert delays == [10, 20, 40, 640, 900, 900]
 
 
 def test_a_wait_is_at_least_its_retry_after() -> None:
@@ -42,7 +42,7 @@ def test_every_delay_lies_between_the_floor_and_the_ceiling(receive: int, seed: 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "elapsed", "found"),
+    ("seconds", "elapsed", "expected"),
     [
         (0.0, 0.0, 0),
         (0.2, 0.0, 1),
@@ -50,14 +50,14 @@ def test_every_delay_lies_between_the_floor_and_the_ceiling(receive: int, seed: 
         (1e9, 0.0, LONGEST_SECONDS - GATHERING_SECONDS),
         (1e9, 100.0, LONGEST_SECONDS - GATHERING_SECONDS - 100),
         (10.0, 1e9, 0),
-        # A clock that was set back.
+        # The clock was set back.
         (1e9, -100.0, LONGEST_SECONDS - GATHERING_SECONDS),
     ],
 )
 def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(
-    seconds: float, elapsed: float, found: int
+    seconds: float, elapsed: float, expected: int
 ) -> None:
-    assert in_reach(seconds, elapsed) == found
+    assert in_reach(seconds, elapsed) == expected
 
 
 def test_the_wait_for_a_past_moment_is_the_default() -> None:

@@ -1,4 +1,4 @@
-"""The webhook dispatcher's handler: the same library, with Dispatcher.deliver as its handler."""
+"""The dispatcher's Lambda handler: the consumer library around Dispatcher.deliver."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         dispatch.consumer,
         dispatch.webhook,
     )
-    for one in caches:
-        one.cache_clear()
+    for cached in caches:
+        cached.cache_clear()
     clients = ConsumerClients(sqs=box.sqs, dynamodb=box.dynamodb)
     monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
     world = runtime.World(
@@ -62,8 +62,8 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     )
     monkeypatch.setattr(dispatch, "world", lambda: world)
     yield letterbox
-    for one in caches:
-        one.cache_clear()
+    for cached in caches:
+        cached.cache_clear()
 
 
 def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_back(
@@ -79,17 +79,17 @@ def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_
     assert parked.stamp.origin == nobodys
     assert deployed.ledger(unknown).failures[0].category == "integration"
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    counted = {name: one[name] for one in lines if "_aws" in one for name in one}
+    counted = {name: line[name] for line in lines if "_aws" in line for name in line}
     assert {"MessageMovedToParkingLot", "ProcessingFailure"} <= counted.keys()
-    assert {one["pipeline"] for one in lines if "_aws" in one} == {"test"}
-    logged = {vars(one)["message_id"]: one.getMessage() for one in caplog.records}
+    assert {line["pipeline"] for line in lines if "_aws" in line} == {"test"}
+    logged = {vars(entry)["message_id"]: entry.getMessage() for entry in caplog.records}
     assert logged == {nobodys: "parked", unknown: "not processed"}
-    assert "Rumpelstiltskin" not in str([vars(one) for one in caplog.records])
+    assert "Rumpelstiltskin" not in str([vars(entry) for entry in caplog.records])
 
 
 def test_a_canary_gets_a_verdict(deployed: Letterbox) -> None:
     deployed.send({"tenantId": "a"})
     ran = deployed.run(dispatch.handler, permit="owner")
-    # No endpoint was asked.
+    # The message named no tenant, so no endpoint was called.
     assert ran.response["deadletter"] == {"verdict": "neutral"}
     assert len(ran.returned) == 1

@@ -1,4 +1,4 @@
-"""Delivering to the endpoints that a registry names, and to nothing else."""
+"""Messages are delivered to the endpoints of the registry, and to nothing else."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HOOKS = Endpoint("a", "default", URL, secrets=("new!",))
 
 @dataclass
 class Registry:
-    """Endpoints in memory, and what was written about them."""
+    """A registry of endpoints in memory, with the changes written to it."""
 
     endpoints: list[Endpoint] = field(default_factory=lambda: [HOOKS])
     raises: Exception | None = None
@@ -64,9 +64,9 @@ class Registry:
     def find(self, tenant: str, endpoint: str) -> Endpoint | None:
         if self.raises is not None:
             raise self.raises
-        for one in self.endpoints:
-            if (one.tenant, one.endpoint) == (tenant, endpoint):
-                return one
+        for row in self.endpoints:
+            if (row.tenant, row.endpoint) == (tenant, endpoint):
+                return row
         return None
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
@@ -96,7 +96,7 @@ class Store:
 
 @dataclass
 class Wire:
-    """What was posted; the answers are statuses, answers or what is raised instead."""
+    """The posts that were made; each answer is a status, a response or an error to raise."""
 
     answers: list[int | HttpResponse | Exception] = field(default_factory=list)
     posted: list[tuple[Destination, bytes, Mapping[str, str]]] = field(default_factory=list)
@@ -109,8 +109,8 @@ class Wire:
         return HttpResponse(answer) if isinstance(answer, int) else answer
 
 
-def message(one: Letter, pipeline: Pipeline = PIPELINE) -> Delivery:
-    record = to_event(one, receipt_handle="h", source_arn=ARN)
+def message(letter: Letter, pipeline: Pipeline = PIPELINE) -> Delivery:
+    record = to_event(letter, receipt_handle="h", source_arn=ARN)
     return Reader(pipeline, frozenset({REDRIVER}), lambda: NOW).read(record)
 
 
@@ -134,13 +134,15 @@ def dispatcher(
 
 
 def failed(
-    one: Letter, wire: Wire | None = None, registry: Registry | None = None, **more: Any
+    letter: Letter, wire: Wire | None = None, registry: Registry | None = None, **more: Any
 ) -> Failure:
-    """The failure that delivering a message ends in, its text before it is redacted."""
-    with pytest.raises((Permanent, Transient, EndpointUnfit)) as found:
-        dispatcher(wire or Wire(), registry, **more).deliver(message(one))
-    said = diagnose(found.value, one, now=NOW)
-    return Failure(NOW, 0, said.category, said.error_type, str(found.value), said.http_status)
+    """The failure of delivering a letter, with its text before redaction."""
+    with pytest.raises((Permanent, Transient, EndpointUnfit)) as raised:
+        dispatcher(wire or Wire(), registry, **more).deliver(message(letter))
+    diagnosis = diagnose(raised.value, letter, now=NOW)
+    return Failure(
+        NOW, 0, diagnosis.category, diagnosis.error_type, str(raised.value), diagnosis.http_status
+    )
 
 
 def test_a_message_is_posted_byte_for_byte_with_its_webhook_id() -> None:
@@ -165,19 +167,19 @@ def test_a_message_is_posted_byte_for_byte_with_its_webhook_id() -> None:
 def test_a_re_driven_message_keeps_the_id_of_its_first_life() -> None:
     wire = Wire()
     attributes = {stamps.NAME: stamps.attribute(Stamp("first", 2, 1))}
-    ours = letter(message_id="m9", attributes=attributes, SenderId=REDRIVER)
+    redriven = letter(message_id="m9", attributes=attributes, SenderId=REDRIVER)
     forged = letter(message_id="m9", attributes=attributes)
-    for one in (ours, forged):
-        dispatcher(wire).deliver(message(one))
+    for sample in (redriven, forged):
+        dispatcher(wire).deliver(message(sample))
     assert [headers["webhook-id"] for _, _, headers in wire.posted] == ["first", "m9"]
     assert [headers["webhook-attempt"] for _, _, headers in wire.posted] == ["3", "1"]
 
 
 def test_each_attempt_has_its_own_time_and_the_same_id() -> None:
     wire, times = Wire(), iter([NOW, NOW, NOW + 60, NOW + 60, NOW + 60, NOW + 60])
-    one = dispatcher(wire, clock=lambda: next(times))
-    one.deliver(message(letter()))
-    one.deliver(message(letter()))
+    webhooks = dispatcher(wire, clock=lambda: next(times))
+    webhooks.deliver(message(letter()))
+    webhooks.deliver(message(letter()))
     first, second = (headers for _, _, headers in wire.posted)
     assert first["webhook-id"] == second["webhook-id"]
     assert int(second["webhook-timestamp"]) - int(first["webhook-timestamp"]) == 60
@@ -203,15 +205,15 @@ def test_with_a_business_key_every_copy_of_a_message_has_one_id() -> None:
 
 
 def test_another_message_with_the_same_business_key_has_another_id() -> None:
-    """Its receiver would take it for a duplicate of the first."""
-    one = webhook_id(message(letter('{"tenantId": "a", "orderId": 1}'), KEYED))
-    other = webhook_id(message(letter('{"tenantId": "a", "orderId": 1, "v": 2}'), KEYED))
-    assert one != other
+    """With the same id its receiver would drop it as a duplicate of the first."""
+    first_id = webhook_id(message(letter('{"tenantId": "a", "orderId": 1}'), KEYED))
+    second_id = webhook_id(message(letter('{"tenantId": "a", "orderId": 1, "v": 2}'), KEYED))
+    assert first_id != second_id
 
 
 def test_without_a_business_key_the_id_is_the_origin_id() -> None:
     assert webhook_id(message(letter(), KEYED)) == "m1"
-    # Whoever writes another's origin id into the body does not get its name.
+    # An origin id that a producer writes into the body is not used.
     forged = letter('{"tenantId": "a", "orderId": "origin:m2"}')
     assert webhook_id(message(forged, KEYED)) not in ("m2", "origin:m2")
 
@@ -247,15 +249,15 @@ def test_status_410_disables_the_endpoint() -> None:
 
 
 class Throttled:
-    """A dispatcher whose endpoint asked for a pause, and the time that passes."""
+    """A dispatcher whose endpoint asked for a pause, with a clock."""
 
     def __init__(self, answer: HttpResponse, registry: Registry | None = None) -> None:
         self.now, self.wire = NOW, Wire([answer])
         self.registry = registry or Registry()
         self.dispatcher = dispatcher(self.wire, self.registry, clock=lambda: self.now)
-        with pytest.raises(Transient) as found:
+        with pytest.raises(Transient) as raised:
             self.dispatcher.deliver(message(letter()))
-        self.first = found.value
+        self.first = raised.value
 
     def again(self, after: float) -> Transient | None:
         self.now = NOW + after
@@ -288,28 +290,28 @@ class Throttled:
 def test_an_endpoint_that_asks_for_a_pause_is_paused(
     status: int, header: str | None, pause: float, read_only: bool
 ) -> None:
-    """Everybody is told through the registry; where that fails, at least this worker knows."""
-    one = Throttled(HttpResponse(status, header), Registry(read_only=read_only))
-    assert (one.first.status, one.first.retry_after) == (status, pause)
-    told = [] if read_only else [("throttle", "default", NOW + pause, status, NOW)]
-    assert one.registry.written == told
-    held = one.again(pause - 0.5)
+    """The registry tells all workers; if it cannot be written, this worker still pauses."""
+    throttled = Throttled(HttpResponse(status, header), Registry(read_only=read_only))
+    assert (throttled.first.status, throttled.first.retry_after) == (status, pause)
+    written = [] if read_only else [("throttle", "default", NOW + pause, status, NOW)]
+    assert throttled.registry.written == written
+    held = throttled.again(pause - 0.5)
     assert held is not None
     assert (held.status, held.retry_after) == (status, 0.5)
-    assert len(one.wire.posted) == 1
-    assert one.registry.written == told
-    assert one.again(pause) is None
-    assert len(one.wire.posted) == 2
+    assert len(throttled.wire.posted) == 1
+    assert throttled.registry.written == written
+    assert throttled.again(pause) is None
+    assert len(throttled.wire.posted) == 2
 
 
 @pytest.mark.parametrize(
     "answer", [HttpResponse(503), HttpResponse(500, "soon"), HttpResponse(408)]
 )
 def test_an_endpoint_that_asks_for_no_pause_is_called_again(answer: HttpResponse) -> None:
-    one = Throttled(answer)
-    assert one.first.retry_after is None
-    assert one.registry.written == []
-    assert one.again(0.1) is None
+    throttled = Throttled(answer)
+    assert throttled.first.retry_after is None
+    assert throttled.registry.written == []
+    assert throttled.again(0.1) is None
 
 
 def test_a_pause_that_another_worker_recorded_is_kept() -> None:
@@ -324,35 +326,35 @@ def test_a_pause_that_another_worker_recorded_is_kept() -> None:
 
 def test_a_pause_in_the_wrong_unit_ends_within_the_hour() -> None:
     asked = replace(HOOKS, throttled_until=NOW * 1000)
-    with pytest.raises(Transient) as found:
+    with pytest.raises(Transient) as raised:
         dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
-    assert found.value.retry_after == LONGEST_PAUSE_SECONDS
+    assert raised.value.retry_after == LONGEST_PAUSE_SECONDS
 
 
 def test_a_paused_endpoint_does_not_pause_another() -> None:
     wire = Wire([429, 200])
-    one = dispatcher(wire, Registry([HOOKS, replace(HOOKS, tenant="b")]))
+    webhooks = dispatcher(wire, Registry([HOOKS, replace(HOOKS, tenant="b")]))
     with pytest.raises(Transient):
-        one.deliver(message(letter()))
-    one.deliver(message(letter('{"tenantId": "b"}')))
+        webhooks.deliver(message(letter()))
+    webhooks.deliver(message(letter('{"tenantId": "b"}')))
 
 
 def test_pauses_that_are_over_are_forgotten() -> None:
     now = [NOW]
     registry = Registry([replace(HOOKS, tenant=str(number)) for number in range(250)])
-    one = dispatcher(Wire([429] * 250), registry, clock=lambda: now[0])
+    webhooks = dispatcher(Wire([429] * 250), registry, clock=lambda: now[0])
     for number in range(250):
         now[0] += 1
         with pytest.raises(Transient):
-            one.deliver(message(letter(json.dumps({"tenantId": str(number)}))))
-    assert len(one._pauses) <= 200
+            webhooks.deliver(message(letter(json.dumps({"tenantId": str(number)}))))
+    assert len(webhooks._pauses) <= 200
 
 
 def test_an_opaque_body_that_is_not_json_is_posted() -> None:
     pipeline = Pipeline("orders", body=Body.OPAQUE, context={"tenantId": "attributes.tenant"})
-    one = letter("a;b\n1;2", attributes={"tenant": Attribute("String", "a")})
+    csv = letter("a;b\n1;2", attributes={"tenant": Attribute("String", "a")})
     wire = Wire()
-    dispatcher(wire, body=Body.OPAQUE).deliver(message(one, pipeline))
+    dispatcher(wire, body=Body.OPAQUE).deliver(message(csv, pipeline))
     [(_, posted, headers)] = wire.posted
     assert posted == b"a;b\n1;2"
     assert headers["content-type"] == "application/octet-stream"
@@ -449,7 +451,7 @@ def test_the_destination_comes_from_the_registry_not_from_the_message() -> None:
         ),
     ],
 )
-def test_an_unusable_registry_row_fails_the_message(
+def test_a_message_fails_if_its_endpoint_is_unavailable_or_invalid(
     raised: Exception, category: Category, message_: str
 ) -> None:
     failure = failed(letter(), registry=Registry(raises=raised))
@@ -519,16 +521,16 @@ def test_no_error_quotes_the_message_or_the_url() -> None:
     endpoint = replace(HOOKS, url=f"https://hooks.example.com:1/{secret}")
     attributes = {"a": Attribute("String", secret)}
     for body in [*bodies, '{"tenantId": "a"}']:
-        with pytest.raises((Permanent, Transient, EndpointUnfit)) as found:
+        with pytest.raises((Permanent, Transient, EndpointUnfit)) as raised:
             dispatcher(Wire(), Registry([endpoint])).deliver(
                 message(letter(body, attributes=attributes))
             )
-        assert secret not in str(found.value)
+        assert secret not in str(raised.value)
 
 
 @dataclass
 class Around:
-    """Everything around the handler in a consumer: ledger, circuits, queue."""
+    """The ports of a consumer around the handler: ledger, circuits, queue."""
 
     failures: dict[str, Failure] = field(default_factory=dict)
     outcomes: list[tuple[str, int, int]] = field(default_factory=list)
@@ -553,7 +555,7 @@ class Around:
 
 
 def test_a_failed_message_does_not_stop_the_others() -> None:
-    """A batch through the consumer library: bad bodies, bad rows, a pause, a dead endpoint."""
+    """A batch in the consumer library: bad bodies, bad rows, a pause, a dead endpoint."""
     registry = Registry()
     registry.endpoints += [
         replace(HOOKS, endpoint="off", enabled=False),
@@ -590,11 +592,11 @@ def test_a_failed_message_does_not_stop_the_others() -> None:
     ]
     handled = consumer.process(records, deadline=NOW + 60)
     assert set(handled.failed) == set(bodies) - {"good1", "good2"}
-    assert {name: str(one.category) for name, one in around.failures.items()} == {
+    assert {name: str(failure.category) for name, failure in around.failures.items()} == {
         **dict.fromkeys(["json", "deep", "digits", "nan", "surrogate", "keys"], "schema"),
         **dict.fromkeys(["tenant", "off", "inside", "gone"], "integration"),
         "paused": "transient",
     }
     assert len(wire.posted) == 3
-    # What was never asked says nothing of the dependency, nor does a 410: it was there.
+    # A delivery without a request is no outcome of the dependency, nor is a 410.
     assert around.outcomes == [("orders", 2, 0)]

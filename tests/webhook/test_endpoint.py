@@ -1,4 +1,4 @@
-"""A row of the endpoint registry, as somebody typed it."""
+"""A row of the endpoint registry, as a person typed it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_row_of_a_url_alone_is_an_endpoint() -> None:
 
 
 def test_a_row_with_everything() -> None:
-    found = read_row(
+    endpoint = read_row(
         {
             **ROW,
             "enabled": False,
@@ -31,10 +31,10 @@ def test_a_row_with_everything() -> None:
             "disabled_because": "it answered 410",
             "throttled_until": Decimal(1_800_000_000),
             "throttled_by": Decimal(429),
-            "somebody's own column": "x",
+            "a column of the team": "x",
         }
     )
-    assert found == Endpoint(
+    assert endpoint == Endpoint(
         "acme", "default", "https://hooks.example.com", False,
         ("app/webhooks/b", "app/webhooks/a"), "it answered 410", 1_800_000_000.0, 429,
     )  # fmt: skip

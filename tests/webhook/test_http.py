@@ -1,4 +1,4 @@
-"""One HTTP exchange, with endpoints on this machine that mean no good."""
+"""One HTTP exchange, with hostile endpoints on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trust(pem: Path) -> ssl.SSLContext:
-    """A client's trust in the endpoint's certificate and in nobody else's."""
+    """A TLS context that trusts only the endpoint's certificate."""
     return ssl.create_default_context(cafile=str(pem))
 
 
@@ -52,7 +52,7 @@ def post(
     clock: Callable[[], float] = time.monotonic,
     body: bytes = b"{}",
 ) -> int:
-    """The status of a POST in the clear to an endpoint that behaves like this."""
+    """The status of a plain HTTP POST to an endpoint with this behaviour."""
     with Endpoint(behave) as endpoint:
         return HttpsClient(timeout, clock)(local(endpoint.port), body, {}).status
 
@@ -92,7 +92,7 @@ def test_a_post_reaches_the_checked_address_with_the_hosts_name(
 def test_a_name_that_is_rebound_after_the_check_has_no_effect(
     pem: Path, trust: ssl.SSLContext
 ) -> None:
-    """The first answer is public, every later one loopback: there is no later one."""
+    """The first look-up gives a public address, any later one loopback: there is no later one."""
     later = itertools.chain([[PUBLIC]], itertools.repeat(["127.0.0.1"]))
     dialled = []
 
@@ -112,14 +112,14 @@ def test_a_name_that_is_rebound_after_the_check_has_no_effect(
 
 
 @pytest.mark.parametrize(
-    "found", [["127.0.0.1"], [PUBLIC, "169.254.169.254"], ["::ffff:10.0.0.1"], []]
+    "addresses", [["127.0.0.1"], [PUBLIC, "169.254.169.254"], ["::ffff:10.0.0.1"], []]
 )
-def test_no_connection_is_made_to_a_host_with_an_unfit_address(found: list[str]) -> None:
+def test_no_connection_is_made_to_a_host_with_an_unfit_address(addresses: list[str]) -> None:
     def never(*_: object) -> socket.socket:
         raise AssertionError("dialled")
 
     with pytest.raises(UrlRefused):
-        HttpsClient(1, time.monotonic, lookup=lambda *_: found, dial=never)(HOOKS, b"", {})
+        HttpsClient(1, time.monotonic, lookup=lambda *_: addresses, dial=never)(HOOKS, b"", {})
 
 
 def test_an_address_in_the_url_is_not_looked_up() -> None:
@@ -149,7 +149,7 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def drips(start: str) -> Behaviour:
-    """Sends byte after byte, as long as anybody listens."""
+    """Sends byte after byte until the connection is closed."""
 
     def drip(connection: socket.socket, _request: bytes) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -162,7 +162,7 @@ def drips(start: str) -> Behaviour:
 
 @pytest.mark.parametrize("start", ["", "HTTP/1.1 200 ", "HTTP/1.1 200 OK\r\nx: "])
 def test_a_slow_answer_ends_at_the_total_deadline(start: str) -> None:
-    """Each byte comes in time, and all of them together don't."""
+    """Each byte arrives in time, but all of them together take too long."""
     ticks = itertools.count(0, 1.0)
     with pytest.raises(AnswerTimeout, match="did not answer in time"):
         post(drips(start), timeout=10, clock=lambda: next(ticks))
@@ -193,7 +193,7 @@ def test_an_endpoint_that_does_not_read_ends_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = local(int(listener.getsockname()[1]))
         with pytest.raises(AnswerTimeout):
-            # Two looks at the clock after the last: more than any socket's buffer holds.
+            # The deadline passes two calls of the clock later, when the socket's buffer is full.
             HttpsClient(5.05, lambda: next(ticks))(to, b"a" * 32_000_000, {})
 
 
@@ -249,10 +249,10 @@ def test_another_checked_address_is_tried_if_one_does_not_answer() -> None:
             return endpoint.dial(address, port, seconds)
 
         to = read_url("http://localhost", allow_loopback=True)
-        found = ["127.0.0.2", "127.0.0.1"]
-        poster = HttpsClient(PATIENCE, time.monotonic, lookup=lambda *_: found, dial=connect)
+        addresses = ["127.0.0.2", "127.0.0.1"]
+        poster = HttpsClient(PATIENCE, time.monotonic, lookup=lambda *_: addresses, dial=connect)
         assert poster(to, b"", {}).status == 200
-    assert tried == found
+    assert tried == addresses
 
 
 def test_of_many_addresses_only_a_few_are_tried() -> None:
@@ -294,14 +294,14 @@ def header_by_header(connection: socket.socket, _request: bytes) -> None:
     ],
 )
 def test_an_answer_that_is_malformed_or_too_long_is_no_answer(behave: Behaviour) -> None:
-    with pytest.raises(NoAnswer) as found:
+    with pytest.raises(NoAnswer) as raised:
         post(behave)
-    assert not isinstance(found.value, AnswerTimeout)
+    assert not isinstance(raised.value, AnswerTimeout)
 
 
 @pytest.mark.parametrize("early", ["100 Continue", "102 Processing", "103 Early Hints"])
 def test_an_informational_answer_is_skipped(early: str) -> None:
-    """Taken for one, a message that was accepted would be posted again."""
+    """If it were read as the answer, an accepted message would be posted again."""
     hints = f"HTTP/1.1 {early}\r\nlink: </a>\r\nretry-after: 9\r\n\r\n"
     assert post(answers(f"{hints}{hints}HTTP/1.1 204 No Content\r\n\r\n")) == 204
 
@@ -358,14 +358,14 @@ def test_an_expired_certificate_is_no_answer(tmp_path: Path) -> None:
 
 def test_a_certificate_of_another_host_is_no_answer_and_no_host_is_quoted(tmp_path: Path) -> None:
     other = certificate(tmp_path, "evil.example.com")
-    with pytest.raises(NoAnswer, match="certificate is not valid: Hostname mismatch") as found:
+    with pytest.raises(NoAnswer, match="certificate is not valid: Hostname mismatch") as raised:
         over_tls(other, ssl.create_default_context(cafile=str(other)))
-    assert NAME not in str(found.value)
+    assert NAME not in str(raised.value)
 
 
 @pytest.fixture
 def nowhere() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -392,6 +392,6 @@ def test_a_bug_in_a_resolver_is_raised() -> None:
 
 
 def test_the_systems_resolver_gives_each_address_once() -> None:
-    found = lookup("localhost", 443)
-    assert "127.0.0.1" in found or "::1" in found
-    assert len(found) == len(set(found))
+    addresses = lookup("localhost", 443)
+    assert "127.0.0.1" in addresses or "::1" in addresses
+    assert len(addresses) == len(set(addresses))

@@ -1,4 +1,4 @@
-"""The headers by which a receiver knows a webhook again and knows that it is ours."""
+"""The headers by which a receiver recognizes a repeated webhook and verifies its sender."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ BODY = '{"name":"Žofie"}'.encode()
 
 
 def test_the_signature_equals_the_standards_example() -> None:
-    # Its secret, id, time and body are printed in the standard's libraries' tests.
+    # Secret, id, time and body are from the tests of the standard's libraries.
     secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    found = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [secret])
-    assert found == {
+    signed = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [secret])
+    assert signed == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
@@ -38,17 +38,17 @@ def test_the_signature_equals_the_standards_example() -> None:
 
 @pytest.mark.parametrize("known", [OLD, NEW])
 def test_a_receivers_library_accepts_a_signature_of_either_secret(known: str) -> None:
-    """While a secret is replaced, whichever of the two the receiver has is enough."""
-    found = headers("m1", time.time(), BODY, [read_secret(OLD), read_secret(NEW)])
-    assert standardwebhooks.Webhook(known).verify(BODY, found) == {"name": "Žofie"}
-    assert found["webhook-signature"].count("v1,") == 2
+    """While a secret is replaced, the receiver needs only one of the two."""
+    signed = headers("m1", time.time(), BODY, [read_secret(OLD), read_secret(NEW)])
+    assert standardwebhooks.Webhook(known).verify(BODY, signed) == {"name": "Žofie"}
+    assert signed["webhook-signature"].count("v1,") == 2
 
 
 @given(st.binary(min_size=24, max_size=64), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
 def test_a_receivers_library_accepts_any_secret_and_id(key: bytes, webhook_id: str) -> None:
     text = f"whsec_{base64.b64encode(key).decode()}"
-    found = headers(webhook_id, time.time(), BODY, [read_secret(text)])
-    assert standardwebhooks.Webhook(text).verify(BODY, found)
+    signed = headers(webhook_id, time.time(), BODY, [read_secret(text)])
+    assert standardwebhooks.Webhook(text).verify(BODY, signed)
 
 
 def test_verify_accepts_a_signature_of_the_standards_library() -> None:
@@ -102,10 +102,10 @@ def test_the_signature_of_another_body_or_secret_is_refused() -> None:
     ],
 )
 def test_an_invalid_secret_is_refused_without_being_quoted(text: str, why: str) -> None:
-    with pytest.raises(BadSecret, match=why) as found:
+    with pytest.raises(BadSecret, match=why) as raised:
         read_secret(text)
-    assert found.value.__cause__ is None
-    assert len(text) < 8 or text not in str(found.value)
+    assert raised.value.__cause__ is None
+    assert len(text) < 8 or text not in str(raised.value)
 
 
 def test_a_secret_is_not_printed() -> None:
@@ -121,8 +121,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
 
 def block(language: str) -> str:
     """The only block in that language of docs/webhooks.md."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
 
 
 def test_the_receiver_in_the_docs_accepts_our_signature() -> None:
@@ -135,8 +135,8 @@ def test_the_receiver_in_the_docs_accepts_our_signature() -> None:
 
 
 def test_the_row_in_the_docs_is_an_endpoint() -> None:
-    found = read_row(json.loads(block("json")))
-    assert read_url(found.url)
-    assert found.enabled
-    for name in found.secrets:
+    endpoint = read_row(json.loads(block("json")))
+    assert read_url(endpoint.url)
+    assert endpoint.enabled
+    for name in endpoint.secrets:
         refuse_secret_name(name, "deadletter/webhooks/")

@@ -1,4 +1,4 @@
-"""Where nothing is ever posted to."""
+"""The URL guard refuses every hostile URL and address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deadletter.webhook.url_guard import (
     refuse_addresses,
 )
 
-# Each of these once led, in somebody's software, to where it should not have.
+# Each of these has led some software to a wrong destination.
 HOSTILE_URLS = [
     # Not https.
     "",
@@ -36,14 +36,14 @@ HOSTILE_URLS = [
     "https://:443/",
     " https://hooks.example.com",
     "https://hooks.example.com ",
-    # Somebody's name and password, or a host hidden behind them.
+    # A user name and password, or a host hidden behind them.
     "https://user@hooks.example.com",
     "https://user:pass@hooks.example.com",
     "https://:pass@hooks.example.com",
     "https://@hooks.example.com",
     "https://hooks.example.com@169.254.169.254/",
     "https://hooks.example.com:443@127.0.0.1/",
-    # What two readers take for different hosts.
+    # Two parsers read different hosts.
     "https://hooks.example.com\\@127.0.0.1/",
     "https://127.0.0.1\\.example.com/",
     "https://hooks.example.com#@127.0.0.1/",
@@ -77,7 +77,7 @@ HOSTILE_URLS = [
     "https://fa\u00df.example.com/",
     "https://\u202eexample.com/",
     "https://\ud800.example.com/",
-    # Ports of something else.
+    # Ports of other services.
     "https://hooks.example.com:port/",
     "https://hooks.example.com:99999/",
     "https://hooks.example.com:0/",
@@ -86,12 +86,12 @@ HOSTILE_URLS = [
     "https://hooks.example.com:8443/",
     "https://hooks.example.com:\u0664\u0664\u0663/",
     "https://hooks.example.com:/",
-    # Names of one label, which mean something else in each network.
+    # Names of one label, which resolve differently in each network.
     "https://localhost/",
     "https://localhost:443/",
     "https://metadata/",
     "https://intranet/",
-    # Addresses, however they are written.
+    # Addresses in every notation.
     "https://127.0.0.1/",
     "https://127.1/",
     "https://127.0.1/",
@@ -132,13 +132,13 @@ HOSTILE_URLS = [
     "https://[fc00::1]/",
     "https://[fd00:ec2::254]/",
     "https://[ff02::1]/",
-    # Longer than anything that is meant.
+    # Too long.
     f"https://{'a' * 64}.example.com/",
     f"https://{'a.' * 127}example.com/",
     f"https://hooks.example.com/{'a' * 2048}",
 ]
 
-# What a resolver may answer, for a name that looks like any other.
+# Addresses that a resolver may answer for an ordinary name.
 HOSTILE_ADDRESSES = [
     "0.0.0.0",  # noqa: S104 - refused, not bound to
     "0.1.2.3",
@@ -279,9 +279,9 @@ def test_a_refusal_does_not_quote_its_url() -> None:
     ],
 )  # fmt: skip
 def test_the_refusal_says_what_is_wrong(url: str, why: str) -> None:
-    with pytest.raises(UrlRefused) as found:
+    with pytest.raises(UrlRefused) as raised:
         read_url(url)
-    assert str(found.value) == why
+    assert str(raised.value) == why
 
 
 def test_a_sandbox_refuses_the_same_urls() -> None:
@@ -365,21 +365,21 @@ HOOKS = read_url("https://hooks.example.com")
 
 
 def test_no_hostile_address_is_public() -> None:
-    assert [one for one in HOSTILE_ADDRESSES if is_public(one)] == []
+    assert [address for address in HOSTILE_ADDRESSES if is_public(address)] == []
 
 
 def test_one_hostile_address_refuses_the_whole_host() -> None:
-    said = "the host stands for an address that is not a public address"
-    for one in HOSTILE_ADDRESSES:
-        for answers in ([one], ["8.8.8.8", one], [one, "8.8.8.8"]):
-            with pytest.raises(UrlRefused, match=f"^{said}$"):
+    refusal = "the host stands for an address that is not a public address"
+    for address in HOSTILE_ADDRESSES:
+        for answers in ([address], ["8.8.8.8", address], [address, "8.8.8.8"]):
+            with pytest.raises(UrlRefused, match=f"^{refusal}$"):
                 refuse_addresses(answers, HOOKS)
 
 
 def test_addresses_on_the_internet_are_public() -> None:
-    assert [one for one in PUBLIC if not is_public(one)] == []
-    for one in PUBLIC:
-        refuse_addresses([one, "8.8.8.8"], HOOKS)
+    assert [address for address in PUBLIC if not is_public(address)] == []
+    for address in PUBLIC:
+        refuse_addresses([address, "8.8.8.8"], HOOKS)
 
 
 def test_a_host_without_an_address_is_refused() -> None:
@@ -398,8 +398,8 @@ def test_a_loopback_name_must_resolve_to_loopback_only(answers: list[str]) -> No
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6))
 def test_no_address_that_python_calls_private_is_allowed(address: object) -> None:
     text = str(address)
-    found = ip_address(text)
-    inner = getattr(found, "ipv4_mapped", None) or found
+    parsed = ip_address(text)
+    inner = getattr(parsed, "ipv4_mapped", None) or parsed
     if is_public(text) and not text.startswith("64:ff9b::"):
         assert inner.is_global
         assert not inner.is_multicast

@@ -1,4 +1,4 @@
-"""Endpoints on this machine that behave in every way that one on the internet can."""
+"""Endpoints on this machine, with every behaviour that one on the internet may have."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Endpoint:
         return int(self._listener.getsockname()[1])
 
     def dial(self, _address: str, _port: int, seconds: float) -> socket.socket:
-        """Connects here, whatever address is asked for."""
+        """Connects to this endpoint, for every address."""
         return socket.create_connection(("127.0.0.1", self.port), seconds)
 
     def __enter__(self) -> Self:
@@ -113,7 +113,7 @@ class Endpoint:
                 connection.close()
                 return
             connection.settimeout(PATIENCE)
-            # Whatever the other side does, the next connection is served.
+            # After any error of the other side, the next connection is served.
             with suppress(OSError), connection:
                 if self._tls is None:
                     self._answer(connection)
@@ -128,7 +128,7 @@ class Endpoint:
 
 
 def _read(connection: socket.socket) -> bytes:
-    """The head of a request and as much body as its content-length says."""
+    """The head of a request and the body of its content-length."""
     request = b""
     while b"\r\n\r\n" not in request:
         if not (more := connection.recv(65_536)):
