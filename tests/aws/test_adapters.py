@@ -246,7 +246,7 @@ class TestWaitingRoom:
 def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
     ledger = DynamoDBLedger(letters.dynamodb, LETTERS, "orders", letters.clock, 100)
     assert ledger.rows(["a"]) == {}
-    ledger.keep_stamps({"a": Stamp("origin", 2, 5)})
+    ledger.store_stamps({"a": Stamp("origin", 2, 5)})
     assert ledger.rows(["a", "b"])["a"].stamp == Stamp("origin", 2, 5)
     ledger.count_matches({"r": 2})
     ledger.count_matches({"r": 3, "q": 1})

@@ -87,7 +87,7 @@ def test_the_same_failure_written_again_is_one_failure(ledger: DynamoDBLedger) -
 
 
 def test_a_failure_forgets_nothing_else_that_the_row_says(aws: Aws, ledger: DynamoDBLedger) -> None:
-    ledger.keep_stamps({"a": Stamp("a", 2, 5)})
+    ledger.store_stamps({"a": Stamp("a", 2, 5)})
     ledger.recovered("a", 1, 7.5)
     ledger.failed("a", ONE)
     row = ledger.rows(["a"])["a"]
@@ -129,15 +129,15 @@ def test_our_own_write_whose_answer_was_lost_counts(ledger: DynamoDBLedger) -> N
 
 def test_a_kept_stamp_is_found_by_the_id_of_the_copy(aws: Aws, ledger: DynamoDBLedger) -> None:
     mark = Stamp("origin", 2, 5, "AIDA")
-    ledger.keep_stamps({"copy": mark})
+    ledger.store_stamps({"copy": mark})
     ledger.failed("other", ONE)
-    assert ledger.kept_stamp("copy") == mark
-    assert ledger.kept_stamp("other") is None
-    assert ledger.kept_stamp("never") is None
+    assert ledger.stored_stamp("copy") == mark
+    assert ledger.stored_stamp("other") is None
+    assert ledger.stored_stamp("never") is None
     item = {**raw(aws, "copy"), "stamp": {"S": "no stamp"}}
     aws.dynamodb.put_item(TableName=LETTERS, Item=item)
     with pytest.raises(LedgerUnavailable):
-        ledger.kept_stamp("copy")
+        ledger.stored_stamp("copy")
 
 
 class Down:
@@ -169,7 +169,7 @@ def test_a_ledger_that_does_not_answer_says_so(error: Exception) -> None:
     with pytest.raises(RecordsUnavailable):
         ledger.recovered("a", 1, 5.0)
     with pytest.raises(LedgerUnavailable):
-        ledger.kept_stamp("a")
+        ledger.stored_stamp("a")
 
 
 # What a history costs.

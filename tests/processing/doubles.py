@@ -50,7 +50,7 @@ class Log:
         self.recoveries.append((origin, attempt, at))
         return not known
 
-    def kept_stamp(self, message_id: str) -> Stamp | None:
+    def stored_stamp(self, message_id: str) -> Stamp | None:
         if isinstance(self.raises, RecordsUnavailable):
             raise LedgerUnavailable("no answer")
         self._answer()

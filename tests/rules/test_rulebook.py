@@ -118,7 +118,7 @@ def tried(
 def test_a_diverted_letter_is_never_diverted_again_so_there_is_no_loop(
     chain: list[str],
 ) -> None:
-    # A letter is diverted once, out of the main DLQ, whatever the rules say.
+    # A letter is diverted once, out of the main DLQ, by any rules.
     rules = book(
         *(item(str(n), action="DEDICATED_DLQ", queue=queue) for n, queue in enumerate(chain))
     )

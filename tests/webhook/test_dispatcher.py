@@ -541,7 +541,7 @@ class Around:
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         return True
 
-    def kept_stamp(self, message_id: str) -> Stamp | None:
+    def stored_stamp(self, message_id: str) -> Stamp | None:
         return None
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:

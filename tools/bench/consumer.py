@@ -105,7 +105,7 @@ class Nothing:
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
         return True
 
-    def kept_stamp(self, message_id: str) -> Stamp | None:
+    def stored_stamp(self, message_id: str) -> Stamp | None:
         return None
 
 

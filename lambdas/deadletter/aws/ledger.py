@@ -78,7 +78,7 @@ class DynamoDBLedger:
             raise LedgerUnavailable("the ledger gave no answer") from error
         return {item[SORT]: _count(item.get("matches", 0)) for item in items}
 
-    def keep_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
+    def store_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
         for message_id, stamp in stamps_by_id.items():
             # Not a put: the consumer may have written a failure into this row already.
@@ -114,7 +114,7 @@ class DynamoDBLedger:
             return all(row.get(name) == value for name, value in recovery.items())
         return True
 
-    def kept_stamp(self, message_id: str) -> Stamp | None:
+    def stored_stamp(self, message_id: str) -> Stamp | None:
         row = self.rows([message_id]).get(message_id)
         if row is None:
             return None

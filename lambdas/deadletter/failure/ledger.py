@@ -133,7 +133,7 @@ class RecordsUnavailable(Exception):
 class Records(Protocol):
     """The ledger as the redriver writes it; raises RecordsUnavailable."""
 
-    def keep_stamps(self, stamps: Mapping[str, Stamp]) -> None:
+    def store_stamps(self, stamps: Mapping[str, Stamp]) -> None:
         """Store the stamps of letters that could not carry them, by their new message ids."""
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
@@ -153,5 +153,5 @@ class FailureLog(Protocol):
         already. Raises RecordsUnavailable.
         """
 
-    def kept_stamp(self, message_id: str) -> Stamp | None:
+    def stored_stamp(self, message_id: str) -> Stamp | None:
         """The stamp of a letter that could not carry it. Raises LedgerUnavailable."""

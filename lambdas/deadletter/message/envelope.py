@@ -61,7 +61,7 @@ def seal(
     new id. If a consumer reads from `queue` (`consumed`), such a letter is delayed by at
     least UNMARKED_DELAY, so that it is recorded first.
     """
-    # An old stamp is never sent on: sent by us, it would be believed whatever its source.
+    # An old stamp is never sent on: sent by us, it would be believed although it may be forged.
     original = {
         name: attribute for name, attribute in letter.attributes.items() if name != stamps.NAME
     }

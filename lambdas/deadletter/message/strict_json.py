@@ -12,7 +12,7 @@ class Unreadable(ValueError):
 
 
 def read_json(text: str) -> Any:
-    """The value in a body. Raises Unreadable, and nothing else, whatever the body holds.
+    """The value in a body. Raises Unreadable, and no other error, for any text.
 
     Stricter than `json.loads`, it refuses: a duplicate key (the last value would win here,
     and the first elsewhere), NaN and infinities (not JSON), a number with too many digits

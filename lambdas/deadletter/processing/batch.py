@@ -359,7 +359,7 @@ class _Batch:
             return delivery.stamp
         message_id = delivery.letter.message_id
         with self.troubles.noticing(LedgerUnavailable, Trouble.LEDGER, message_id):
-            kept = self.consumer.log.kept_stamp(message_id)
+            kept = self.consumer.log.stored_stamp(message_id)
             return delivery.stamp if kept is None else kept
         return None
 

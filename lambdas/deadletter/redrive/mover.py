@@ -291,7 +291,7 @@ class Mover:
             return
         self._tally.count(Metric.REDRIVE_UNMARKED, len(stamps))
         try:
-            self._records.keep_stamps(stamps)
+            self._records.store_stamps(stamps)
         except RecordsUnavailable:
             # The letter is on its way; sending it again would not bring its stamp back.
             self._tally.count(Metric.REDRIVE_UNRECORDED, len(stamps))

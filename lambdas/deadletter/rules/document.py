@@ -48,7 +48,7 @@ class DocumentBuilder:
         self._circuit_key = _compiled("circuit_key", key) if key else None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
-        """The document of a letter. Never raises, whatever the letter holds."""
+        """The document of a letter. Never raises, for any content."""
         unreadable = None
         body: Any = None
         try:
