@@ -30,7 +30,7 @@ DEPENDENCIES = Path(typer.__file__).parents[1]
 USER = """\
 from deadletter.contract import Metric
 from deadletter_cdk.settings import PipelineSettings
-from deadletter_console.operations.problem import Exit
+from deadletter_console.cli.exit import Exit
 
 metric: str = Metric.REDRIVEN.meaning
 settings: PipelineSettings = PipelineSettings(name="orders")

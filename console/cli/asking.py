@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..operations.duration import seconds
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.reason import checked_reason
 from ..operations.session import Session
 from . import output
@@ -47,11 +47,13 @@ def confirm(session: Session, *question: str) -> None:
     Raises Problem if the answer is not yes, or if standard input is not a terminal.
     """
     if not interactive():
-        raise Problem("There is no terminal to ask at, so nothing was done: add --yes.", Exit.USAGE)
+        raise Problem(
+            "There is no terminal to ask at, so nothing was done: add --yes.", Cause.INPUT
+        )
     where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
     output.show([line(where), *(line(text) for text in question)], sys.stderr)
     if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):
-        raise Problem("Nothing was done.", Exit.ATTENTION)
+        raise Problem("Nothing was done.", Cause.FAILED)
 
 
 def reason(given: str | None, change: str) -> str:
@@ -83,13 +85,13 @@ def _end(
         given = ask(f"When does it end? {allowed} [{suggested}]")
     if given is None:
         also = f", or --expires {NEVER}" if never else ""
-        raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Exit.USAGE)
+        raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Cause.INPUT)
     text = given.strip() or suggested
     if never and text.lower() == NEVER:
         return None
     at = _moment(text, now)
     if at <= now:
-        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Exit.USAGE)
+        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
     return at.astimezone(UTC)
 
 

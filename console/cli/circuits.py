@@ -18,12 +18,12 @@ from ..operations.circuits import (
     list_circuits,
     show_circuit,
 )
-from ..operations.problem import Exit
 from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
 from .asking import Reason, Yes
 from .command import OnePipeline, SomePipelines, command, group
+from .exit import Exit
 from .output import Block, Part, Reply, Styled, TextTable, line
 
 # Long enough to call for help, and over before it is forgotten: a circuit held open holds

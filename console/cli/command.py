@@ -22,9 +22,10 @@ from typer.core import TyperCommand, TyperGroup
 from deadletter.contract import DEFAULT_APP
 
 from ..operations import aws as clients
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from . import output
+from .exit import exit_status
 from .output import Reply, printable
 
 Profile = Annotated[
@@ -191,7 +192,7 @@ def perform(shared: Shared, run: Callable[[Session], Reply[Any]]) -> None:
         if shared.debug:
             traceback.print_exc()
         sys.stderr.write(f"Error: {printable(problem.says)}\n")
-        raise typer.Exit(problem.exit_status) from error
+        raise typer.Exit(exit_status(problem)) from error
     raise typer.Exit(reply.exit_status)
 
 
@@ -200,5 +201,5 @@ def _bug(error: Exception) -> Problem:
     return Problem(
         f"dlq itself failed ({type(error).__name__}), which is a bug: "
         "run it again with --debug and report what it shows.",
-        Exit.BUG,
+        Cause.BUG,
     )

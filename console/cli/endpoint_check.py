@@ -10,10 +10,10 @@ import typer
 from ..operations import endpoint_check as operation
 from ..operations.endpoint_check import EVENT_TYPE, EndpointCheck, complaints
 from ..operations.endpoint_table import url_policy
-from ..operations.problem import Exit
 from ..operations.session import Session
 from ..operations.words import clock, duration
 from .endpoint_options import Id, Loopback, Ports
+from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line
 
 Post = Annotated[

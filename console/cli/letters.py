@@ -9,7 +9,7 @@ import typer
 
 from ..operations.letters import Sample, pasted
 from ..operations.peek import HIDDEN
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import count
 from .text_file import read_text
@@ -45,7 +45,7 @@ def letters_in_file(session: Session, path: str, attributes: Sequence[str]) -> S
 def _attribute(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise Problem(f"--attribute takes NAME=VALUE, not {text!r}.", Exit.USAGE)
+        raise Problem(f"--attribute takes NAME=VALUE, not {text!r}.", Cause.INPUT)
     return name, value
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..operations.problem import MEANING
 from .command import (
     AppName,
     AsJson,
@@ -20,6 +19,7 @@ from .command import (
     Shared,
     examples,
 )
+from .exit import MEANING
 
 DISTRIBUTION = "deadletter"
 """The name under which pip installs `dlq`."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
+from .exit import Exit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +93,7 @@ def compiled(query: str | None) -> Any:
         return jmespath.compile(query)
     except JMESPathError as error:
         why = printable(str(error).partition("\n")[0]).rstrip(": ")
-        raise Problem(f"--query is not JMESPath ({why}): see jmespath.org.", Exit.USAGE) from error
+        raise Problem(f"--query is not JMESPath ({why}): see jmespath.org.", Cause.INPUT) from error
 
 
 def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
@@ -115,7 +116,7 @@ def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
         _write_json(data)
         why = printable(str(error)).rstrip(".")
         raise Problem(
-            f"--query does not fit the answer ({why}): all of it is printed.", Exit.USAGE
+            f"--query does not fit the answer ({why}): all of it is printed.", Cause.INPUT
         ) from error
     _write_json(chosen)
 

@@ -12,7 +12,7 @@ from deadletter.contract import Reason
 
 from ..operations import parked as operation
 from ..operations.parked import ParkedLetter, ParkedSample, Wanted
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, command, group
@@ -69,7 +69,7 @@ def _reason(text: str) -> Reason:
     reason = Reason.__members__.get(text.upper())
     if reason is None:
         raise Problem(
-            f"There is no reason {text!r}: the reasons are {', '.join(Reason)}.", Exit.USAGE
+            f"There is no reason {text!r}: the reasons are {', '.join(Reason)}.", Cause.INPUT
         )
     return reason
 

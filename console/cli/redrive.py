@@ -11,12 +11,12 @@ import typer
 from deadletter.contract import MAIN_DLQ
 
 from ..operations import redrive as operation
-from ..operations.problem import Exit
 from ..operations.redrive import RedriveRun, RedriveTarget
 from ..operations.session import Session
 from ..operations.words import count
 from .asking import Yes, confirm
 from .command import OnePipeline, command, group
+from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
 
 typer_app = group("Start a re-drive run now, without waiting for the schedule.")

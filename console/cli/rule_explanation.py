@@ -12,7 +12,7 @@ from deadletter.contract import MAIN_DLQ
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive, decode
 
 from ..operations import rule_explanation as operation
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.rule_explanation import Explanation
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, moment
@@ -54,7 +54,7 @@ def explain(
     """
     if (message_id is None) == (body is None):
         raise Problem(
-            "Name a letter by its MessageId, or make up a letter with --body.", Exit.USAGE
+            "Name a letter by its MessageId, or make up a letter with --body.", Cause.INPUT
         )
     letter = (
         message_id

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from ..operations import rule_file as operation
-from ..operations.problem import Exit
 from ..operations.rule_file import (
     ImportPlan,
     RuleExport,
@@ -24,6 +23,7 @@ from ..operations.rule_file import (
 from ..operations.session import Session
 from ..operations.words import count
 from .asking import Yes, confirm
+from .exit import Exit
 from .output import Block, Line, Reply, Styled, line
 from .text_file import read_text
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ..operations import rule_lint as operation
-from ..operations.problem import Exit
 from ..operations.rule_lint import LintReport
 from ..operations.session import Session
 from ..operations.words import count
+from .exit import Exit
 from .output import Block, Reply, Styled, line
 from .text_file import read_text
 

@@ -9,7 +9,7 @@ import typer
 
 from deadletter.rules.rule import COLUMNS, VERDICT
 
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from .text_file import read_text
 
 # Nearly every pipeline has this context, and nearly every rule is about it.
@@ -42,11 +42,11 @@ def matching_columns(
     for text in [*([f"{_TENANT}={tenant}"] if tenant is not None else []), *(where or ())]:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise Problem(f"--where takes NAME=TEXT, not {text!r}.", Exit.USAGE)
+            raise Problem(f"--where takes NAME=TEXT, not {text!r}.", Cause.INPUT)
         if name in columns:
-            raise Problem(f"{name} is given twice: list its values in a --pattern.", Exit.USAGE)
+            raise Problem(f"{name} is given twice: list its values in a --pattern.", Cause.INPUT)
         if name in COLUMNS | VERDICT:
-            raise Problem(f"{name} is a column of every rule, not a context.", Exit.USAGE)
+            raise Problem(f"{name} is a column of every rule, not a context.", Cause.INPUT)
         columns[name] = value
     if pattern is not None:
         columns["pattern"] = read_text(pattern[1:]) if pattern.startswith("@") else pattern

@@ -11,7 +11,7 @@ from deadletter.contract import MAIN_DLQ
 
 from ..operations import rule_text
 from ..operations.peek import MOST
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 from ..operations.rule_trial import SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
 from ..operations.words import count
@@ -54,7 +54,7 @@ def try_(
     columns = matching_columns(tenant, where, pattern)
     if (rule_id is None) == (not columns):
         raise Problem(
-            "Name a rule, or say what it is about: --tenant, --where, --pattern.", Exit.USAGE
+            "Name a rule, or say what it is about: --tenant, --where, --pattern.", Cause.INPUT
         )
     trial = try_rule(
         session,

@@ -11,12 +11,12 @@ import typer
 from deadletter.circuit.state import State
 
 from ..operations import status as operation
-from ..operations.problem import Exit
 from ..operations.queue import QueueDepth
 from ..operations.session import Session
 from ..operations.status import AppStatus, Attention, CircuitStatus, PipelineStatus, counter
 from ..operations.words import count, duration, moment
 from .command import SomePipelines, command, plain_typer
+from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line
 
 typer_app = plain_typer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..operations.problem import Exit, Problem
+from ..operations.problem import Cause, Problem
 
 
 def read_text(path: str) -> str:
@@ -16,4 +16,4 @@ def read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Problem(f"Can't read {path}: {why}.", Exit.USAGE) from error
+        raise Problem(f"Can't read {path}: {why}.", Cause.INPUT) from error

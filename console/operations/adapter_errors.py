@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 
 @contextmanager
@@ -33,4 +33,4 @@ def aws_errors() -> Iterator[None]:
                 raise cause from error
             cause = cause.__cause__
         why = str(error) or "a DynamoDB table is throttling"
-        raise Problem(f"Try again: {why}.", Exit.UNREACHABLE) from error
+        raise Problem(f"Try again: {why}.", Cause.UNREACHABLE) from error

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from deadletter.contract import app_parameter, pipelines_folder
 
 from .aws import Aws
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -61,7 +61,7 @@ class App:
         for name in names:
             if name not in known:
                 raise Problem(
-                    f"App {self.name} has no pipeline {name!r}: {self._choices()}.", Exit.ABSENT
+                    f"App {self.name} has no pipeline {name!r}: {self._choices()}.", Cause.ABSENT
                 )
         return tuple(known[name] for name in dict.fromkeys(names)) or self.pipelines
 
@@ -69,12 +69,12 @@ class App:
         """The pipeline with this name; without a name, the app's only pipeline."""
         pipelines = self.select([name] if name is not None else [])
         if not pipelines:
-            raise Problem(f"App {self.name} has no pipeline yet: deploy one.", Exit.ABSENT)
+            raise Problem(f"App {self.name} has no pipeline yet: deploy one.", Cause.ABSENT)
         if len(pipelines) > 1:
             raise Problem(
                 f"App {self.name} has several pipelines: add --pipeline and one of "
                 f"{', '.join(pipeline.name for pipeline in pipelines)}.",
-                Exit.USAGE,
+                Cause.INPUT,
             )
         return pipelines[0]
 
@@ -90,7 +90,7 @@ def find(aws: Aws, name: str) -> App:
     """
     if not _NAME.fullmatch(name):
         raise Problem(
-            f"{name!r} can't be the name of an app: letters, digits and . _ - only.", Exit.USAGE
+            f"{name!r} can't be the name of an app: letters, digits and . _ - only.", Cause.INPUT
         )
     root = f"/{name}"
     pages = aws.ssm.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
@@ -100,7 +100,7 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
             f"{app_parameter(name)}): check --app, --region and --profile.",
-            Exit.ABSENT,
+            Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"
     pipelines = tuple(
@@ -149,5 +149,5 @@ def _malformed(path: str, why: str) -> Problem:
     return Problem(
         f"The SSM parameter {path} is not what this dlq expects ({why}): "
         "use the dlq of the version that is deployed, or deploy again.",
-        Exit.ABSENT,
+        Cause.ABSENT,
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 if TYPE_CHECKING:
     import boto3
@@ -129,7 +129,7 @@ def connect(profile: str | None, region: str | None) -> Aws:
         profile_name=profile, region_name=region or os.environ.get("AWS_REGION") or None
     )
     if not session.region_name:
-        raise Problem("No AWS region is set: pass --region, or set AWS_REGION.", Exit.UNREACHABLE)
+        raise Problem("No AWS region is set: pass --region, or set AWS_REGION.", Cause.UNREACHABLE)
     return Aws(session)
 
 
@@ -250,7 +250,7 @@ def explain(error: Exception) -> Problem | None:
             says = f"The AWS SDK gave up: {error}."
         case _:
             return None
-    return Problem(says, Exit.UNREACHABLE)
+    return Problem(says, Cause.UNREACHABLE)
 
 
 def _answered(error: Any) -> str:
@@ -273,5 +273,5 @@ def _answered(error: Any) -> str:
     return f"AWS answered {operation} with {code}: {message}; --debug shows where."
 
 
-def _ending(code: str) -> Exit:
-    return Exit.ABSENT if code in _GONE else Exit.UNREACHABLE
+def _ending(code: str) -> Cause:
+    return Cause.ABSENT if code in _GONE else Cause.UNREACHABLE

@@ -16,7 +16,7 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .session import Session
 from .words import moment
 
@@ -118,7 +118,7 @@ class CircuitSwitch:
         with aws_errors():
             result = self._breaker.apply_to(self._circuit, event)
         if result.refused is not None:
-            raise Problem(f"Nothing was done: {result.refused}.", Exit.ATTENTION)
+            raise Problem(f"Nothing was done: {result.refused}.", Cause.FAILED)
         return CircuitChange(
             **self._session.place,
             at=now,

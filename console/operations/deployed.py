@@ -14,7 +14,7 @@ from deadletter.settings.resources import resources_from_environment
 
 from . import app as apps
 from .aws import Aws, error_code
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 
 def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.DeployedPipeline, ...]]:
@@ -75,7 +75,7 @@ def _hidden(pipeline: apps.DeployedPipeline, permission: str) -> Problem:
     return Problem(
         f"AWS does not show the environment of {pipeline.router_function}, which says how "
         f"{pipeline.name} reads a letter: pass a --profile that has {permission}.",
-        Exit.UNREACHABLE,
+        Cause.UNREACHABLE,
     )
 
 
@@ -83,5 +83,5 @@ def _refuse(pipeline: apps.DeployedPipeline, error: BadSettings) -> NoReturn:
     raise Problem(
         f"The settings of {pipeline.name} are not what this dlq expects ({error}): "
         "use the dlq of the version that is deployed, or deploy again.",
-        Exit.ABSENT,
+        Cause.ABSENT,
     ) from error

@@ -13,7 +13,7 @@ from . import endpoint_table
 from .answer import Answer
 from .endpoint_list import ListedEndpoint, listed
 from .endpoint_table import UrlPolicy
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .session import Session
 
 
@@ -29,18 +29,18 @@ def check_url(session: Session, url: str, policy: UrlPolicy, secrets: Sequence[s
     try:
         destination = read_url(url, allow_loopback=policy.allow_loopback, ports=policy.ports)
     except UrlRefused as error:
-        raise Problem(f"URL refused: {error}. See --help.", Exit.USAGE) from error
+        raise Problem(f"URL refused: {error}. See --help.", Cause.INPUT) from error
     if not secrets and not destination.loopback:
         raise Problem(
             "Nothing is posted unsigned: name a secret with --secret "
             f"{session.app_name}/webhooks/...",
-            Exit.USAGE,
+            Cause.INPUT,
         )
     try:
         for name in secrets:
             refuse_secret_name(name, f"{session.app_name}/webhooks/")
     except SecretUnusable as error:
-        raise Problem(f"The secret can't be used: {error}.", Exit.USAGE) from error
+        raise Problem(f"The secret can't be used: {error}.", Cause.INPUT) from error
     return destination
 
 

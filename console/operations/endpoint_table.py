@@ -11,7 +11,7 @@ from deadletter.webhook.url_guard import UrlRefused, read_url
 
 from . import item
 from .aws import Aws, error_code
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,7 +34,7 @@ def place(endpoint_id: str) -> tuple[str, str]:
     """Tenant and endpoint of "TENANT" or "TENANT/ENDPOINT"."""
     tenant, _, endpoint = endpoint_id.partition("/")
     if not tenant:
-        raise Problem("Name the endpoint as TENANT or TENANT/ENDPOINT.", Exit.USAGE)
+        raise Problem("Name the endpoint as TENANT or TENANT/ENDPOINT.", Cause.INPUT)
     return tenant, endpoint or DEFAULT_ENDPOINT
 
 
@@ -90,7 +90,7 @@ class EndpointTable:
         """Write a new endpoint; Problem if it exists."""
         row = {**_key(endpoint_id), **item.stored(columns)}
         taken = Problem(
-            f"There is an endpoint {endpoint_id} already: see dlq endpoint list.", Exit.USAGE
+            f"There is an endpoint {endpoint_id} already: see dlq endpoint list.", Cause.INPUT
         )
         self._write(
             self._dynamodb.put_item,
@@ -124,7 +124,7 @@ class EndpointTable:
 def table(aws: Aws, name: str) -> EndpointTable:
     """The endpoint table of that name; Problem if the app has none."""
     if not name:
-        raise Problem("This app has no endpoint registry: deploy it again.", Exit.ABSENT)
+        raise Problem("This app has no endpoint registry: deploy it again.", Cause.ABSENT)
     return EndpointTable(aws.dynamodb, name)
 
 
@@ -144,5 +144,5 @@ def _key(endpoint_id: str) -> dict[str, Any]:
 def _absent(endpoint_id: str) -> Problem:
     tenant, endpoint = place(endpoint_id)
     return Problem(
-        f"Tenant {tenant!r} has no endpoint {endpoint!r}: see dlq endpoint list.", Exit.ABSENT
+        f"Tenant {tenant!r} has no endpoint {endpoint!r}: see dlq endpoint list.", Cause.ABSENT
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
     except ArithmeticError as error:
         raise Problem(
             "DynamoDB holds numbers of up to 38 digits, below 10^126: shorten the number.",
-            Exit.USAGE,
+            Cause.INPUT,
         ) from error
 
 

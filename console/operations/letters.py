@@ -13,7 +13,7 @@ from deadletter.message.strict_json import Unreadable, read_json
 
 from .app import DeployedPipeline
 from .peek import peek
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -79,7 +79,7 @@ def queues(pipeline: DeployedPipeline, source: str) -> Sequence[str]:
         return tuple(pipeline.parking.values())
     allowed = ", ".join([MAIN_DLQ, PARKING, *pipeline.dedicated])
     raise Problem(f"Pipeline {pipeline.name} has no source {source!r}: it has {allowed}.",
-                  Exit.ABSENT)  # fmt: skip
+                  Cause.ABSENT)  # fmt: skip
 
 
 def pasted(source: str, text: str, attributes: Mapping[str, str], now: float) -> Sample:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 
 MAX_REASON = 1_000
 """Characters of a reason; the router refuses a rule with a longer one."""
@@ -15,7 +15,7 @@ def checked_reason(text: str | None, change: str) -> str:
     """
     reason = (text or "").strip()
     if not reason:
-        raise Problem(f"{change} needs a reason: add --reason.", Exit.USAGE)
+        raise Problem(f"{change} needs a reason: add --reason.", Cause.INPUT)
     if len(reason) > MAX_REASON:
-        raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Exit.USAGE)
+        raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Cause.INPUT)
     return reason

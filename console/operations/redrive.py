@@ -12,7 +12,7 @@ from deadletter.contract import MAIN_DLQ
 from .answer import Answer
 from .app import DeployedPipeline
 from .aws import Aws, error_code, failure
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .queue import depth
 from .session import Session
 
@@ -53,7 +53,7 @@ def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget
     if source not in urls:
         raise Problem(
             f"Pipeline {deployed.name} has no source {source!r}: it has {', '.join(urls)}.",
-            Exit.ABSENT,
+            Cause.ABSENT,
         )
     return RedriveTarget(deployed, source, urls[source])
 
@@ -92,27 +92,27 @@ def _invoke(aws: Aws, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, An
     except ReadTimeoutError as error:
         raise Problem(
             "No answer from the redrive function: the run may still be going on; see dlq status.",
-            Exit.UNREACHABLE,
+            Cause.UNREACHABLE,
         ) from error
     except ClientError as error:
         if error_code(error) == "TooManyRequestsException":
             raise Problem(
                 f"Lambda has no room to start {function}: "
                 "another run is going on, or the account is at its limit; try again in a minute.",
-                Exit.UNREACHABLE,
+                Cause.UNREACHABLE,
             ) from error
         raise
     if "FunctionError" in answer:
         raise Problem(
             f"The redrive function {function} failed ({failure(payload)}): what it "
             "had not moved is still in its queue, and its log in CloudWatch says more.",
-            Exit.ATTENTION,
+            Cause.FAILED,
         )
     if not isinstance(payload, dict):
         raise Problem(
             f"The redrive function {function} answered no report: "
             "use the dlq of the version that is deployed.",
-            Exit.ATTENTION,
+            Cause.FAILED,
         )
     return payload
 

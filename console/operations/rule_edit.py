@@ -15,7 +15,7 @@ from . import deployed, letters, rule_table
 from .answer import Answer
 from .app import DeployedPipeline
 from .aws import side_by_side
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .reason import MAX_REASON
 from .rule_table import RuleTableChange, StoredRule
 from .rule_trial import SAMPLE, tried
@@ -82,7 +82,7 @@ class RuleEditor:
             raise Problem(
                 f"There is a rule {rule_id!r} for {everywhere(self.key)} already: add --replace, "
                 "or choose another id.",
-                Exit.ATTENTION,
+                Cause.FAILED,
             )
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
         return PlannedRule(given, _checked(stored, before, given, terms), before)
@@ -128,7 +128,7 @@ class RuleEditor:
         stored = self._table.read()
         rule = _find(stored, self.key, rule_id)
         if rule is None:
-            raise Problem(_no_such_rule(stored, self.key, rule_id), Exit.ABSENT)
+            raise Problem(_no_such_rule(stored, self.key, rule_id), Cause.ABSENT)
         return rule
 
     def disable(self, rule: StoredRule, reason: str) -> RuleRevision:
@@ -182,13 +182,13 @@ def _checked(
     others = [rule.columns for rule in stored if rule is not before]
     new = [*others, columns]
     if not pipelines:
-        raise Problem("The app has no pipeline yet: deploy one.", Exit.ABSENT)
+        raise Problem("The app has no pipeline yet: deploy one.", Cause.ABSENT)
     for pipeline in pipelines:
         for refused in rule_table.spoilt(others, new, pipeline):
             raise Problem(
                 f"Nothing was written: rule {refused.rule_id} would be INVALID in "
                 f"{pipeline.name}: {refused.why}.",
-                Exit.ATTENTION,
+                Cause.FAILED,
             )
     return rule_table.book(new, pipelines[0]).rules[str(columns["rule_id"])]
 
@@ -196,7 +196,7 @@ def _checked(
 def _raced(rule_id: str) -> Problem:
     return Problem(
         f"Rule {rule_id} has just been changed by another person: nothing was written. Look again.",
-        Exit.ATTENTION,
+        Cause.FAILED,
     )
 
 

@@ -19,7 +19,7 @@ from .app import DeployedPipeline
 from .aws import Aws, failure
 from .letters import Sample
 from .peek import HIDDEN
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .session import Session
 from .words import count
 
@@ -110,7 +110,7 @@ def _find(session: Session, pipeline: DeployedPipeline, source: str, message_id:
             f"{message_id} is not among the {count(sample.looked_at, 'letter')} that {source} of "
             f"{pipeline.name} showed: try again or another --source, or make it up with --body; "
             "it may also be waiting (see dlq status), or delivered.",
-            Exit.ABSENT,
+            Cause.ABSENT,
         )
     return sample
 
@@ -124,7 +124,7 @@ def _origin(letter: Letter) -> str | None:
 def _single(sample: Sample) -> Letter:
     if len(sample.letters) != 1:
         raise Problem(
-            f"One letter at a time: {sample.source} holds {len(sample.letters)}.", Exit.USAGE
+            f"One letter at a time: {sample.source} holds {len(sample.letters)}.", Cause.INPUT
         )
     return sample.letters[0]
 
@@ -165,7 +165,7 @@ def _ask_router(
         raise Problem(
             f"The router function {pipeline.router_function} failed ({failure(payload)}): "
             "its log in CloudWatch says more.",
-            Exit.ATTENTION,
+            Cause.FAILED,
         )
     try:
         verdict = payload["verdict"]
@@ -180,7 +180,7 @@ def _ask_router(
         raise Problem(
             f"The router function {pipeline.router_function} answered no explanation: "
             "use the dlq of the version that is deployed.",
-            Exit.ATTENTION,
+            Cause.FAILED,
         ) from error
 
 

@@ -17,7 +17,7 @@ from deadletter.rules.rule import VERDICT
 from . import deployed, rule_table, rule_text
 from .answer import Answer
 from .app import App
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .rule_table import RuleTable, RuleTableChange, StoredRule, canonical
 from .session import Session
 
@@ -170,7 +170,7 @@ def _refuse(file: str, mistakes: Sequence[str]) -> None:
     if mistakes:
         more = len(mistakes) - _MAX_MISTAKES
         texts = [*mistakes[:_MAX_MISTAKES], *([f"and {more} more"] if more > 0 else [])]
-        raise Problem(f"Nothing was imported from {file}: {'; '.join(texts)}.", Exit.ATTENTION)
+        raise Problem(f"Nothing was imported from {file}: {'; '.join(texts)}.", Cause.FAILED)
 
 
 def _planned(

@@ -12,7 +12,7 @@ from deadletter.rules.rule import COLUMNS
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from .duration import seconds
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .rule_file import RuleMistake, entries
 from .rule_table import book
 
@@ -126,5 +126,5 @@ def _of_the_app(file: str, text: str) -> list[Pipeline]:
     except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise Problem(
             f"{file} is not a cdk.json with pipelines in its context: see docs/settings.md.",
-            Exit.USAGE,
+            Cause.INPUT,
         ) from error

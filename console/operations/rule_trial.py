@@ -18,7 +18,7 @@ from .app import App, DeployedPipeline
 from .aws import Aws
 from .letters import Sample
 from .peek import HIDDEN
-from .problem import Exit, Problem
+from .problem import Cause, Problem
 from .session import Session
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _stored(aws: Aws, app: App, chosen: DeployedPipeline, rule_id: str) -> Mappi
             if (rule.pipeline, rule.rule_id) == (key, rule_id):
                 return rule.columns
     raise Problem(
-        f"There is no rule {rule_id!r} for {chosen.name}: see dlq rules list.", Exit.ABSENT
+        f"There is no rule {rule_id!r} for {chosen.name}: see dlq rules list.", Cause.ABSENT
     )
 
 
@@ -116,7 +116,7 @@ def _read(columns: Mapping[str, Any], chosen: DeployedPipeline, terms: Terms) ->
     try:
         return read_rule(columns, terms)
     except RuleRefused as error:
-        raise Problem(f"INVALID in {chosen.name}: {error}.", Exit.ATTENTION) from error
+        raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
 
 
 @dataclass(frozen=True, slots=True)

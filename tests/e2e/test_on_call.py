@@ -16,7 +16,7 @@ from typing import Any
 import boto3
 import pytest
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from console.operations import item
-from console.operations.problem import Exit
 
 
 @pytest.fixture

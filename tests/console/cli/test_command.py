@@ -15,8 +15,9 @@ import boto3
 import pytest
 from botocore import exceptions
 
+from console.cli.exit import Exit, exit_status
 from console.operations import app, aws
-from console.operations.problem import Exit
+from console.operations.problem import Cause, Problem
 
 ROOT = Path(__file__).parents[3]
 
@@ -148,7 +149,7 @@ def test_an_error_of_aws_becomes_a_sentence(error: Exception, says: str, status:
     problem = aws.explain(error)
     assert problem is not None
     assert says in problem.says
-    assert problem.exit_status == status
+    assert exit_status(problem) == status
     assert problem.says.endswith((".", "?"))
 
 
@@ -232,6 +233,12 @@ def test_it_runs_as_a_module(module: str) -> None:
         check=True,
     )
     assert done.stdout.startswith("Usage: dlq ")
+
+
+def test_every_cause_has_an_exit_status_of_its_own() -> None:
+    statuses = [exit_status(Problem("", cause)) for cause in Cause]
+    assert len(set(statuses)) == len(Cause)
+    assert Exit.DONE not in statuses
 
 
 def test_version_is_that_of_the_installed_distribution(

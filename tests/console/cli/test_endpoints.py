@@ -14,8 +14,8 @@ import boto3
 import pytest
 import standardwebhooks
 
+from console.cli.exit import Exit
 from console.operations import endpoint_check, item
-from console.operations.problem import Exit
 from deadletter.webhook.http import HttpsClient
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 

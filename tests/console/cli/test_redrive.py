@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 
 REPORT = {
     "pipeline": "orders",

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from console.cli import main, reference
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 from tests.rules import cookbook
 
 ROOT = Path(__file__).parents[3]

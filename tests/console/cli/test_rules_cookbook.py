@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 from tests.rules import cookbook
 from tests.rules.cookbook import Recipe
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from console.operations import rule_edit
-from console.operations.problem import Exit
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
 WRITTEN = ("--yes", "--reason", "half a body", "--expires", "never")

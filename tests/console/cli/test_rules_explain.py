@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 from tests.console.conftest import TRUSTED
 
 

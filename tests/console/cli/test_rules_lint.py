@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 
 GOOD = {"pipeline": "orders", "rule_id": "r", "tenantId": "a", "action": "HOLD"}
 SETTINGS = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.operations.problem import Exit
+from console.cli.exit import Exit
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp, attribute
 from tests.console.conftest import TRUSTED

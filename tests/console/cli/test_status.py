@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from console.cli.output import TextTable
 from console.cli.status import show
 from console.operations import status
-from console.operations.problem import Exit
 from console.operations.queue import QueueDepth
 from deadletter.contract import Metric
 

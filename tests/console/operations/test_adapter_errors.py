@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from console.operations.adapter_errors import aws_errors
-from console.operations.problem import Exit, Problem
+from console.operations.problem import Cause, Problem
 from deadletter.aws.lease import read_last_run
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.circuit.state import CircuitsUnavailable
@@ -50,7 +50,7 @@ def test_without_an_aws_error_it_is_a_sentence(error: Exception, text: str) -> N
     with pytest.raises(Problem) as raised, aws_errors():
         raise error
     assert raised.value.says == text
-    assert raised.value.exit_status == Exit.UNREACHABLE
+    assert raised.value.cause == Cause.UNREACHABLE
 
 
 def test_other_errors_pass() -> None:

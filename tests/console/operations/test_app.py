@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from console.operations import app, aws
-from console.operations.problem import Exit, Problem
+from console.operations.problem import Cause, Problem
 
 
 def find(name: str = "deadletter") -> app.App:
@@ -54,7 +55,7 @@ def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any)
 def test_a_name_that_no_app_can_have_is_a_usage_error(name: str) -> None:
     with pytest.raises(Problem) as refused:
         find(name)
-    assert refused.value.exit_status == Exit.USAGE
+    assert refused.value.cause == Cause.INPUT
 
 
 def test_an_unknown_pipeline_is_answered_with_the_known_ones(cloud: Any, dlq: Any) -> None:
@@ -108,4 +109,4 @@ def test_a_parameter_that_lacks_a_key_is_named(cloud: Any, value: str, says: str
     with pytest.raises(Problem) as refused:
         find()
     assert says in refused.value.says
-    assert refused.value.exit_status == Exit.ABSENT
+    assert refused.value.cause == Cause.ABSENT
