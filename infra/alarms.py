@@ -1,4 +1,4 @@
-"""What calls a person: about a dozen alarms a pipeline, on plain metrics."""
+"""The alarms of a pipeline: about a dozen, on plain metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .settings import AppSettings, PipelineSettings
 # CloudWatch's limit for the description of an alarm.
 LONGEST_DESCRIPTION = 1024
 
-# Seconds of a metric that are looked at together where a long time is watched.
+# Seconds of the longest period of an alarm that watches a long time.
 LONGEST_LOOK = 5 * MINUTE
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
@@ -32,7 +32,7 @@ LESS = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the person who is called reads first; `name` is also the runbook's section."""
+    """The description of an alarm, in parts; `name` is also the runbook's section."""
 
     name: str
     symptom: str
@@ -40,7 +40,7 @@ class Page:
     command: str = "dlq status"
 
     def text(self, pipeline: str | None, runbook: str) -> str:
-        """The description of the alarm: four lines, with and without Markdown."""
+        """The description of the alarm: four lines that read well with and without Markdown."""
         about = f" --pipeline {pipeline}" if pipeline else ""
         return (
             f"Symptom: {self.symptom}\n"
@@ -52,17 +52,17 @@ class Page:
 
 RULE_INVALID = Page(
     Alarm.RULE_INVALID,
-    "a rule cannot be understood and matches nothing.",
-    "a typing mistake: the item in the rules table says why, in status_reason.",
+    "a rule is invalid and matches nothing.",
+    "a typing mistake: status_reason of the item in the rules table says which.",
     command="dlq rules list",
 )
 
 
 class PipelineAlarms(Construct):
-    """The alarms of one pipeline, by name; each tells the pager when it starts and when it is over.
+    """The alarms of one pipeline, by name; each notifies the pager when it starts and ends.
 
-    What missing data means is decided for each: an idle queue or function reports
-    nothing, and only for the heartbeat is that the fault.
+    Each alarm says how it treats missing data: an idle queue or function reports nothing,
+    and only for the heartbeat is that a fault.
     """
 
     alarms: Mapping[str, cloudwatch.Alarm]
@@ -82,8 +82,8 @@ class PipelineAlarms(Construct):
         self._app = app
         self._names = Names(app.app, settings.name)
         self._pager = actions.SnsAction(sns.Topic.from_topic_arn(self, "Pager", pager.topic_arn))
-        self._made: dict[str, cloudwatch.Alarm] = {}
-        self.alarms = self._made
+        self._alarms: dict[str, cloudwatch.Alarm] = {}
+        self.alarms = self._alarms
         self._on_letters(queues.dlq)
         for name, dedicated in queues.dedicated.items():
             self._on_letters(dedicated, name)
@@ -95,84 +95,84 @@ class PipelineAlarms(Construct):
             self._on_failures()
 
     def _on_letters(self, dlq: QueueReference, dedicated: str | None = None) -> None:
-        """A dedicated DLQ ages unseen as well: nobody drains it by default."""
-        wanted = self._settings.alarms
+        """Age and depth of the DLQ or of a dedicated DLQ, which by default is not drained."""
+        alarms = self._settings.alarms
         suffix = f"_{dedicated}" if dedicated else ""
         self._alarm(
             Page(
                 Alarm.DLQ_AGE,
-                f"the oldest letter is older than {written(wanted.dlq_age.threshold)}.",
-                "the dependency is still down and its circuit open, the redriver fails or is"
-                " held back by the main queue's backlog, or its rate is too low.",
+                f"the oldest letter is older than {written(alarms.dlq_age.threshold)}.",
+                "the dependency is still down and its circuit open, the redriver fails or waits"
+                " for the main queue's backlog, or its rate is too low.",
             ),
             suffix=suffix,
-            metric=_of_queue(dlq, "ApproximateAgeOfOldestMessage", wanted.dlq_age.period),
-            threshold=wanted.dlq_age.threshold,
-            periods=wanted.dlq_age.periods,
+            metric=_of_queue(dlq, "ApproximateAgeOfOldestMessage", alarms.dlq_age.period),
+            threshold=alarms.dlq_age.threshold,
+            periods=alarms.dlq_age.periods,
         )
         self._alarm(
             Page(
                 Alarm.DLQ_DEPTH,
-                f"{wanted.dlq_depth.threshold} letters or more wait in the DLQ.",
-                "the consumer or what it depends on fails for everybody: a deployment, an"
-                " outage, an expired credential.",
+                f"{alarms.dlq_depth.threshold} letters or more wait in the DLQ.",
+                "the consumer or its dependency fails for all messages: a deployment, an outage,"
+                " an expired credential.",
             ),
             suffix=suffix,
-            metric=_of_queue(dlq, "ApproximateNumberOfMessagesVisible", wanted.dlq_depth.period),
-            threshold=wanted.dlq_depth.threshold,
-            periods=wanted.dlq_depth.periods,
+            metric=_of_queue(dlq, "ApproximateNumberOfMessagesVisible", alarms.dlq_depth.period),
+            threshold=alarms.dlq_depth.threshold,
+            periods=alarms.dlq_depth.periods,
         )
 
     def _on_parking(self, lot: Mapping[str, QueueReference]) -> None:
-        wanted = self._settings.alarms.parking_lot
+        parking_alarm = self._settings.alarms.parking_lot
         for parking, queue in lot.items():
             page = Page(
                 Alarm.PARKING_LOT_NOT_EMPTY,
-                f"automation has given letters up; they are in {queue.name}.",
+                f"letters that automation has given up are in {queue.name}.",
                 "a rule quarantines them, or they are poison, exhausted, expired or malformed:"
-                " each letter says which.",
+                " the reason is in each letter.",
                 command="dlq parked list",
             )
             self._alarm(
                 page,
                 suffix="" if parking == DEFAULT_PARKING else f"_{parking}",
-                metric=_of_queue(queue, "ApproximateNumberOfMessagesVisible", wanted.period),
-                threshold=wanted.threshold,
-                periods=wanted.periods,
-                # A parked letter that SQS no longer reports on is still parked.
+                metric=_of_queue(queue, "ApproximateNumberOfMessagesVisible", parking_alarm.period),
+                threshold=parking_alarm.threshold,
+                periods=parking_alarm.periods,
+                # A letter stays parked when SQS no longer reports metrics of its queue.
                 missing=cloudwatch.TreatMissingData.IGNORE,
             )
 
     def _on_functions(self) -> None:
-        wanted = self._settings.alarms
+        alarms = self._settings.alarms
         self._alarm(
             Page(
                 Alarm.REDRIVE_ERRORS,
-                "runs of the redriver fail; letters stay where they are.",
-                "a missing permission or queue, a throttled table, or a run that was killed by"
-                " its timeout.",
+                "runs of the redriver fail; letters stay in their queues.",
+                "a missing permission or queue, a throttled table, or a run that reached its"
+                " timeout.",
             ),
-            metric=self._of_function("redrive", "Errors", wanted.redrive_errors.period),
-            threshold=wanted.redrive_errors.threshold,
-            periods=wanted.redrive_errors.periods,
+            metric=self._of_function("redrive", "Errors", alarms.redrive_errors.period),
+            threshold=alarms.redrive_errors.threshold,
+            periods=alarms.redrive_errors.periods,
         )
         self._alarm(
             Page(
                 Alarm.ROUTER_ERRORS,
-                "the router fails; nothing is decided, letters stay where they are.",
+                "the router fails; it decides nothing, and letters stay in their queues.",
                 "a missing permission, a throttled table, or a letter that takes too long to"
                 " judge.",
             ),
-            metric=self._of_function("route", "Errors", wanted.router_errors.period),
-            threshold=wanted.router_errors.threshold,
-            periods=wanted.router_errors.periods,
+            metric=self._of_function("route", "Errors", alarms.router_errors.period),
+            threshold=alarms.router_errors.threshold,
+            periods=alarms.router_errors.periods,
         )
         self._alarm(
             Page(
                 Alarm.REDRIVE_HEARTBEAT,
                 f"the redriver has not run for {written(self._settings.heartbeat)}.",
-                "its schedule is disabled or was deleted, the schedule's role may not start it,"
-                " or the account has no concurrency left.",
+                "its schedule is disabled or deleted, the schedule's role may not start it, or the"
+                " account has no concurrency left.",
             ),
             metric=self._of_function("redrive", "Invocations", self._settings.heartbeat),
             threshold=1,
@@ -190,9 +190,9 @@ class PipelineAlarms(Construct):
         )
         limit = Page(
             Alarm.RULE_LIMIT_REACHED,
-            "a rule has matched as many letters as its max_matches allows; it does nothing now.",
-            "the rule matches more than was meant, or the trouble it was written for is larger:"
-            " raise max_matches, or disable the rule.",
+            "a rule has matched max_matches letters and has stopped.",
+            "the rule matches more than intended, or the incident is larger than expected: raise"
+            " max_matches, or disable the rule.",
             command="dlq rules list",
         )
         self._alarm(
@@ -203,32 +203,32 @@ class PipelineAlarms(Construct):
         )
 
     def _on_circuits(self) -> None:
-        wanted, pipeline = self._settings.alarms, self._settings.name
+        alarms, pipeline = self._settings.alarms, self._settings.name
         open_for = self._settings.circuit_open
-        # Each period holds a run of the redriver, which says how the circuit stands.
+        # Each period holds a run of the redriver, which reports the circuit's state.
         period = max(self._settings.redrive.every, min(LONGEST_LOOK, open_for))
         self._alarm(
             Page(
                 Alarm.CIRCUIT_OPEN,
                 f"the circuit has not been closed for {written(open_for)}; letters wait.",
-                "what the consumer depends on is down, a person holds the circuit open, or"
-                " canaries fail for a reason of their own.",
+                "the consumer's dependency is down, a person holds the circuit open, or canaries"
+                " fail for a reason of their own.",
                 command="dlq circuit show",
             ),
-            metric=_standing(Metric.CIRCUIT_STATE, pipeline, period, "Minimum"),
+            metric=_gauge(Metric.CIRCUIT_STATE, pipeline, period, "Minimum"),
             threshold=CIRCUIT_LEVELS["HALF_OPEN"],
             periods=-(-open_for // period),
-            # A circuit that could not be read is as it was.
+            # A circuit that could not be read has not changed.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
-        flapping = wanted.circuit_flapping
+        flapping = alarms.circuit_flapping
         self._alarm(
             Page(
                 Alarm.CIRCUIT_FLAPPING,
                 f"the circuit opened {flapping.threshold} times or more within"
                 f" {written(flapping.period * flapping.periods)}.",
                 "the dependency works for canaries and fails under load, or the circuit opens for"
-                " failures that are not the dependency's.",
+                " failures that the dependency does not cause.",
                 command="dlq circuit show",
             ),
             metric=counted(Metric.CIRCUIT_OPENED, pipeline, flapping.period),
@@ -236,26 +236,26 @@ class PipelineAlarms(Construct):
             periods=flapping.periods,
         )
         if self._settings.circuit_key is not None:
-            many = wanted.open_circuits
+            open_circuits = alarms.open_circuits
             self._alarm(
                 Page(
                     Alarm.OPEN_CIRCUITS,
-                    f"the circuits of {many.threshold} keys or more are not closed.",
-                    "what these dependencies share is down: a network, a proxy, a credential, or"
-                    " the consumer itself.",
+                    f"the circuits of {open_circuits.threshold} keys or more are not closed.",
+                    "something that these dependencies share is down: a network, a proxy, a"
+                    " credential, or the consumer itself.",
                     command="dlq circuit list",
                 ),
-                metric=_standing(Metric.OPEN_CIRCUITS, pipeline, many.period, "Maximum"),
-                threshold=many.threshold,
-                periods=many.periods,
+                metric=_gauge(Metric.OPEN_CIRCUITS, pipeline, open_circuits.period, "Maximum"),
+                threshold=open_circuits.threshold,
+                periods=open_circuits.periods,
                 missing=cloudwatch.TreatMissingData.IGNORE,
             )
-        failed = wanted.circuit_breaker_failed
+        failed = alarms.circuit_breaker_failed
         self._alarm(
             Page(
                 Alarm.CIRCUIT_BREAKER_FAILED,
-                "executions that run an outage fail; each is replaced, and the circuit stays as"
-                " it is.",
+                "executions that run an outage fail; each is replaced, and the circuit does not"
+                " change.",
                 "a missing permission, a throttled table, or a consumer that can't be invoked or"
                 " resumed.",
                 command="dlq circuit show",
@@ -272,30 +272,30 @@ class PipelineAlarms(Construct):
         )
 
     def _on_failures(self) -> None:
-        wanted, pipeline = self._settings.alarms, self._settings.name
+        alarms, pipeline = self._settings.alarms, self._settings.name
         dominant = Page(
             Alarm.DOMINANT_FAILURE,
-            "one and the same failure makes up more than half of the dead letters.",
-            "a defect in the consumer or in what a producer sends, most often from the last"
-            " deployment: the letters come back dead until it is mended.",
+            "more than half of the dead letters failed with the same error.",
+            "a defect in the consumer or in a producer's messages, most often from the last"
+            " deployment: the letters return to the DLQ until it is fixed.",
         )
         self._alarm(
             dominant,
-            metric=counted(Metric.DOMINANT_FAILURE, pipeline, wanted.dominant_failure.period),
-            threshold=wanted.dominant_failure.threshold,
-            periods=wanted.dominant_failure.periods,
+            metric=counted(Metric.DOMINANT_FAILURE, pipeline, alarms.dominant_failure.period),
+            threshold=alarms.dominant_failure.threshold,
+            periods=alarms.dominant_failure.periods,
         )
         ledger = Page(
             Alarm.LEDGER_UNAVAILABLE,
-            "the consumer goes on, but can't write down why messages fail.",
+            "the consumer works, but cannot record why messages fail.",
             "a missing permission of the consumer's role, or a throttled table; letters then"
-            " look SILENT or lose their reason.",
+            " appear as SILENT or have no reason.",
         )
         self._alarm(
             ledger,
-            metric=counted(Metric.LEDGER_UNAVAILABLE, pipeline, wanted.ledger_unavailable.period),
-            threshold=wanted.ledger_unavailable.threshold,
-            periods=wanted.ledger_unavailable.periods,
+            metric=counted(Metric.LEDGER_UNAVAILABLE, pipeline, alarms.ledger_unavailable.period),
+            threshold=alarms.ledger_unavailable.threshold,
+            periods=alarms.ledger_unavailable.periods,
         )
 
     def _alarm(
@@ -323,7 +323,7 @@ class PipelineAlarms(Construct):
         )
         alarm.add_alarm_action(self._pager)
         alarm.add_ok_action(self._pager)
-        self._made[name] = alarm
+        self._alarms[name] = alarm
 
     def _of_function(self, role: str, name: str, period: int) -> cloudwatch.Metric:
         return cloudwatch.Metric(
@@ -336,7 +336,7 @@ class PipelineAlarms(Construct):
 
 
 def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric:
-    """What our functions count of a pipeline, by the period in seconds."""
+    """The sum that our functions count of a pipeline in each period (seconds)."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
@@ -346,8 +346,8 @@ def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric
     )
 
 
-def _standing(name: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
-    """How something of a pipeline stands, which each run of the redriver says anew."""
+def _gauge(name: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
+    """A gauge of a pipeline, which each run of the redriver reports."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,

@@ -1,11 +1,11 @@
-"""The name that AWS gives a resource: who owns it, where it is, what it is called."""
+"""ARNs: partition, service, region, account and name of a resource."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# What stands behind "sqs.<region>." in the URL of a queue. The isolated
-# partitions (aws-iso and its kin) are left out: nobody could try them.
+# The part of a queue's URL after "sqs.<region>.". The isolated partitions (aws-iso and
+# others) are left out: they could not be tested.
 URL_SUFFIXES = {
     "aws": "amazonaws.com",
     "aws-us-gov": "amazonaws.com",

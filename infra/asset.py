@@ -20,7 +20,7 @@ LAMBDAS = ROOT / "lambdas"
 # Filled by `make`, so that a synthesis needs no network.
 WHEELS = ROOT / "build" / "wheels"
 
-# What runs; the rest of the folder only describes it.
+# The packages of the functions; the rest of the folder describes them.
 PACKAGES = ("deadletter", "handlers")
 
 # Of the three, `architecture` and `runtime` also choose the wheels.
@@ -28,7 +28,7 @@ RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
 PLATFORM = ("--platform", "manylinux2014_aarch64", "--python-version", "3.13")
 
-# Compiled files carry times and paths: the same source would hash differently.
+# Compiled files contain times and paths: the hash would differ for the same source.
 COMPILED = ("__pycache__", "*.pyc")
 
 # Fakes and pytest fixtures, for the tests of teams: no function imports them.
@@ -37,7 +37,7 @@ TESTING = "deadletter/testing"
 
 @jsii.implements(cdk.ILocalBundling)
 class Bundle:
-    """Lays out the zip with pip on this machine, whatever it runs: no Docker."""
+    """Fills the folder of the zip with pip on this machine, without Docker."""
 
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
         """Fill `output_dir`. Always True: False would send the CDK to Docker."""

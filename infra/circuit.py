@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from deadletter.contract import Variable
+from deadletter.contract import Mode, Variable
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
@@ -28,11 +28,11 @@ from .storage import Storage
 
 DEFINITION = Path(__file__).parents[1] / "statemachines" / "circuit_breaker.asl.json"
 
-# The state machine gives a step up after 60 seconds, and must hear of one that failed before.
+# The state machine waits 60 seconds for a step: the function has to end before.
 STEP_TIMEOUT = 50
 
-# Seconds that the probe has beside the consumer's: to find a letter that it may send, each
-# of a few looks asking the router, and to put it away.
+# Seconds of the probe beside the consumer's timeout: to find a letter, asking the router for
+# each candidate, and to put the letter back.
 LOOKING = 2 * MINUTE
 
 # Lambda's limit.
@@ -40,8 +40,8 @@ LONGEST_TIMEOUT = 15 * MINUTE
 
 MEMORY = 256
 
-# CloudWatch Logs keeps the policies of log groups that begin so out of a limit of 5,120
-# characters, which state machines of one region share.
+# Log groups with this prefix do not count towards a limit of 5,120 characters of CloudWatch
+# Logs' resource policy, which all state machines of a region share.
 LOG_FOLDER = "/aws/vendedlogs/states"
 
 # What Step Functions needs to send an execution's log to a log group.
@@ -55,9 +55,9 @@ DELIVER_LOGS = (
 class CircuitBreaker(Construct):
     """The state machine of one pipeline's outages, the circuit function and the probe.
 
-    Where no Lambda function consumes (`consumer` is None), none is paused, and none is
-    given a canary: with the consumer library it goes through the main queue, and `sender` is
-    the unique id of the role that sends it, else None.
+    Without a Lambda function that consumes (`consumer` is None), no consumer is paused. A
+    canary then goes through the main queue, if the consumer uses the consumer library:
+    `sender` is the unique id of the role that sends it, else None.
     """
 
     state_machine: sfn.StateMachine
@@ -80,7 +80,9 @@ class CircuitBreaker(Construct):
         self._settings, self._app = settings, app
         self._names = Names(app.app, settings.name)
         self._storage, self._queues, self._consumer = storage, queues, consumer
-        self._posts = consumer is None and settings.writes_ledger and settings.mode == "enforce"
+        self._sends_canaries = (
+            consumer is None and settings.writes_ledger and settings.mode == Mode.ENFORCE
+        )
         self.sender = None
         self.circuit = self._circuit_function()
         self.probe = self._probe_function()
@@ -90,7 +92,7 @@ class CircuitBreaker(Construct):
         consumer, storage = self._consumer, self._storage
         pauses = consumer is not None and bool(consumer.mapping_id)
         permissions = Permissions()
-        # It writes down what it pauses, and nothing else.
+        # It only writes which mapping it pauses.
         storage.grant_circuits(permissions, self._settings.name, writes=pauses)
         if consumer:
             consumer.grant_mapping(permissions)
@@ -110,7 +112,7 @@ class CircuitBreaker(Construct):
         )
         if consumer:
             consumer.acknowledge(function)
-        function.tell(
+        function.add_variables(
             {
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.CONSUMER_MAPPING: consumer.mapping_id} if consumer and pauses else {}),
@@ -122,7 +124,7 @@ class CircuitBreaker(Construct):
         settings, app, consumer = self._settings, self._app, self._consumer
         storage = self._storage
         health = settings.circuit.health_url
-        takes = consumer is not None or self._posts
+        takes = consumer is not None or self._sends_canaries
         # The result of a canary that goes through the main queue is looked up later.
         waits = consumer.timeout if consumer else 0
         permissions = Permissions()
@@ -144,21 +146,21 @@ class CircuitBreaker(Construct):
             app=app,
             permissions=permissions,
         )
-        function.tell(
+        function.add_variables(
             {
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.HEALTH_URL: health} if health else {}),
                 **(self._sources(consumer) if takes else {}),
             }
         )
-        if self._posts:
+        if self._sends_canaries:
             self.sender = function.sender
         if takes:
             storage.acknowledge_bodies(function, settings.name)
         return function.function
 
     def _sources(self, consumer: ConsumerFunction | None) -> dict[str, str]:
-        """Where canaries come from, and who is given them."""
+        """The sources of canaries, and the consumer that tries them."""
         queues = self._queues
         return {
             Variable.MAIN_URL: queues.main.url,
@@ -173,15 +175,15 @@ class CircuitBreaker(Construct):
         }
 
     def _grant_canaries(self, permissions: Permissions) -> None:
-        """Take one letter out of queue or waiting room, and have the router judge it, and the
-        consumer try it where that is a function. Else it is sent to the main queue, and the
-        ledger says what became of it.
+        """Take one letter out of a queue or the waiting room, and have the router judge it. A
+        consumer function is invoked with it; else it is sent to the main queue, and its outcome
+        is read from the ledger.
         """
         storage, pipeline, consumer = self._storage, self._settings.name, self._consumer
-        self._queues.grant_take_canary(permissions, sends=self._posts)
-        if self._posts:
+        self._queues.grant_take_canary(permissions, sends=self._sends_canaries)
+        if self._sends_canaries:
             storage.grant_read_ledger(permissions, pipeline)
-        storage.grant_take_canary(permissions, pipeline, sends=self._posts)
+        storage.grant_take_canary(permissions, pipeline, sends=self._sends_canaries)
         storage.grant_bodies(permissions, pipeline)
         router = function_arn(self._app, pipeline, "route")
         functions = [router, consumer.arn] if consumer else [router]
@@ -208,7 +210,7 @@ class CircuitBreaker(Construct):
             "Role",
             assumed_by=iam.ServicePrincipal(
                 "states.amazonaws.com",
-                # Nobody else's state machine may borrow this role.
+                # State machines of other accounts may not assume this role.
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
             description=f"What {name} may do",
@@ -219,7 +221,7 @@ class CircuitBreaker(Construct):
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
             because="neither X-Ray's actions nor the delivery of logs know resources",
         )
-        made = sfn.StateMachine(
+        state_machine = sfn.StateMachine(
             self,
             "StateMachine",
             state_machine_name=name,
@@ -238,15 +240,15 @@ class CircuitBreaker(Construct):
             tracing_enabled=True,
         )
         acknowledge(
-            made,
+            state_machine,
             "AwsSolutions::AwsSolutions-SF1",
             because="what goes well is in the history, which is kept for 90 days, and in the"
             " functions' logs; the names of dependencies may say something of customers",
         )
-        return made
+        return state_machine
 
 
 def definition() -> str:
-    """The state machine's definition, compact, for whatever partition it is deployed to."""
+    """The state machine's definition, compact, for the partition of the deployment."""
     text = json.dumps(json.loads(DEFINITION.read_text()), separators=(",", ":"))
     return text.replace('"arn:aws:states:::', '"arn:${Partition}:states:::')

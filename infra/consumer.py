@@ -29,16 +29,16 @@ MEMORY = 512
 
 
 class DispatcherFunction(Construct):
-    """The function that posts messages to their endpoints, and its place at the main queue.
+    """The function that posts messages to their endpoints, and its mapping from the main queue.
 
-    `sender` is the unique id of its role, which SQS shows in what it parks.
+    `sender` is the unique id of its role, which SQS shows in the messages that it parks.
     """
 
     function: lambda_.Function
     role: iam.IRole
     mapping: lambda_.EventSourceMapping
     sender: str
-    believe: Callable[[Sequence[str]], None]
+    trust: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class DispatcherFunction(Construct):
             permissions=permissions,
         )
         acknowledge_secrets(function, app)
-        function.tell(
+        function.add_variables(
             {
                 Variable.MAIN_URL: queues.main.url,
                 Variable.PARKING: cdk.Stack.of(self).to_json_string(
@@ -99,7 +99,7 @@ class DispatcherFunction(Construct):
             event_source_arn=queues.main.arn,
             batch_size=webhook.batch_size,
             max_concurrency=webhook.max_concurrency,
-            # Without it, Lambda deletes the failed with the delivered.
+            # Without it, Lambda deletes failed messages with delivered ones.
             report_batch_item_failures=True,
         )
         acknowledge(
@@ -107,7 +107,7 @@ class DispatcherFunction(Construct):
             "Serverless::Serverless-LambdaEventSourceMappingDestination",
             because="a mapping of SQS knows no destination: what fails goes to the DLQ",
         )
-        # Lambda looks at the queue when the mapping is made.
+        # The queue has to exist when Lambda creates the mapping.
         self.mapping.node.add_dependency(queues)
         self.function, self.role, self.sender = function.function, function.role, function.sender
-        self.believe = function.believe
+        self.trust = function.trust

@@ -1,4 +1,4 @@
-"""The Lambda function that consumes the main queue, for those who probe with it or pause it."""
+"""The Lambda function that consumes the main queue, as the probe and the pause see it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapp
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFunction:
-    """`arn` is what is invoked; `mapping_id` is empty where nobody told us which one to pause."""
+    """`arn` is invoked; `mapping_id` is empty if the settings name no mapping to pause."""
 
     arn: str
     timeout: int
@@ -29,15 +29,17 @@ class ConsumerFunction:
     def of(
         cls, app: AppSettings, settings: PipelineSettings, dispatcher: DispatcherFunction | None
     ) -> ConsumerFunction | None:
-        """The dispatcher, the function that the settings name, or None: no function consumes."""
+        """The dispatcher, or the function that the settings name; None if no function consumes."""
         if dispatcher is not None:
-            # By its name: its role is believed by those who may change its mapping.
+            # By its name: the functions that may change its mapping trust its role.
             arn = function_arn(app, settings.name, "consumer")
             mapping = dispatcher.mapping.event_source_mapping_id
             return cls(arn, settings.consumer.timeout, mapping, ours=True)
         if isinstance(settings.consumer, FunctionConsumerSettings):
-            theirs = settings.consumer
-            return cls(theirs.function_arn, theirs.timeout, theirs.mapping_id or "", ours=False)
+            consumer = settings.consumer
+            return cls(
+                consumer.function_arn, consumer.timeout, consumer.mapping_id or "", ours=False
+            )
         return None
 
     def grant_mapping(self, permissions: Permissions) -> None:

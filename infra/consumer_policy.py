@@ -1,4 +1,4 @@
-"""What the consumer library may do, in our webhook dispatcher and in a function of yours."""
+"""The permissions of the consumer library, in our dispatcher and in your own consumer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .storage import Storage
 class ConsumerPolicy(Construct):
     """A managed policy for the role of your own consumer, which uses the consumer library.
 
-    It holds what the library needs beyond what reading the main queue takes.
+    It allows what the library needs, except reading the main queue.
     """
 
     arn: str

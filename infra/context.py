@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from .arn import Arn
 from .names import pascal_case
-from .refusal import Refused, said, sentence
+from .refusal import Refused, sentence, value_refused
 from .settings import AppSettings, PipelineSettings
 
 PIPELINES = "a list of pipelines, each an object with at least a name"
@@ -21,22 +21,24 @@ def read(
 ) -> AppSettings:
     """The settings of an app and its pipelines.
 
-    `--context key=value` carries text only, so text that is JSON stands for what it says.
-    `account` and `region` are where the app goes, None where that is not known
-    yet. Raises Refused.
+    `--context key=value` carries text only, so text that is JSON is read as JSON.
+    `account` and `region` are where the app is deployed to, None if not known yet.
+    Raises Refused.
     """
     # The keys of the CDK itself contain "@", ":" or "-".
-    raw = {key: _unpacked(value) for key, value in context.items() if key.isidentifier()}
-    app = f"App {raw.get('app', AppSettings().app)}"
-    listed = raw.pop("pipelines", None)
+    settings_of_app = {
+        key: _unpacked(value) for key, value in context.items() if key.isidentifier()
+    }
+    app = f"App {settings_of_app.get('app', AppSettings().app)}"
+    listed = settings_of_app.pop("pipelines", None)
     if not isinstance(listed, list) or not listed:
-        raise Refused(f"{app}: {said('pipelines', listed, PIPELINES)}.")
-    pipelines = tuple(_pipeline(number, one) for number, one in enumerate(listed, start=1))
+        raise Refused(f"{app}: {value_refused('pipelines', listed, PIPELINES)}.")
+    pipelines = tuple(_pipeline(number, raw) for number, raw in enumerate(listed, start=1))
     try:
-        settings = AppSettings.model_validate({**raw, "pipelines": pipelines})
+        settings = AppSettings.model_validate({**settings_of_app, "pipelines": pipelines})
     except ValidationError as error:
-        said_so = sentence(error, AppSettings.model_json_schema(), raw)
-        raise Refused(f"{app}: {said_so}.") from error
+        reason = sentence(error, AppSettings.model_json_schema(), settings_of_app)
+        raise Refused(f"{app}: {reason}.") from error
     _check_stacks(pipelines)
     _check_queues(pipelines)
     _check_home(pipelines, account, region)
@@ -58,63 +60,66 @@ def _pipeline(number: int, raw: Any) -> PipelineSettings:
     try:
         return PipelineSettings.model_validate(raw)
     except ValidationError as error:
-        said_so = sentence(error, PipelineSettings.model_json_schema(), raw)
-        raise Refused(f"Pipeline {name}: {said_so}.") from error
+        reason = sentence(error, PipelineSettings.model_json_schema(), raw)
+        raise Refused(f"Pipeline {name}: {reason}.") from error
 
 
 def _refusal(pipeline: PipelineSettings, key: str, value: str, allowed: str) -> Refused:
-    return Refused(f"Pipeline {pipeline.name}: {said(key, value, allowed)}.")
+    return Refused(f"Pipeline {pipeline.name}: {value_refused(key, value, allowed)}.")
 
 
 def _check_stacks(pipelines: Iterable[PipelineSettings]) -> None:
-    """Two names may be written alike in the id of a stack, as a-1b and a1b are."""
+    """Refuse two names that are the same in the id of a stack, as a-1b and a1b are."""
     taken: dict[str, str] = {}
-    for one in pipelines:
-        stack = pascal_case(one.name)
+    for pipeline in pipelines:
+        stack = pascal_case(pipeline.name)
         if stack in taken:
             allowed = f"a name that differs from that of pipeline {taken[stack]}"
-            raise _refusal(one, "name", one.name, allowed)
-        taken[stack] = one.name
+            raise _refusal(pipeline, "name", pipeline.name, allowed)
+        taken[stack] = pipeline.name
 
 
 def _check_queues(pipelines: Iterable[PipelineSettings]) -> None:
-    """A queue has one redrive policy, and letters of two pipelines in one DLQ confuse both."""
+    """Refuse a queue in two pipelines: a main queue has one redrive policy, and letters of two
+    pipelines in one DLQ confuse both.
+    """
     mains: dict[str, PipelineSettings] = {}
     dlqs: dict[str, PipelineSettings] = {}
-    for one in pipelines:
-        if one.main_queue.arn:
-            other = mains.setdefault(one.main_queue.arn, one)
-            if other is not one:
+    for pipeline in pipelines:
+        if pipeline.main_queue.arn:
+            other = mains.setdefault(pipeline.main_queue.arn, pipeline)
+            if other is not pipeline:
                 allowed = f"a queue that pipeline {other.name} does not name"
-                raise _refusal(one, "main_queue.arn", one.main_queue.arn, allowed)
-        if one.dlq.arn:
-            other = dlqs.setdefault(one.dlq.arn, one)
-            if other is not one and not (one.shared_dlq and other.shared_dlq):
+                raise _refusal(pipeline, "main_queue.arn", pipeline.main_queue.arn, allowed)
+        if pipeline.dlq.arn:
+            other = dlqs.setdefault(pipeline.dlq.arn, pipeline)
+            if other is not pipeline and not (pipeline.shared_dlq and other.shared_dlq):
                 allowed = (
                     f"a queue that pipeline {other.name} does not name,"
                     " unless both say shared_dlq: true"
                 )
-                raise _refusal(one, "dlq.arn", one.dlq.arn, allowed)
+                raise _refusal(pipeline, "dlq.arn", pipeline.dlq.arn, allowed)
 
 
 def _check_region(app: AppSettings, region: str | None) -> None:
-    """Neither CloudWatch's alarms nor any encryption reach into another region."""
-    lie = [Arn.parse(text).region for one in app.pipelines for _, text in one.arns]
-    wanted = region or next(iter(lie), None)
+    """Refuse a topic or a key in another region: neither alarms nor encryption reach there."""
+    regions = [Arn.parse(text).region for pipeline in app.pipelines for _, text in pipeline.arns]
+    region = region or next(iter(regions), None)
     for key, text in app.arns:
-        wanted = wanted or Arn.parse(text).region
-        if Arn.parse(text).region != wanted:
-            raise Refused(f"App {app.app}: {said(key, text, f'an ARN in region {wanted}')}.")
+        region = region or Arn.parse(text).region
+        if Arn.parse(text).region != region:
+            allowed = f"an ARN in region {region}"
+            raise Refused(f"App {app.app}: {value_refused(key, text, allowed)}.")
 
 
 def _check_home(
     pipelines: Iterable[PipelineSettings], account: str | None, region: str | None
 ) -> None:
-    """Everything a pipeline names lies in one place: where it goes, else where the first lies."""
-    for one in pipelines:
-        for key, text in one.arns:
+    """Refuse an ARN outside the app's account and region, or if unknown, those of the first ARN."""
+    for pipeline in pipelines:
+        for key, text in pipeline.arns:
             arn = Arn.parse(text)
             account, region = account or arn.account, region or arn.region
             if (arn.account, arn.region) != (account, region):
                 allowed = f"an ARN in account {account}, region {region}"
-                raise _refusal(one, key, text, allowed)
+                raise _refusal(pipeline, key, text, allowed)

@@ -1,4 +1,4 @@
-"""Who holds the key: AWS, or the customer key that the settings name."""
+"""Encryption with the customer's key, if the settings name one; else with keys of AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .settings import AppSettings
 
 READ = ("kms:Decrypt", "kms:DescribeKey")
 
-# What SQS, DynamoDB and S3 between them ask of a key on behalf of a writer.
+# The actions that SQS, DynamoDB and S3 use on behalf of a role that writes.
 WRITE = (
     "kms:Encrypt",
     "kms:GenerateDataKey",
@@ -22,11 +22,11 @@ WRITE = (
 
 
 def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
-    """The customer's key, None if AWS keeps the keys.
+    """The customer's key; None if AWS keeps the keys.
 
-    Its policy is the customer's. It has to let the account's own policies decide
-    and name the services that use the key in nobody's behalf: cloudwatch.amazonaws.com
-    for the topic and logs.<region>.amazonaws.com for the log groups.
+    The customer writes its policy. The policy has to allow access by the account's IAM
+    policies, and to name the services that use the key in their own name:
+    cloudwatch.amazonaws.com for the topic and logs.<region>.amazonaws.com for the log groups.
     """
     if app.kms_key_arn is None:
         return None

@@ -1,4 +1,4 @@
-"""The secrets that sign what is posted to endpoints: made by hand, known by how they are called."""
+"""The secrets that sign deliveries to endpoints: created by people, found by their prefix."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .settings import AppSettings
 
 
 def secret_prefix(app: AppSettings) -> str:
-    """How their names begin."""
+    """The prefix of their names."""
     return f"{app.app}/webhooks/"
 
 
 def secrets_of_endpoints(app: AppSettings) -> str:
-    """The ARN of all of them."""
+    """The pattern of all their ARNs."""
     home = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}"
     return f"{home}:secret:{secret_prefix(app)}*"
 
@@ -27,7 +27,7 @@ def grant_read_secrets(permissions: Permissions, app: AppSettings) -> None:
 
 
 def acknowledge_secrets(construct: IConstruct, app: AppSettings) -> None:
-    """Say why no single secret is named."""
+    """Acknowledge that a role of `construct` names no single secret."""
     home = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>"
     acknowledge(
         construct,

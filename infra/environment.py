@@ -1,4 +1,4 @@
-"""What a function is told about itself: its environment, which Lambda limits to 4 KB."""
+"""The environment of a function, which Lambda limits to 4 KB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = 4096
 # What an advanced parameter of Systems Manager holds.
 PARAMETER_LIMIT = 8192
 
-# The keys that the runtime library knows by the same names.
+# The settings that the runtime library has under the same names.
 RUNTIME_KEYS = {
     "name",
     "mode",
@@ -44,8 +44,8 @@ RUNTIME_KEYS = {
     "parking_for",
 }
 
-# How long at most a part can be that only the deployment knows. Generated names
-# are cut to 64 characters or fewer by everything we use, ARNs hold one such name.
+# The greatest lengths of parts that only the deployment knows. Every service that we use cuts
+# generated names to 64 characters or fewer, and an ARN holds one such name.
 _LONGEST_PSEUDO = {
     "AWS::AccountId": len("111122223333"),
     "AWS::Region": len("ap-northeast-1"),
@@ -55,24 +55,24 @@ _LONGEST_PSEUDO = {
 _LONGEST_REFERENCE = 128
 
 
-def told(settings: PipelineSettings) -> dict[str, Any]:
-    """What a function is told of its pipeline: what differs from the runtime's own defaults."""
-    said = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
+def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
+    """The settings that the runtime library reads, where they differ from its defaults."""
+    changed = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
     if settings.writes_ledger:
-        said["consumer_library"] = True
+        changed["consumer_library"] = True
     if settings.lease != CIRCUIT.lease:
-        said["circuit"] = {**said.get("circuit", {}), "lease": settings.lease}
+        changed["circuit"] = {**changed.get("circuit", {}), "lease": settings.lease}
     if settings.circuit.health_url:
-        # For the probe alone, which has it in a variable of its own.
-        said["circuit"] = {k: v for k, v in said["circuit"].items() if k != "health_url"}
+        # Only the probe uses it, from a variable of its own.
+        changed["circuit"] = {k: v for k, v in changed["circuit"].items() if k != "health_url"}
     if settings.dedicated:
-        said["dedicated"] = list(settings.dedicated)
-    return said
+        changed["dedicated"] = list(settings.dedicated)
+    return changed
 
 
 def pipeline(settings: PipelineSettings) -> str:
-    """The variable PIPELINE: what is told, as JSON."""
-    return json.dumps(told(settings), separators=(",", ":"), ensure_ascii=False)
+    """The variable PIPELINE: the settings as JSON."""
+    return json.dumps(runtime_settings(settings), separators=(",", ":"), ensure_ascii=False)
 
 
 def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]
     if size > LIMIT:
         raise Refused(
             f"Pipeline {settings.name}: the environment of {function} is {size} bytes;"
-            f" allowed: at most {LIMIT}, so say less under context, policies, dedicated,"
+            f" allowed: at most {LIMIT}, so shorten context, policies, dedicated,"
             " parking or trusted_senders."
         )
 
@@ -92,13 +92,13 @@ def check_parameter(settings: PipelineSettings, resolved: Any) -> None:
     if size > PARAMETER_LIMIT:
         raise Refused(
             f"Pipeline {settings.name}: its parameter is {size} bytes; allowed: at most"
-            f" {PARAMETER_LIMIT}, so say less under context, policies, dedicated, parking or"
+            f" {PARAMETER_LIMIT}, so shorten context, policies, dedicated, parking or"
             " trusted_senders."
         )
 
 
 def longest(value: Any) -> int:
-    """Bytes of a resolved string, at most, once CloudFormation has filled it in."""
+    """The most bytes that a resolved string can have after CloudFormation has filled it in."""
     match value:
         case str():
             return len(value.encode())

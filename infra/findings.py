@@ -1,4 +1,4 @@
-"""What a scanner finds that stays as it is, and why."""
+"""Findings of cdk-nag that are accepted, with the reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, *rules: str, because: str) -> None:
-    """Say why `construct` and what is below it break these rules of cdk-nag, by their full ids."""
+    """Accept findings of these rules of cdk-nag, by full id, in `construct` and below it."""
     cdk.Validations.of(construct).acknowledge(
         *(cdk.Acknowledgment(id=rule, reason=because) for rule in rules)
     )

@@ -1,4 +1,4 @@
-"""A Lambda function of ours, with a role that may do what is listed and nothing else."""
+"""A Lambda function of ours, with a role that has exactly the listed permissions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PythonFunction(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
-        self._told: dict[str, str] = {}
+        self._environment: dict[str, str] = {}
         self.log_group = logs.LogGroup(
             self,
             "Logs",
@@ -120,21 +120,23 @@ class PythonFunction(Construct):
             because="an invocation carries nothing that its queue doesn't keep until it is done",
         )
 
-    def tell(self, variables: Mapping[str, str]) -> None:
-        """Add to the function's environment; raises Refused if Lambda would not take it all."""
-        more = dict(variables)
+    def add_variables(self, variables: Mapping[str, str]) -> None:
+        """Add variables to the function's environment; raises Refused if it becomes too large."""
+        added = dict(variables)
         if self._settings:
-            more[Variable.PIPELINE] = environment.pipeline(self._settings)
-        self._told |= more
+            added[Variable.PIPELINE] = environment.pipeline(self._settings)
+        self._environment |= added
         if self._settings:
-            resolved = cdk.Stack.of(self).resolve(self._told)
+            resolved = cdk.Stack.of(self).resolve(self._environment)
             environment.check(self._name, self._settings, resolved)
-        for name, value in more.items():
+        for name, value in added.items():
             self.function.add_environment(str(name), value)
 
-    def believe(self, senders: Sequence[str]) -> None:
-        """Name the roles whose `Redrive` attribute the function believes, by their unique ids."""
-        self.tell({Variable.TRUSTED_SENDERS: cdk.Stack.of(self).to_json_string(list(senders))})
+    def trust(self, senders: Sequence[str]) -> None:
+        """Set the roles whose `Redrive` attribute the function trusts, by their unique ids."""
+        self.add_variables(
+            {Variable.TRUSTED_SENDERS: cdk.Stack.of(self).to_json_string(list(senders))}
+        )
 
 
 def function_arn(app: AppSettings, pipeline: str, role: str) -> str:

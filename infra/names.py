@@ -1,4 +1,4 @@
-"""What everything is called: stable names that a person can type at 3 a.m."""
+"""The names of all resources: stable, and short enough for a person to type at 3 a.m."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, pipeline_prefix
 class Names:
     """The names in one pipeline of one app.
 
-    An id is joined with an underscore, which no pipeline's name contains: so two
-    pipelines can't come to the same name by different ways.
+    An id is joined with an underscore, which no pipeline's name contains: so no two
+    pipelines share a name.
     """
 
     app: str
@@ -61,10 +61,10 @@ class Names:
         return f"{self._prefix}{what}{'.fifo' if self.fifo else ''}"
 
 
-def _suffix(one: str) -> str:
-    return "" if one in ("", DEFAULT_PARKING) else f"_{one}"
+def _suffix(id_: str) -> str:
+    return "" if id_ in ("", DEFAULT_PARKING) else f"_{id_}"
 
 
 def pascal_case(name: str) -> str:
-    """How a name is written in stack ids and outputs: order-events is OrderEvents."""
+    """A name as it is written in stack ids and outputs: order-events is OrderEvents."""
     return "".join(word.capitalize() for word in name.split("-"))

@@ -1,4 +1,4 @@
-"""What people on call may do: managed policies for the roles that they sign in with."""
+"""Managed policies for the roles of people on call."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT, CONDITION = 50, 80, 3, 250
 class OnCall(Construct):
     """Three managed policies, which you attach to roles of yours; `arns` is keyed by role.
 
-    `DlqReader` sees everything that `dlq` shows. The other two add to it and are worth
-    little without: `DlqOperator` starts runs, holds circuits and keeps the registry of
-    endpoints, `RuleEditor` writes rules. None can send or delete a message, or purge a
-    queue: only our functions move letters.
+    `DlqReader` reads everything that `dlq` shows. The other two are attached beside it:
+    `DlqOperator` starts runs, holds circuits and edits endpoints, `RuleEditor` writes rules.
+    No policy allows to send or delete a message, or to purge a queue: only our functions
+    move letters.
 
-    A policy that would be too large for IAM goes on in one with a number, from 2.
+    A policy that would be too large for IAM continues in a second policy, `<name>2`, and so on.
     """
 
     arns: Mapping[str, str]
@@ -49,8 +49,8 @@ class OnCall(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
-        made: dict[str, str] = {}
-        for role, does, permissions in (
+        arns: dict[str, str] = {}
+        for role, summary, permissions in (
             ("DlqReader", "reads", _reads(app, storage)),
             (
                 "DlqOperator",
@@ -65,10 +65,10 @@ class OnCall(Construct):
                     self,
                     name,
                     managed_policy_name=f"{app.app}-{name}-{Aws.REGION}",
-                    description=f"{app.app}: {does}",
+                    description=f"{app.app}: {summary}",
                     statements=part,
                 )
-                made[name] = policy.managed_policy_arn
+                arns[name] = policy.managed_policy_arn
         acknowledge(
             self,
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
@@ -78,7 +78,7 @@ class OnCall(Construct):
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
-        self.arns = made
+        self.arns = arns
 
     def _parts(self, grants: Sequence[Grant]) -> Iterator[list[iam.PolicyStatement]]:
         """The grants as statements, as many to a policy as IAM takes."""

@@ -1,4 +1,4 @@
-"""The state machine that runs a pipeline's outages, known by its name: its starters exist first."""
+"""The state machine that runs a pipeline's outages, referred to by its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .settings import AppSettings
 
 
 def state_machine_arn(app: AppSettings, pipeline: str) -> str:
-    """The ARN of the pipeline's circuit breaker; its functions wait for those that name it."""
+    """The ARN of the pipeline's circuit breaker, by name: it is created after its starters."""
     name = Names(app.app, pipeline).circuit_breaker
     return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{name}"
 

@@ -1,4 +1,4 @@
-"""Where a page goes: the topic that alarms publish to."""
+"""The pager: the topic that alarms publish to."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from constructs import Construct
 from .encryption import customer_key
 from .settings import AppSettings
 
-# What the account's own policies may allow of the key: CloudFormation makes, changes and
-# deletes it by these. Without the second line KMS would refuse the policy.
+# Actions on the key that IAM policies of the account may allow: CloudFormation creates, changes
+# and deletes it by these. Without the second line KMS refuses the policy.
 MANAGEMENT = (
     "kms:DescribeKey",
     *("kms:GetKeyPolicy", "kms:PutKeyPolicy", "kms:ListKeyPolicies"),
@@ -27,8 +27,8 @@ MANAGEMENT = (
 class Pager(Construct):
     """An SNS topic for alarms, yours or ours.
 
-    Ours is encrypted with the customer's key, or with one made for it, because
-    CloudWatch can't publish to a topic under alias/aws/sns, and nothing would say so.
+    Ours is encrypted with the customer's key, or with a key of its own: CloudWatch can't
+    publish to a topic under alias/aws/sns, and reports no error.
     """
 
     topic_arn: str
@@ -55,11 +55,11 @@ class Pager(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             )
         )
-        # By its name, as the queues: the app may change to another topic one day.
+        # By its name, as the queues: so that the app can change to another topic.
         self.topic_arn = f"arn:{Aws.PARTITION}:sns:{Aws.REGION}:{Aws.ACCOUNT_ID}:{name}"
 
     def _key(self, app: AppSettings) -> kms.Key:
-        """A key that CloudWatch may use for alarms of this account, and nobody for anything else.
+        """A key that only CloudWatch may use, for alarms of this account.
 
         In the policy of a key, the resource `*` is the key itself.
         """
@@ -68,7 +68,7 @@ class Pager(Construct):
             "Key",
             description=f"The alarms of {app.app}",
             enable_key_rotation=True,
-            # Alarms are gone when they are delivered; nothing is left to be read.
+            # SNS keeps no alarm after its delivery, so no data needs the key later.
             removal_policy=cdk.RemovalPolicy.DESTROY,
             policy=iam.PolicyDocument(
                 statements=[

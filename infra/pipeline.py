@@ -1,4 +1,4 @@
-"""Everything one pipeline needs to heal itself, in one statement."""
+"""One pipeline with everything it needs, in one statement."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class RedrivePipeline(Construct):
 
         RedrivePipeline(self, "Orders", settings=PipelineSettings(name="orders"))
 
-    What is not given is made. A second pipeline of the same app takes what the
-    first one made:
+    Resources that are not given are created. A second pipeline of the same app shares those
+    of the first:
 
         RedrivePipeline(self, "Refunds", settings=PipelineSettings(name="refunds"),
                         storage=orders.storage, pager=orders.pager)
 
-    `dispatcher` is None where the settings name another consumer, and
-    `consumer_policy`, which that one needs to use the consumer library, is None where not.
+    `dispatcher` is None if the settings name another consumer; else `consumer_policy`, which
+    another consumer needs to use the consumer library, is None.
     """
 
     storage: Storage
@@ -107,17 +107,17 @@ class RedrivePipeline(Construct):
             queues=self.queues,
             consumer=consumer,
         )
-        # What a consumer writes on a letter is not believed by a consumer: a handler that puts
-        # a message back on its own queue sends a new one, and no duplicate of the old.
+        # A consumer does not trust the stamp of a consumer: a handler that sends a message to
+        # its own queue again sends a new message, not a duplicate of the old one.
         redrivers = [self.redriver.sender]
         if self.circuit_breaker.sender:
             redrivers.append(self.circuit_breaker.sender)
         senders = [*redrivers, *settings.trusted_senders]
         if self.dispatcher:
             senders.insert(len(redrivers), self.dispatcher.sender)
-            self.dispatcher.believe(redrivers)
-        self.redriver.believe(senders)
-        self.router.believe(senders)
+            self.dispatcher.trust(redrivers)
+        self.redriver.trust(senders)
+        self.router.trust(senders)
         self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         )

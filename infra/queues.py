@@ -32,7 +32,7 @@ SEND = ("sqs:SendMessage", "sqs:GetQueueAttributes")
 
 @dataclass(frozen=True, slots=True)
 class QueueReference:
-    """A queue as its users see it, whether we made it or not.
+    """A queue by name, ARN and URL, whether the app makes it or not.
 
     It is known by its name, never by a reference: a reference from the stack that
     uses a queue would keep CloudFormation from ever removing that queue again.
@@ -60,7 +60,7 @@ class QueueReference:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the queues of a pipeline are.
+    """The queues of a pipeline.
 
     `dedicated` and `parking` are keyed by id; the parking lot always has "default".
     """
@@ -78,16 +78,16 @@ class Addresses:
         return cls(
             main=QueueReference.at(main) if main else QueueReference.called(names.main),
             dlq=QueueReference.at(dlq) if dlq else QueueReference.called(names.dlq()),
-            dedicated={one: QueueReference.called(names.dlq(one)) for one in settings.dedicated},
+            dedicated={id_: QueueReference.called(names.dlq(id_)) for id_ in settings.dedicated},
             parking={
-                one: QueueReference.called(names.parking(one))
-                for one in (DEFAULT_PARKING, *settings.parking)
+                id_: QueueReference.called(names.parking(id_))
+                for id_ in (DEFAULT_PARKING, *settings.parking)
             },
         )
 
 
 class Queues(Construct):
-    """Makes the queues that the settings don't name, and knows all of them, as `Addresses` does."""
+    """All queues of a pipeline; those that the settings don't name are made here."""
 
     main: QueueReference
     dlq: QueueReference
@@ -109,14 +109,14 @@ class Queues(Construct):
         at = Addresses.of(self._app, settings)
         self.main, self.dlq = at.main, at.dlq
         self.dedicated, self.parking = at.dedicated, at.parking
-        theirs = bool(settings.dlq.arn)
-        dead_letters = self._existing("TheirDlq", self.dlq) if theirs else self._make_dlq()
+        exists = bool(settings.dlq.arn)
+        dead_letters = self._existing("TheirDlq", self.dlq) if exists else self._make_dlq()
         if not settings.main_queue.arn:
             self._make_main(dead_letters)
-        for one, queue in self.dedicated.items():
-            self._make_end(f"Dedicated{pascal_case(one)}", queue)
-        for one, queue in self.parking.items():
-            self._make_end(f"Parking{pascal_case(one)}", queue)
+        for id_, queue in self.dedicated.items():
+            self._make_end(f"Dedicated{pascal_case(id_)}", queue)
+        for id_, queue in self.parking.items():
+            self._make_end(f"Parking{pascal_case(id_)}", queue)
 
     def grant_consume(self, permissions: Permissions) -> None:
         """Receive from the main queue, as an event source mapping does, and hide messages."""
@@ -151,8 +151,8 @@ class Queues(Construct):
         permissions.allow("Parking", SEND, [queue.arn for queue in self.parking.values()])
 
     def grant_take_canary(self, permissions: Permissions, *, sends: bool) -> None:
-        """Take one letter out of the DLQ: to send it to the main queue if it `sends`, else the
-        main queue may be the source too.
+        """Take one letter out of the DLQ. If it `sends`, also send it to the main queue; else
+        take it out of the main queue too.
         """
         if sends:
             permissions.allow("Dlq", TAKE, [self.dlq.arn])
@@ -161,14 +161,14 @@ class Queues(Construct):
             permissions.allow("Queues", TAKE, [self.dlq.arn, self.main.arn])
 
     def _make_main(self, dlq: sqs.IQueue) -> None:
-        wanted = self._settings.main_queue
+        main = self._settings.main_queue
         self._make(
             "Main",
             self.main,
-            retention=wanted.retention,
+            retention=main.retention,
             visibility=cdk.Duration.seconds(self._settings.visibility),
             wait=RECEIVE_WAIT,
-            dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=wanted.max_receive_count),
+            dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=main.max_receive_count),
         )
 
     def _make_dlq(self) -> sqs.Queue:
@@ -191,11 +191,11 @@ class Queues(Construct):
         return queue
 
     def _make_end(self, construct_id: str, queue: QueueReference) -> None:
-        """A queue that letters reach by our hand only."""
-        nobody = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
-        made = self._make(construct_id, queue, retention=LONGEST_RETENTION, fed_by=nobody)
+        """A queue that only our functions send to."""
+        no_source = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
+        made_queue = self._make(construct_id, queue, retention=LONGEST_RETENTION, fed_by=no_source)
         acknowledge(
-            made,
+            made_queue,
             "AwsSolutions::AwsSolutions-SQS3",
             "Serverless::Serverless-SQSRedrivePolicy",
             because="no consumer reads here, so nothing can fail here too often",
@@ -213,8 +213,7 @@ class Queues(Construct):
         fed_by: sqs.RedriveAllowPolicy | None = None,
     ) -> sqs.Queue:
         managed = sqs.QueueEncryption.SQS_MANAGED
-        # A name can't be taken twice: a first deployment that failed must leave
-        # nothing behind that would stop the second.
+        # A queue that a failed first deployment left behind would block the name for the second.
         kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         return sqs.Queue(
             self,

@@ -1,4 +1,4 @@
-"""The redriver: it moves letters, once a minute, and judges nothing."""
+"""The redriver: it moves letters once a minute, as the router decides."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RedriverFunction(Construct):
     role: iam.IRole
     schedules: Schedules
     sender: str
-    believe: Callable[[Sequence[str]], None]
+    trust: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RedriverFunction(Construct):
         if consumer:
             consumer.acknowledge(function)
         to_json = cdk.Stack.of(self).to_json_string
-        function.tell(
+        function.add_variables(
             {
                 Variable.MAIN_URL: queues.main.url,
                 Variable.MAIN_ARN: queues.main.arn,
@@ -116,7 +116,7 @@ class RedriverFunction(Construct):
         )
         storage.acknowledge_bodies(function, settings.name)
         self.function, self.role, self.sender = function.function, function.role, function.sender
-        self.believe = function.believe
+        self.trust = function.trust
         self.schedules = Schedules(self, "Schedules", function=function.function)
         self.schedules.add(
             "Dlq",

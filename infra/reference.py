@@ -18,7 +18,7 @@ SCHEMA = DOCS / "settings.schema.json"
 INTRODUCTION = """\
 # Settings
 
-Everything stands in the `context` of `cdk.json`, or is given to the CDK CLI as
+All settings are in the `context` of `cdk.json`, or are given to the CDK CLI as
 `--context key=value` (lists and objects then as JSON). A wrong setting stops the
 synthesis with one sentence. For an editor there is [a JSON schema](settings.schema.json).
 
@@ -28,9 +28,9 @@ Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
 KEY_POLICY = """\
 ## The policy of your key
 
-With `kms_key_arn`, the roles of our functions have what they need of the key, and no more. Two
-AWS services use it in nobody's behalf, so the key's own policy has to name them, which only you
-can see to. Without the first, alarms page nobody, and nothing says so; without the second, the
+With `kms_key_arn`, the roles of our functions may use the key, and no more than they need. Two
+AWS services use it in their own name, so the key's own policy has to name them: you add these
+statements. Without the first, alarms reach no one and no error is shown; without the second, the
 deployment fails.
 
 ```json
@@ -64,8 +64,8 @@ deployment fails.
 ]
 ```
 
-It also has to let IAM policies of your account decide, as the policy that AWS suggests for a new
-key does.
+The policy also has to allow access by IAM policies of your account, as the policy that AWS
+suggests for a new key does.
 """
 
 SECTIONS = (
@@ -100,8 +100,8 @@ SECTIONS = (
 def schema() -> dict[str, Any]:
     """The JSON schema of the context of `cdk.json`."""
     described = AppSettings.model_json_schema()
-    for one in _models(described):
-        one["properties"] = {key: _public(node) for key, node in one["properties"].items()}
+    for model in _models(described):
+        model["properties"] = {key: _public(node) for key, node in model["properties"].items()}
     # The CDK's own keys stand beside ours.
     described["patternProperties"] = {"[^A-Za-z0-9_]": True}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
@@ -165,7 +165,7 @@ def _allowed(described: Mapping[str, Any], node: Mapping[str, Any]) -> str:
 def _public(node: Any) -> Any:
     """`node` in the words of JSON schema alone, with text allowed where a duration is."""
     if isinstance(node, list):
-        return [_public(one) for one in node]
+        return [_public(item) for item in node]
     if not isinstance(node, dict):
         return node
     public = {key: _public(value) for key, value in node.items() if key not in ("allowed", "unit")}

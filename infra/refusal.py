@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from .duration import MINUTE, written
 
-# A value longer than this says no more about the mistake.
+# Characters of a wrong value that are shown.
 LONGEST_VALUE = 80
 
 # How a duration is typed.
@@ -21,7 +21,7 @@ Schema = Mapping[str, Any]
 
 
 class Refused(ValueError):
-    """The settings describe nothing that could be deployed; the message is the sentence."""
+    """The settings cannot be deployed; the message says why, in one sentence."""
 
 
 def refuse(key: str, value: object, allowed: str) -> PydanticCustomError:
@@ -33,17 +33,17 @@ def refuse(key: str, value: object, allowed: str) -> PydanticCustomError:
     )
 
 
-def said(key: str, value: object, allowed: str) -> str:
+def value_refused(key: str, value: object, allowed: str) -> str:
     """`key is value; allowed: ...`, the body of every sentence."""
     return f"{key} is {_shown(value)}; allowed: {allowed}"
 
 
 def sentence(error: ValidationError, schema: Schema, typed: object) -> str:
-    """The first complaint of `error`, without the name of what was refused.
+    """The first error in `error` as a sentence, without the name of the app or pipeline.
 
     `schema` is the JSON schema of the model and says what is allowed, so that the
-    sentence, the schema and the docs can't differ. `typed` is what was validated:
-    the value is shown as the person wrote it, where it was written at all.
+    sentence, the schema and the docs can't differ. `typed` is what was validated: the
+    value is shown as the person wrote it, unless it is a default.
     """
     first = error.errors(include_url=False)[0]
     keys, node = _find(schema, first["loc"])
@@ -60,7 +60,7 @@ def sentence(error: ValidationError, schema: Schema, typed: object) -> str:
         return f"{key.rpartition('.')[0]} has the key {_shown(value)}; allowed: {may_be}"
     if first["type"] == "missing":
         return f"{key} is missing; allowed: {may_be}"
-    return said(key, _as_typed(typed, keys, value), may_be)
+    return value_refused(key, _as_typed(typed, keys, value), may_be)
 
 
 def allowed(schema: Schema, node: Schema) -> str:
@@ -109,13 +109,13 @@ def _bounds(node: Schema, show: Any) -> str:
 
 
 def _find(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
-    """The keys a person typed to get to `location`, and the schema of what stands there."""
+    """The keys that lead to `location`, as a person types them, and the schema of the value."""
     keys: list[str] = []
     node = resolved(schema, schema)
-    for step in [one for one in location if one != "[key]"]:
+    for step in [step for step in location if step != "[key]"]:
         tags = node.get("discriminator", {}).get("mapping", {})
         if step in tags:
-            # The tag of a union is in the location but not in what was typed.
+            # The tag of a union is in the location, but a person does not type it.
             node = resolved(schema, {"$ref": tags[step]})
             continue
         parent = node
@@ -127,7 +127,7 @@ def _find(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Sch
             node = parent["properties"][step]
         else:
             keys.append(step)
-            # pydantic says that it minds the key, not the value, in one more step.
+            # For a bad key instead of a bad value, pydantic adds one more step.
             node = parent["propertyNames"] if location[-1] == "[key]" else _values(parent)
         node = resolved(schema, node)
     return keys, node
@@ -154,10 +154,10 @@ def resolved(schema: Schema, node: Schema) -> Schema:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         node = {**schema["$defs"][name], **beside}
     match node:
-        # `X | None`: what may be typed is X.
-        case {"anyOf": [dict() as one, {"type": "null"}]}:
+        # Of `X | None`, a person types X.
+        case {"anyOf": [dict() as typed, {"type": "null"}]}:
             beside = {key: value for key, value in node.items() if key != "anyOf"}
-            return resolved(schema, {**one, **beside})
+            return resolved(schema, {**typed, **beside})
     return node
 
 

@@ -1,4 +1,4 @@
-"""How the command line finds an app: parameters under `/<app>/`, one for it and one a pipeline."""
+"""How the command line finds an app: parameters below `/<app>/`, for the app and each pipeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from constructs import Construct, IConstruct
 
 from deadletter.contract import app_parameter, pipeline_parameter
 
-from .environment import check_parameter, told
+from .environment import check_parameter, runtime_settings
 from .findings import acknowledge
 from .names import Names
 from .outage import state_machine_arn
@@ -69,32 +69,31 @@ class PipelineRegistration(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
-        theirs = (
-            settings.consumer if isinstance(settings.consumer, FunctionConsumerSettings) else None
-        )
+        consumer = settings.consumer
+        function = consumer.function_arn if isinstance(consumer, FunctionConsumerSettings) else None
         text = cdk.Stack.of(self).to_json_string(
             {
                 "main_url": queues.main.url,
                 "dlq_url": queues.dlq.url,
-                "parking": {one: queue.url for one, queue in queues.parking.items()},
-                "dedicated": {one: queue.url for one, queue in queues.dedicated.items()},
+                "parking": {id_: queue.url for id_, queue in queues.parking.items()},
+                "dedicated": {id_: queue.url for id_, queue in queues.dedicated.items()},
                 "redrive_function": names.function("redrive"),
                 "router_function": names.function("route"),
                 "circuit_machine": state_machine_arn(app, settings.name),
                 "fifo": settings.fifo,
                 "mode": settings.mode,
-                # What the rule checker judges by: the environment of one function
-                # could not hold the terms of all pipelines.
+                # For the rule checker: the environment of one function could not hold
+                # the terms of all pipelines.
                 "terms": {
                     "context": list(settings.context),
                     "dedicated": list(settings.dedicated),
                     "policies": list(settings.policies),
                     "max_delay": settings.max_delay,
                 },
-                # What the consumer library works by in a function of yours.
-                "pipeline": told(settings),
+                # For the consumer library in a function of yours.
+                "pipeline": runtime_settings(settings),
                 "trusted_senders": list(trusted_senders),
-                **({"consumer_function": theirs.function_arn} if theirs else {}),
+                **({"consumer_function": function} if function else {}),
             }
         )
         check_parameter(settings, cdk.Stack.of(self).resolve(text))
@@ -102,7 +101,7 @@ class PipelineRegistration(Construct):
             self,
             "Parameter",
             parameter_name=pipeline_parameter(app.app, settings.name),
-            description=f"Where the pipeline {settings.name} is",
+            description=f"Queues, functions and settings of the pipeline {settings.name}",
             # A standard parameter holds 4 KB.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             string_value=text,

@@ -1,4 +1,4 @@
-"""The router: it decides about letters, reads what it needs for that, and can move nothing."""
+"""The router: it decides about letters, and can only read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .permissions import Permissions
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage
 
-# The redriver waits for it and has a run to finish.
+# The redriver waits for the answer, and its run has to end in time.
 TIMEOUT = 20
 
 # A chunk is up to 4.5 MB of JSON, held as text and as objects.
@@ -29,7 +29,7 @@ class RouterFunction(Construct):
 
     function: lambda_.Function
     role: iam.IRole
-    believe: Callable[[Sequence[str]], None]
+    trust: Callable[[Sequence[str]], None]
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class RouterFunction(Construct):
             app=app,
             permissions=permissions,
         )
-        function.tell(
+        function.add_variables(
             {
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.RULES_TABLE: storage.rules.table_name,
@@ -66,4 +66,4 @@ class RouterFunction(Construct):
             }
         )
         self.function, self.role = function.function, function.role
-        self.believe = function.believe
+        self.trust = function.trust

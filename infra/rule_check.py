@@ -1,4 +1,4 @@
-"""The rule checker: the app's own answer to whoever types into the rules table."""
+"""The rule checker: it judges each edit of the rules table."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ BATCH = 10
 
 FAILED = Page(
     Alarm.RULE_CHECK_FAILED,
-    "edits of rules were not checked; routing goes on, and judges each rule at every read.",
-    "a missing permission, a throttled table, or registrations that cannot be read: the"
-    " function's log says which.",
+    "edits of rules were not checked; routing goes on, and checks each rule when it reads it.",
+    "a missing permission, a throttled table, or unreadable registrations: the function's"
+    " log says which.",
     command="dlq rules list",
 )
 
 
 class RuleCheck(Construct):
-    """The function behind the stream of the rules table, and the queue of what it failed at."""
+    """The function behind the stream of the rules table, and the queue of its failures."""
 
     function: lambda_.Function
     role: iam.IRole
@@ -81,7 +81,7 @@ class RuleCheck(Construct):
             app=app,
             permissions=permissions,
         )
-        function.tell(
+        function.add_variables(
             {
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.AUDIT_TABLE: storage.audit.table_name,
@@ -99,7 +99,7 @@ class RuleCheck(Construct):
             "Mapping",
             function_name=function.function.function_name,
             event_source_arn=stream,
-            # What is typed between the table and the mapping is judged too.
+            # Edits between the creation of the table and of the mapping are judged too.
             starting_position="TRIM_HORIZON",
             batch_size=BATCH,
             bisect_batch_on_function_error=True,
@@ -111,7 +111,7 @@ class RuleCheck(Construct):
                 )
             ),
         )
-        # Lambda looks at the stream with the role's eyes when the mapping is made.
+        # When the mapping is created, Lambda reads the stream with the role's permissions.
         self.mapping.node.add_dependency(function.role)
         self.function, self.role = function.function, function.role
         self.alarms = self._alarms(pager)
@@ -151,7 +151,7 @@ class RuleCheck(Construct):
         )
         ignore = cloudwatch.TreatMissingData.IGNORE
         quiet = cloudwatch.TreatMissingData.NOT_BREACHING
-        made = {}
+        alarms = {}
         for page, metric, missing in (
             (FAILED, waiting, ignore),
             (RULE_INVALID, counted(Metric.RULE_INVALID, EVERY_PIPELINE), quiet),
@@ -169,5 +169,5 @@ class RuleCheck(Construct):
             )
             alarm.add_alarm_action(action)
             alarm.add_ok_action(action)
-            made[page.name] = alarm
-        return made
+            alarms[page.name] = alarm
+        return alarms

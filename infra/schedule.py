@@ -1,4 +1,4 @@
-"""When the redriver runs, and on which DLQ."""
+"""The schedules of the redriver: when it runs, and on which DLQ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Schedules(Construct):
             "Role",
             assumed_by=iam.ServicePrincipal(
                 "scheduler.amazonaws.com",
-                # Nobody else's schedule may borrow this role.
+                # Schedules of other accounts may not assume this role.
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
             description="Starts the redriver",
@@ -59,7 +59,7 @@ class Schedules(Construct):
                 arn=self._function.function_arn,
                 role_arn=self.role.role_arn,
                 input=json.dumps({"source": source}),
-                # The next run is the retry; 185 late ones would be a stampede.
+                # The next run is the retry; up to 185 late runs would overlap.
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                     maximum_retry_attempts=0, maximum_event_age_in_seconds=MINUTE
                 ),

@@ -1,7 +1,7 @@
 """The app: one stack for what pipelines share, and two a pipeline.
 
-What holds data (tables, bucket, queues) is apart from what can be thrown away and
-made again. Thirty pipelines are 61 stacks, each far from CloudFormation's limit
+Resources that hold data (tables, bucket, queues) are apart from those that can be deleted
+and made again. Thirty pipelines are 61 stacks, each far from CloudFormation's limit
 of 500 resources, and each role names one pipeline's queues only.
 """
 
@@ -24,8 +24,8 @@ from .storage import Storage
 
 
 class SharedStack(cdk.Stack):
-    """Tables, bucket, alarm topic, the parameter that finds them, the rule checker, and what
-    people on call may do.
+    """Tables, bucket, alarm topic, the parameter that names them, the rule checker, and the
+    policies of people on call.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
@@ -81,7 +81,7 @@ class PipelineStack(cdk.Stack):
         own: QueuesStack,
     ) -> None:
         super().__init__(scope, construct_id, description=f"Heals the pipeline {settings.name}")
-        # The queues are known by name, which says nothing about order.
+        # A reference by name gives CloudFormation no order.
         self.add_stack_dependency(own)
         self.pipeline = RedrivePipeline(
             self,
@@ -109,7 +109,7 @@ def build(scope: cdk.App, app: AppSettings) -> None:
         stack = PipelineStack(
             scope, f"{first}-{name}", app=app, settings=settings, shared=shared, own=own
         )
-        for one in (own, stack):
-            cdk.Tags.of(one).add("pipeline", settings.name)
+        for tagged in (own, stack):
+            cdk.Tags.of(tagged).add("pipeline", settings.name)
     for key, value in {"app": app.app, **app.tags}.items():
         cdk.Tags.of(scope).add(key, value)

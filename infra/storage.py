@@ -1,4 +1,4 @@
-"""Where an app's pipelines keep what they know: five tables and a bucket."""
+"""The tables and the bucket that an app's pipelines share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Storage(Construct):
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         self.endpoints = self._table("Endpoints", ENDPOINTS)
-        # By its name, as the queues: so that a role's permission can be read.
+        # By its name, as the queues: so that a person can read a role's permission.
         self.bucket_name = f"{app.app}-letters-{Aws.ACCOUNT_ID}-{Aws.REGION}"
         self.bucket = self._bucket()
         acknowledge(
@@ -78,7 +78,7 @@ class Storage(Construct):
         )
 
     def bodies(self, pipeline: str) -> str:
-        """The ARN of all objects of one pipeline, one a letter."""
+        """The pattern of the ARNs of one pipeline's objects, one a letter."""
         return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
 
     def acknowledge_bodies(self, construct: IConstruct, pipeline: str) -> None:
@@ -290,7 +290,7 @@ class Storage(Construct):
 
     def _bucket(self) -> s3.Bucket:
         managed = s3.BucketEncryption.S3_MANAGED
-        # As with the queues: a first deployment that failed leaves no name behind.
+        # As with the queues: a failed first deployment must not block the name.
         kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         return s3.Bucket(
             self,
@@ -305,8 +305,8 @@ class Storage(Construct):
             lifecycle_rules=[
                 s3.LifecycleRule(
                     prefix=BODIES,
-                    # No expiration: a letter may be held for longer than anybody thought,
-                    # and the few bodies that nothing names cost cents.
+                    # No expiration: a letter may wait for longer than expected, and the
+                    # few bodies without an item cost cents.
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
                 )
             ],

@@ -29,7 +29,7 @@ def _check_period(period: int) -> None:
 
 
 class DlqAgeAlarm(AlarmSettings):
-    """Letters get old: they are not brought back, or not fast enough."""
+    """Letters get old: they are not re-driven, or not fast enough."""
 
     threshold: Seconds = Field(
         default=HOUR, ge=1, le=LONGEST_RETENTION, description="age of the oldest"
@@ -38,14 +38,14 @@ class DlqAgeAlarm(AlarmSettings):
 
 
 class DlqDepthAlarm(AlarmSettings):
-    """Many letters at once: something is failing for everybody."""
+    """Many letters at once: something fails for all messages."""
 
     threshold: int = Field(default=100, ge=1, description="letters in the DLQ")
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
 class DominantFailureAlarm(AlarmSettings):
-    """One and the same failure makes up most of the dead letters: a defect, not an accident."""
+    """Most dead letters failed with the same error: a defect, not an accident."""
 
     threshold: int = Field(
         default=1,
@@ -56,10 +56,10 @@ class DominantFailureAlarm(AlarmSettings):
 
 
 class LedgerUnavailableAlarm(AlarmSettings):
-    """Failures that the consumer library could not write down."""
+    """Failures that the consumer library could not record."""
 
-    threshold: int = Field(default=1, ge=1, description="failures not written, a period")
-    # A table that throttles for a moment loses a reason or two; five minutes lose the picture.
+    threshold: int = Field(default=1, ge=1, description="failures not recorded, a period")
+    # A table that throttles for a moment loses a few reasons; in five minutes it loses many.
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
@@ -69,12 +69,12 @@ class ParkingLotAlarm(AlarmSettings):
     threshold: int = Field(default=1, ge=1, description="letters in a parking queue")
 
 
-# How long a circuit may be open before a person is called.
+# How long a circuit may be open before the alarm, by default.
 CIRCUIT_OPEN = 30 * MINUTE
 
 
 class CircuitOpenAlarm(Settings):
-    """The pipeline's circuit does not close: what the consumer depends on stays down."""
+    """The pipeline's circuit does not close: the consumer's dependency stays down."""
 
     after: Seconds | None = Field(
         default=None,
@@ -87,7 +87,7 @@ class CircuitOpenAlarm(Settings):
 
 
 class CircuitFlappingAlarm(AlarmSettings):
-    """The pipeline's circuit opens again and again: it closes too early, or for nothing."""
+    """The pipeline's circuit opens again and again: it closes too early, or opens without cause."""
 
     threshold: int = Field(default=3, ge=1, description="outages a period")
     period: Period = Field(default=HOUR, description="10s, 30s or whole minutes")
@@ -103,7 +103,7 @@ class OpenCircuitsAlarm(AlarmSettings):
 class CircuitBreakerFailedAlarm(AlarmSettings):
     """Executions of the circuit breaker's state machine that failed."""
 
-    # One is replaced within two minutes; so is each of those that fail as well.
+    # A failed execution is replaced within two minutes, and so is a replacement that fails.
     threshold: int = Field(default=2, ge=1, description="failed executions a period")
     period: Period = Field(default=15 * MINUTE, description="10s, 30s or whole minutes")
 
@@ -112,16 +112,16 @@ class ErrorsAlarm(AlarmSettings):
     """Invocations of one of our functions that failed."""
 
     threshold: int = Field(default=1, ge=1, description="failed invocations a period")
-    # One failed run heals itself a minute later; three in a row do not.
+    # After one failed run the next is a minute later; three in a row are a fault.
     periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
 
 
 class HeartbeatAlarm(Settings):
-    """The schedule has stopped: no run at all within a period."""
+    """The schedule has stopped: no run within a period."""
 
     period: Period | None = Field(
         default=None,
-        description="longer than redrive.every, which is also taken five times as the default",
+        description="longer than redrive.every; the default is five times redrive.every",
     )
 
     @model_validator(mode="after")

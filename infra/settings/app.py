@@ -21,16 +21,15 @@ class AppSettings(Settings):
         default=(), strict=False, description="in any order"
     )
     ephemeral: bool = Field(
-        default=False, description="a sandbox: everything may be deleted, data included"
+        default=False, description="a sandbox: deleting the stacks deletes all data"
     )
     alarm_topic_arn: TopicArn | None = Field(
         default=None,
-        description="your topic for alarms, else one is made; never under alias/aws/sns",
+        description="your topic for alarms, else one is created; never under alias/aws/sns",
     )
     kms_key_arn: KeyArn | None = Field(
         default=None,
-        description="your key for queues, tables, bucket, topic and logs; what its policy has to"
-        " say stands below",
+        description="your key for queues, tables, bucket, topic and logs; for its policy see below",
     )
     log_retention_days: Literal[1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653] = Field(
         default=90, description="days that logs are kept"

@@ -37,7 +37,7 @@ class CircuitSettings(Settings):
         default=CIRCUIT.consecutive,
         ge=0,
         le=100_000,
-        description="failures in a row that open it too; 0: however many",
+        description="failures in a row that open it too; 0: no number does",
     )
     cooldown: Seconds = Field(
         default=CIRCUIT.cooldown, ge=1, le=DAY, description="how long it stays open the first time"
@@ -55,7 +55,8 @@ class CircuitSettings(Settings):
         default=CIRCUIT.settle,
         ge=0,
         le=DAY,
-        description="opening again so soon after it closed, it goes on where it was",
+        description="a circuit that opens again within this time after it closed continues with its"
+        " last cooldown",
     )
     lease: Seconds | None = Field(
         default=None,
@@ -76,12 +77,12 @@ class CircuitSettings(Settings):
     )
     pause_consumer: bool = Field(
         default=CIRCUIT.pause_consumer,
-        description="whether the consumer's event source mapping is disabled while it is open:"
-        " of a function of yours it takes consumer.mapping_id",
+        description="whether the consumer's event source mapping is disabled while it is open;"
+        " a function of yours needs consumer.mapping_id",
     )
     health_url: HealthUrl | None = Field(
         default=None,
-        description="asked with GET, over the public internet, where there is no message to try"
+        description="requested with GET, over the public internet, if there is no message to try"
         " the dependency with; 2xx: it works",
     )
 

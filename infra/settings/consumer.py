@@ -34,7 +34,7 @@ class WebhookConsumer(Settings):
 
     @model_validator(mode="after")
     def _outlives_a_batch(self) -> WebhookConsumer:
-        # Killed in the middle, it would leave the whole batch to be sent again.
+        # A function that is ended within a batch leaves the whole batch to be sent again.
         longest = self.timeout / self.batch_size
         if self.request_timeout >= longest:
             raise refuse(
@@ -61,17 +61,17 @@ class FunctionConsumerSettings(Settings):
     )
     mapping_id: MappingId | None = Field(
         default=None,
-        description="its mapping from the main queue, which can be paused then (UUID in"
+        description="its mapping from the main queue, needed to pause it (UUID in"
         " `aws lambda list-event-source-mappings`)",
     )
 
 
 class NoConsumer(Settings):
-    """Something that isn't a Lambda function consumes the main queue."""
+    """A consumer that is not a Lambda function."""
 
     kind: Literal["none"] = Field(default="none", description="what consumes the main queue")
     timeout: Seconds = Field(
-        default=30, ge=1, le=2 * HOUR, description="of whatever it is, to check visibility"
+        default=30, ge=1, le=2 * HOUR, description="of your consumer, to check visibility"
     )
 
 

@@ -18,11 +18,11 @@ from deadletter.contract import Body, Mode, Reason
 from ..arn import Arn, NotAnArn
 from ..duration import DAY, HOUR, seconds
 
-# SQS keeps no message longer.
+# SQS keeps a message at most this long.
 LONGEST_RETENTION = 14 * DAY
 
 
-# SQS hides no message longer.
+# SQS hides a message at most this long.
 LONGEST_VISIBILITY = 12 * HOUR
 
 
@@ -125,7 +125,7 @@ MappingId = Annotated[
 HealthUrl = Annotated[
     str,
     Field(
-        # The function's environment is no place for what a query or a user may hold.
+        # Queries and users may hold secrets, which must not be in a function's environment.
         pattern=r"^https://[A-Za-z0-9.-]+(:443)?(/[^\s?#]*)?$",
         max_length=500,
         json_schema_extra={
@@ -160,6 +160,6 @@ else:
 
 
 class Settings(BaseModel):
-    """Frozen, exact about types, and refusing what it does not know."""
+    """A frozen model with strict types that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -33,7 +33,7 @@ from .schedule import ScheduleSettings
 class PipelineSettings(Settings):
     """One main queue, its DLQ, its parking lot, and how letters between them are judged."""
 
-    name: PipelineName = Field(description="in the name of everything this pipeline owns")
+    name: PipelineName = Field(description="in the name of every resource of this pipeline")
     mode: ModeText = Field(
         default=PIPELINE.mode, description="observe decides, counts and reports, and moves nothing"
     )
@@ -41,7 +41,7 @@ class PipelineSettings(Settings):
         default=PIPELINE.fifo, description="whether the pipeline's queues are FIFO, all of them"
     )
     main_queue: MainQueue = Field(default=MainQueue(), description="what the consumer reads")
-    dlq: DeadLetterQueue = Field(default=DeadLetterQueue(), description="where failed messages end")
+    dlq: DeadLetterQueue = Field(default=DeadLetterQueue(), description="receives failed messages")
     shared_dlq: bool = Field(
         default=False, description="whether another pipeline of this app may name the same DLQ"
     )
@@ -76,7 +76,7 @@ class PipelineSettings(Settings):
         default=PIPELINE.poison_lives,
         ge=1,
         le=100,
-        description="lives with one and the same failure that make a POISON",
+        description="lives with the same failure after which a letter is POISON",
     )
     consumer_library: bool | None = Field(
         default=None,
@@ -84,14 +84,14 @@ class PipelineSettings(Settings):
         " webhook always does, another only if you say so",
     )
     circuit_key: Path | None = Field(
-        default=None, description="where the dependency's name stands; else one circuit for all"
+        default=None, description="where the dependency's name is; else one circuit for all"
     )
     circuit: CircuitSettings = Field(
         default=CircuitSettings(), description="when a circuit opens, and how it closes again"
     )
     idempotency_key: Path | None = Field(
         default=None,
-        description="where the business key of a message stands, so that no key is processed"
+        description="where the business key of a message is, so that no key is processed"
         " twice; else the MessageId of its first life",
     )
     idempotency_keep: Seconds = Field(
@@ -141,7 +141,7 @@ class PipelineSettings(Settings):
     trusted_senders: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="unique ids of other roles whose Redrive attribute is believed: that of"
+        description="unique ids of other roles whose Redrive attribute is trusted: that of"
         " your own consumer, if it uses the consumer library, because it parks letters itself"
         " (`aws iam get-role --role-name R --query Role.RoleId`)",
     )
@@ -245,7 +245,9 @@ class PipelineSettings(Settings):
             )
         if self.circuit.pause_consumer and isinstance(self.consumer, NoConsumer):
             raise refuse(
-                "circuit.pause_consumer", True, "false, because consumer is none: nothing to pause"
+                "circuit.pause_consumer",
+                True,
+                "false, because there is no consumer function to pause (consumer is none)",
             )
         unknown = (
             isinstance(self.consumer, FunctionConsumerSettings) and self.consumer.mapping_id is None
@@ -256,11 +258,11 @@ class PipelineSettings(Settings):
                 True,
                 "false, unless consumer.mapping_id says which mapping is paused",
             )
-        # What is not ours may keep a message as long as SQS can.
+        # A queue of yours may keep a message as long as SQS allows.
         main = LONGEST_RETENTION if self.main_queue.arn else self.main_queue.retention
         dlq = LONGEST_RETENTION if self.dlq.arn else self.dlq.retention
         queued = main + dlq, "the retentions of the main queue and the DLQ"
-        # Re-driven again and again, a copy is a new message to SQS each time.
+        # Each re-drive is a new message to SQS, with a new retention.
         redriven = self.message_ttl, "message_ttl"
         longest, why = max(queued, redriven)
         least = longest + LONGEST_RETENTION
@@ -284,11 +286,11 @@ class PipelineSettings(Settings):
                     self.message_ttl,
                     f"at least the longest delay, {key} = {written(delay)}",
                 )
-        for name, one in self.dedicated.items():
-            if self.redrive.timeout >= one.every:
+        for name, dedicated in self.dedicated.items():
+            if self.redrive.timeout >= dedicated.every:
                 raise refuse(
                     f"dedicated.{name}.every",
-                    one.every,
+                    dedicated.every,
                     f"more than redrive.timeout, {written(self.redrive.timeout)}",
                 )
         if self.circuit_open < self.redrive.every:

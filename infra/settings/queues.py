@@ -18,14 +18,14 @@ VISIBILITY_PER_TIMEOUT = 6
 class QueueSettings(Settings):
     """A queue that you name by its ARN, or that is made for you."""
 
-    arn: QueueArn | None = Field(default=None, description="your queue, which stays as it is")
+    arn: QueueArn | None = Field(default=None, description="your queue, which is not changed")
 
     @model_validator(mode="after")
     def _yours_or_ours(self) -> Self:
         others = sorted(self.model_fields_set - {"arn"})
         if self.arn and others:
             key = others[0]
-            raise refuse(key, getattr(self, key), "nothing beside arn: your queue stays as it is")
+            raise refuse(key, getattr(self, key), "nothing beside arn: your queue is not changed")
         return self
 
 
@@ -50,19 +50,18 @@ class MainQueue(QueueSettings):
 
 
 class DeadLetterQueue(QueueSettings):
-    """The queue that failed messages end in."""
+    """The queue that receives failed messages."""
 
     retention: Seconds = Field(
         default=LONGEST_RETENTION,
         ge=MINUTE,
         le=LONGEST_RETENTION,
-        description="longer than the main queue's, because a standard queue counts from the"
-        " first send",
+        description="longer than the main queue's: a standard queue counts from the first send",
     )
 
 
 class DedicatedQueue(Settings):
-    """A DLQ of its own for a tenant that a rule has isolated; nobody drains it by default."""
+    """A DLQ of its own for a tenant that a rule has isolated; by default it is not drained."""
 
     enabled: bool = Field(default=False, description="whether its own schedule runs")
     every: Seconds = Field(

@@ -119,7 +119,7 @@ def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
         environment.check("deadletter-orders-redrive", settings, variables)
     assert str(refused.value) == (
         "Pipeline orders: the environment of deadletter-orders-redrive is 4473 bytes; allowed: at"
-        " most 4096, so say less under context, policies, dedicated, parking or trusted_senders."
+        " most 4096, so shorten context, policies, dedicated, parking or trusted_senders."
     )
 
 

@@ -70,11 +70,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"main_queue": {"arn": ORDERS_MAIN, "visibility": 60}},
-        "main_queue.visibility is 60; allowed: nothing beside arn: your queue stays as it is",
+        "main_queue.visibility is 60; allowed: nothing beside arn: your queue is not changed",
     ),
     (
         {"dlq": {"arn": ORDERS_DLQ, "retention": 60}},
-        "dlq.retention is 60; allowed: nothing beside arn: your queue stays as it is",
+        "dlq.retention is 60; allowed: nothing beside arn: your queue is not changed",
     ),
     ({"main_queue": {"arn": "orders"}}, f'main_queue.arn is "orders"; allowed: {A_QUEUE}'),
     (
@@ -173,8 +173,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"circuit": {"pause_consumer": True}, "consumer": "none"},
-        "circuit.pause_consumer is true; allowed: false, because consumer is none:"
-        " nothing to pause",
+        "circuit.pause_consumer is true; allowed: false, because there is no consumer"
+        " function to pause (consumer is none)",
     ),
     (
         {"circuit": {"pause_consumer": True}, "consumer": {"function_arn": THEIRS}},
