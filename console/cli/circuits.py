@@ -198,7 +198,7 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
         yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"
     if circuit.forced_until:
         until = clock(circuit.forced_until, now)
-        yield f"kept {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
+        yield f"held {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":

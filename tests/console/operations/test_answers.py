@@ -1,0 +1,63 @@
+"""Operations return the values that the command line prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from console.cli.output import plain
+from console.operations import aws, circuits, parked, redrive, rule_list, rule_trial, status
+from console.operations.answer import Answer
+from console.operations.parked import Wanted
+from console.operations.session import Session
+
+OPERATIONS: dict[str, Callable[[Session], Answer]] = {
+    "status": lambda session: status.read(session, ()),
+    "parked list": lambda session: parked.read(session, None, Wanted(10)),
+    "circuit list": lambda session: circuits.list_circuits(session, ()),
+    "circuit show": lambda session: circuits.show_circuit(session, None, None),
+    "rules list": lambda session: rule_list.list_rules(session, ()),
+    "rules test r": lambda session: rule_trial.try_rule(session, None, "r"),
+    "redrive now --dry-run": lambda session: redrive.start(
+        session, redrive.target(session, None, "dlq"), dry_run=True
+    ),
+}
+
+
+def without_times_and_receives(value: Any) -> Any:
+    """The answer without what differs between two calls."""
+    match value:
+        case dict():
+            return {
+                key: without_times_and_receives(member)
+                for key, member in value.items()
+                if key not in ("at", "received")
+            }
+        case list():
+            return [without_times_and_receives(member) for member in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("command", OPERATIONS)
+def test_an_operation_returns_what_the_command_prints(
+    cloud: Any, dlq: Any, functions: Any, command: str
+) -> None:
+    cloud.deploy("orders", context=["tenantId"])
+    cloud.park("orders", "POISON")
+    cloud.waiting("orders", "due", 1)
+    cloud.letter('{"tenantId": "a"}')
+    cloud.rule("r", action="HOLD", tenantId="a")
+    functions.configure("orders", context={"tenantId": "body.tenantId"})
+    functions.report = {"stopped": "the source is empty", "moved": 1}
+    session = Session(partial(aws.connect, None, None), "deadletter")
+    answer = OPERATIONS[command](session)
+    assert type(answer).__dataclass_params__.frozen  # type: ignore[attr-defined]  # of dataclasses
+    assert dataclasses.is_dataclass(answer)
+    printed = json.loads(dlq(*command.split(), "--json").stdout)
+    assert without_times_and_receives(plain(answer)) == without_times_and_receives(printed)
