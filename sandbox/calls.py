@@ -1,4 +1,4 @@
-"""Who called what in the emulator: the record that permissions are compared with."""
+"""The calls in the emulator, with their callers: the record that permissions are compared with."""
 
 import json
 from collections.abc import Callable

@@ -181,8 +181,8 @@ def name_the_sender() -> None:
         mapping: str, run: Any, record: Any, function: Any, event: Any, batch: Any, *queue: Any
     ) -> None:
         senders = {message["id"]: message["sys"]["SenderId"] for message in batch}
-        for one in event["Records"]:
-            one["attributes"]["SenderId"] = senders[one["messageId"]]
+        for delivered in event["Records"]:
+            delivered["attributes"]["SenderId"] = senders[delivered["messageId"]]
         deliver(mapping, run, record, function, event, batch, *queue)
 
     sqs._build_send_sys_attrs = compose_with_sender

@@ -63,7 +63,7 @@ def plan(seed: int) -> tuple[Event, ...]:
     ]
     random.shuffle(makers)
     # The snapshot goes first: it has to be dead and waiting before the circuit opens.
-    makers.sort(key=lambda one: one[0] is not _snapshot)
+    makers.sort(key=lambda maker: maker[0] is not _snapshot)
     return tuple(
         make(f"evt-{number:04}", tenant, random) for number, (make, tenant) in enumerate(makers, 1)
     )
@@ -73,7 +73,7 @@ def batches(events: Sequence[Event]) -> Iterator[list[Event]]:
     """Cut *events* into what SendMessageBatch takes: ten at most, and 1 MiB together."""
     batch: list[Event] = []
     for event in events:
-        together = sum(one.size for one in batch) + event.size
+        together = sum(message.size for message in batch) + event.size
         if batch and (len(batch) == MAX_BATCH or together > MAX_BYTES):
             yield batch
             batch = []

@@ -39,7 +39,7 @@ class Look:
     @property
     def settled(self) -> int:
         """Events that have; one that is both delivered and parked counts as two."""
-        return len({one.digest for one in self.visits if one.accepted}) + self.parked
+        return len({visit.digest for visit in self.visits if visit.accepted}) + self.parked
 
     @property
     def decisions(self) -> Mapping[str, int]:
@@ -51,7 +51,7 @@ class Look:
 
     def answers(self, tenant: str) -> Mapping[int, int]:
         """How often the tenant's endpoint answered with each status."""
-        return Counter(one.status for one in self.visits if one.tenant == tenant)
+        return Counter(visit.status for visit in self.visits if visit.tenant == tenant)
 
 
 def look(pipeline: DemoPipeline, visits: Sequence[Visit], at: float) -> Look:

@@ -96,7 +96,7 @@ class DemoPipeline:
             )
             if failed := answer.get("Failed"):
                 raise NotSent(f"{batch[int(failed[0]['Id'])].event_id}: {failed[0]['Code']}")
-            sent |= {one["MessageId"]: batch[int(one["Id"])] for one in answer["Successful"]}
+            sent |= {entry["MessageId"]: batch[int(entry["Id"])] for entry in answer["Successful"]}
         return sent
 
     def start_run(self) -> None:
@@ -131,7 +131,7 @@ class DemoPipeline:
         if not items:
             return []
         listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix=BODIES)
-        objects = {one["Key"] for one in listed.get("Contents", [])}
+        objects = {entry["Key"] for entry in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
 
     def circuit(self) -> Circuit:
@@ -196,7 +196,9 @@ class DemoPipeline:
         ledger = DynamoDBLedger(
             self._dynamodb, self._app["letters_table"], self._name, time.time, keep_seconds=0
         )
-        rows = ledger.rows([one.message_id for one in letters if stamp.NAME not in one.attributes])
+        rows = ledger.rows(
+            [copy.message_id for copy in letters if stamp.NAME not in copy.attributes]
+        )
         parked = []
         for letter in letters:
             attributes = dict(letter.attributes)
@@ -220,9 +222,9 @@ def _entry(place: int, event: Event) -> dict[str, Any]:
         "MessageBody": event.body,
         "MessageAttributes": {
             name: {
-                "DataType": one.data_type,
-                "BinaryValue" if isinstance(one.value, bytes) else "StringValue": one.value,
+                "DataType": item.data_type,
+                "BinaryValue" if isinstance(item.value, bytes) else "StringValue": item.value,
             }
-            for name, one in event.attributes.items()
+            for name, item in event.attributes.items()
         },
     }

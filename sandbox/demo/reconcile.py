@@ -101,17 +101,17 @@ class Reconciliation:
 def reconcile(sent: Sequence[Event], found: FoundLetters) -> Reconciliation:
     """Account for every event of *sent*, whose bodies all differ."""
     by_digest = {event.digest: event for event in sent}
-    delivered = [one.digest for one in found.delivered]
+    delivered = [delivery.digest for delivery in found.delivered]
     # From the worst end to the best: the last word on an event is the best it came to.
     ends = {
         **dict.fromkeys(found.waiting, WAITING),
-        **{one.digest: one.reason for one in found.parked},
+        **{letter.digest: letter.reason for letter in found.parked},
         **dict.fromkeys(delivered, DELIVERED),
     }
-    sightings = Counter([*found.waiting, *(one.digest for one in found.parked), *delivered])
-    known = {one: end for one, end in ends.items() if one in by_digest}
+    sightings = Counter([*found.waiting, *(letter.digest for letter in found.parked), *delivered])
+    known = {item: end for item, end in ends.items() if item in by_digest}
     numbers = Counter(known.values())
-    healed = {one.digest for one in found.delivered if one.redriven} & known.keys()
+    healed = {delivery.digest for delivery in found.delivered if delivery.redriven} & known.keys()
     return Reconciliation(
         sent=len(sent),
         delivered=numbers.pop(DELIVERED, 0),
@@ -120,20 +120,20 @@ def reconcile(sent: Sequence[Event], found: FoundLetters) -> Reconciliation:
         waiting=numbers.pop(WAITING, 0),
         parked_by_reason=dict(sorted(numbers.items())),
         lost=_ids(event for event in sent if event.digest not in known),
-        strangers=sum(sightings[one] for one in ends.keys() - known.keys()),
+        strangers=sum(sightings[key] for key in ends.keys() - known.keys()),
         altered=_ids(
             event
-            for one in found.parked
-            if (event := by_digest.get(one.digest)) and one.attributes != event.attributes
+            for letter in found.parked
+            if (event := by_digest.get(letter.digest)) and letter.attributes != event.attributes
         ),
         astray=_ids(
             event
             for event in sent
             if known.get(event.digest, WAITING) not in (WAITING, event.parked_as or DELIVERED)
         ),
-        duplicates=sum(sightings[one] - 1 for one in known),
+        duplicates=sum(sightings[key] - 1 for key in known),
         recovered=len(set(found.recovered) & known.keys()),
-        unrecorded=_ids(by_digest[one] for one in sorted(healed - set(found.recovered))),
+        unrecorded=_ids(by_digest[key] for key in sorted(healed - set(found.recovered))),
     )
 
 

@@ -127,7 +127,7 @@ def _play(
         tell=display.tell,
     ):
         display.show(seen)
-        held |= {one.origin for one in seen.seated}
+        held |= {letter.origin for letter in seen.seated}
         time.sleep(LOOK_EVERY_SECONDS)
     display.note("reading the parking lot")
     found = FoundLetters(
@@ -135,10 +135,10 @@ def _play(
         parked=pipeline.parked(),
         waiting=[
             *pipeline.on_its_way(),
-            *(_digest(one.origin, origins) for one in pipeline.seated()),
+            *(_digest(letter.origin, origins) for letter in pipeline.seated()),
         ],
-        held=[_digest(one, origins) for one in held],
-        recovered=[_digest(one, origins) for one in pipeline.recovered()],
+        held=[_digest(message, origins) for message in held],
+        recovered=[_digest(origin, origins) for origin in pipeline.recovered()],
     )
     last = now()
     display.show(last)
@@ -152,9 +152,9 @@ def deliveries(visits: Sequence[Visit], origins: Mapping[str, Event]) -> list[De
     webhook-id, in what looks like a first life.
     """
     return [
-        DeliveredEvent(one.digest, redriven=one.attempt > 1 or one.webhook_id not in origins)
-        for one in visits
-        if one.accepted
+        DeliveredEvent(visit.digest, redriven=visit.attempt > 1 or visit.webhook_id not in origins)
+        for visit in visits
+        if visit.accepted
     ]
 
 

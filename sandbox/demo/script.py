@@ -67,7 +67,7 @@ def steps(pipeline: DemoPipeline, receiver: Receiver) -> list[ScriptStep]:
 
 
 def _nothing() -> None:
-    """Nobody does it: it happens."""
+    """Do nothing: what the step tells of happens by itself."""
 
 
 def circuit_opened(look: Look) -> bool:
@@ -89,15 +89,15 @@ def consumer_back(look: Look) -> bool:
 
 def refused_again(look: Look) -> bool:
     """A letter of the bad tenant came back, and is refused as before."""
-    return any(one.tenant == REFUSING and one.attempt > 1 for one in look.visits)
+    return any(visit.tenant == REFUSING and visit.attempt > 1 for visit in look.visits)
 
 
 def outage_is_over(look: Look) -> bool:
     """It has lasted, the snapshot sits in the waiting room, and the circuit has opened."""
-    waits = any(one.in_bucket for one in look.seated)
+    waits = any(letter.in_bucket for letter in look.seated)
     return look.at >= OUTAGE_SECONDS and waits and look.circuit.outage > 0
 
 
 def recovered(look: Look) -> bool:
     """The endpoint that was down has taken an event."""
-    return any(one.tenant == RECOVERING and one.accepted for one in look.visits)
+    return any(visit.tenant == RECOVERING and visit.accepted for visit in look.visits)

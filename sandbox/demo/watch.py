@@ -38,7 +38,7 @@ def watch(
         progress.read(seen.marks, seen.at)
         if progress.is_over():
             return
-        for step in [one for one in waiting if one.when(seen)]:
+        for step in [letter for letter in waiting if letter.when(seen)]:
             step.act()
             tell(step.says)
             waiting.remove(step)

@@ -70,7 +70,7 @@ class TestQueue:
         assert set(sending.confirmed) == {"a", "b"}
         assert not sending.refused
         assert not sending.unknown
-        taken = {one.letter.message_id: one.letter for one in queue.receive(10, 30, 1)}
+        taken = {letter.letter.message_id: letter.letter for letter in queue.receive(10, 30, 1)}
         for copy, proof in sending.confirmed.items():
             assert proof.new_id is not None
             assert taken[proof.new_id].attributes["Redrive"].data_type == "String"
@@ -84,7 +84,7 @@ class TestQueue:
         assert len(taken) == 1
         assert before + 60 <= taken[0].locked_until <= aws.clock() + 60
         assert queue.receive(10, 60, 0) == []
-        queue.make_visible([one.handle for one in taken])
+        queue.make_visible([message.handle for message in taken])
         assert len(queue.receive(10, 60, 1)) == 1
 
     def test_hidden_messages_come_back_each_in_its_own_time(self, aws: Aws) -> None:
@@ -93,7 +93,7 @@ class TestQueue:
         queue.send([outgoing("last")])
         taken = [*queue.receive(10, 60, 1), *queue.receive(10, 60, 1)]
         assert len(taken) == 11
-        first, *others = [one.handle for one in taken]
+        first, *others = [message.handle for message in taken]
         # Eleven are two calls, and one that fails costs no other.
         waits = [(first, 0), *((handle, 30) for handle in others)]
         assert queue.hide([*waits, ("no handle", 30)]) == 1
@@ -183,11 +183,11 @@ class TestWaitingRoom:
 
     @pytest.mark.parametrize("body", ["{}", "x" * 300_000])
     def test_a_letter_comes_out_as_it_went_in(self, room: DynamoDBWaitingRoom, body: str) -> None:
-        one = self.admission("a", body)
-        assert set(room.admit([one, self.admission("b")])) == {"a", "b"}
-        room.admit([one])
+        admission = self.admission("a", body)
+        assert set(room.admit([admission, self.admission("b")])) == {"a", "b"}
+        room.admit([admission])
         found = {taken.letter.message_id: taken for taken in self.due(room, 100)}
-        assert found["a"].letter == one.received.letter
+        assert found["a"].letter == admission.received.letter
         assert [lane.name for lane in room.lanes()] == ["due"]
         proofs = [
             (taken, Confirmation(taken.letter.message_id, "test")) for taken in found.values()
@@ -201,8 +201,8 @@ class TestWaitingRoom:
         room.admit([self.admission("a", "x" * 9_000), self.admission("b")])
         letters.s3.delete_object(Bucket=BUCKET, Key="waiting/orders/a")
         found = [room.read(room.due("due", shard, 100, 10), 1e10) for shard in range(SHARDS)]
-        assert [taken.letter.message_id for one in found for taken in one.letters] == ["b"]
-        assert sum(one.broken for one in found) == 1
+        assert [taken.letter.message_id for entry in found for taken in entry.letters] == ["b"]
+        assert sum(entry.broken for entry in found) == 1
 
     def test_a_letter_is_not_seen_before_it_is_due(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a", due=101)])

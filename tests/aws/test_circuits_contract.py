@@ -255,18 +255,18 @@ class TestChanging:
         story: list[Event | Callable[[Circuit], Event]] = [
             Tripped(),
             MappingPaused("m", 20),
-            lambda one: ExecutionLost(one.generation, one.restart),
+            lambda circuit: ExecutionLost(circuit.generation, circuit.restart),
             PermitTaken("a"),
-            lambda one: CanaryAnswered(one.generation, "a", CanaryVerdict.NEUTRAL),
+            lambda circuit: CanaryAnswered(circuit.generation, "a", CanaryVerdict.NEUTRAL),
             PermitTaken("b"),
-            lambda one: CanaryAnswered(one.generation, "b", CanaryVerdict.FAILURE),
+            lambda circuit: CanaryAnswered(circuit.generation, "b", CanaryVerdict.FAILURE),
             PermitTaken("c"),
-            lambda one: CanaryLost(one.generation),
+            lambda circuit: CanaryLost(circuit.generation),
             PermitTaken("d"),
-            lambda one: CanaryAnswered(one.generation, "d", CanaryVerdict.SUCCESS),
+            lambda circuit: CanaryAnswered(circuit.generation, "d", CanaryVerdict.SUCCESS),
             PermitTaken("e"),
-            lambda one: CanarySent(one.generation, "e", "first", 3),
-            lambda one: CanaryAnswered(one.generation, "e", CanaryVerdict.SUCCESS),
+            lambda circuit: CanarySent(circuit.generation, "e", "first", 3),
+            lambda circuit: CanaryAnswered(circuit.generation, "e", CanaryVerdict.SUCCESS),
             MappingPutBack("m"),
             hold(State.OPEN, NOW + 90_000),
             OverrideEnded(),
@@ -404,7 +404,7 @@ class TestTroubled:
         table.apply(Tripped(), "over")
         table.apply(hold(State.CLOSED), "over")
         table.apply(OverrideEnded(), "over")
-        listed = {one.key for one in table.breaker.troubled()}
+        listed = {circuit.key for circuit in table.breaker.troubled()}
         assert listed == {"down", "held", "paused"}
         assert table.new_breaker("invoices").troubled() == []
 
@@ -457,8 +457,8 @@ class TestOutcomes:
         outcomes.report("orders", 1, 0)
         assert table.client.calls["update_item"] <= 5
         buckets = table.read().buckets
-        assert sum(one.good for one in buckets) == 91
-        assert sum(one.bad for one in buckets) == 30
+        assert sum(bucket.good for bucket in buckets) == 91
+        assert sum(bucket.bad for bucket in buckets) == 30
 
     def test_what_is_older_than_the_window_is_not_told_as_if_it_were_new(
         self, table: Table
@@ -468,7 +468,7 @@ class TestOutcomes:
         outcomes.report("orders", 0, 9)
         table.clock.now += 2 * POLICY.window
         outcomes.report("orders", 1, 0)
-        assert sum(one.bad for one in table.read().buckets) == 1
+        assert sum(bucket.bad for bucket in table.read().buckets) == 1
         assert table.read().is_closed
 
     def test_failures_trip_it_and_start_one_outage(self, table: Table) -> None:
@@ -498,7 +498,7 @@ class TestOutcomes:
         table.clock.now += 2
         outcomes.report("orders", 1, 0)
         assert table.metrics == {Metric.OUTCOMES_DROPPED: 4}
-        assert sum(one.good for one in table.read().buckets) == 1
+        assert sum(bucket.good for bucket in table.read().buckets) == 1
 
     def test_a_trip_that_could_not_be_written_is_tried_at_the_next_report(
         self, table: Table
@@ -521,7 +521,7 @@ class TestOutcomes:
 
         table.new_outcomes(Down()).report("orders", 0, 10)
         assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1, Metric.OUTAGE_NOT_STARTED: 1}
-        assert [one.key for one in table.breaker.troubled()] == ["orders"]
+        assert [circuit.key for circuit in table.breaker.troubled()] == ["orders"]
 
     def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
         table.new_outcomes(None).report("orders", 0, 10)

@@ -164,16 +164,16 @@ def test_what_was_released_can_still_be_done_unless_somebody_has_it(desk: Desk) 
 
 
 def test_another_payload_under_the_same_key_is_another_message(desk: Desk) -> None:
-    one = desk.claim("one", ORDER, lease=60)
+    first = desk.claim("one", ORDER, lease=60)
     other = desk.claim("two", OTHER, lease=60)
-    assert (one.collision, other.collision) == (False, True)
-    assert (one.standing, other.standing) == (MINE, MINE)
+    assert (first.collision, other.collision) == (False, True)
+    assert (first.standing, other.standing) == (MINE, MINE)
     assert desk.claim("three", OTHER).standing is BUSY
     desk.port.done(other)
     assert desk.claim("four", OTHER).standing is DUPLICATE
     assert desk.claim("four", OTHER).collision
     assert desk.claim("five", ORDER).standing is BUSY
-    desk.port.done(one)
+    desk.port.done(first)
     assert desk.claim("six", ORDER).standing is DUPLICATE
 
 

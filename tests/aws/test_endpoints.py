@@ -106,8 +106,8 @@ class TestRegistry:
         assert row["enabled"] is False
         assert row["disabled_because"] == "it answered 410"
         assert row["disabled_at"] == 1_800_000_000
-        for one in (registry.one, registry.other):
-            found = one.find("acme", "default")
+        for reader in (registry.one, registry.other):
+            found = reader.find("acme", "default")
             assert found is not None
             assert not found.enabled
 

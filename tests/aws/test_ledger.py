@@ -73,8 +73,8 @@ def test_a_failure_is_read_as_it_was_written(ledger: DynamoDBLedger) -> None:
 
 def test_failures_come_back_in_the_order_of_their_time(ledger: DynamoDBLedger) -> None:
     lives = [replace(ONE, at=ONE.at + 10 * n, attempt=n) for n in range(3)]
-    for one in reversed(lives):
-        ledger.failed("a", one)
+    for live in reversed(lives):
+        ledger.failed("a", live)
     row = ledger.rows(["a"])["a"]
     assert row.failures == tuple(lives)
     assert row.attempt == 2
@@ -119,7 +119,7 @@ def test_what_recovered_without_its_dependency_says_so(ledger: DynamoDBLedger) -
     assert ledger.recovered("a", 1, 5.0, unasked=True)
     assert ledger.recovered("b", 1, 5.0)
     found = ledger.rows(["a", "b"])
-    assert [found[one].recovered_unasked for one in "ab"] == [True, False]
+    assert [found[letter].recovered_unasked for letter in "ab"] == [True, False]
 
 
 def test_our_own_write_whose_answer_was_lost_counts(ledger: DynamoDBLedger) -> None:
@@ -212,7 +212,7 @@ def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() 
     row = ledger.rows(["a"])["a"]
     assert len(row.failures) == LIVES * RECEIVES
     assert row.attempt == 39
-    assert {one.attempt for one in row.failures} == set(range(40 - LIVES, 40))
+    assert {failure.attempt for failure in row.failures} == set(range(40 - LIVES, 40))
     assert dearest <= 9
     usual = dynamodb.consumed
     for attempt in range(3):

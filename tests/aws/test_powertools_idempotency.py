@@ -108,14 +108,14 @@ def test_neither_completing_nor_deleting_asks_who_has_the_row(
     store.delete_record(MESSAGE, ValueError())
     ends = [options for name, options in calls.made if name != "put_item"]
     assert len(ends) == 2
-    assert not any("ConditionExpression" in one for one in ends)
+    assert not any("ConditionExpression" in end for end in ends)
     assert calls.rows == []
 
 
 def test_a_claim_whose_answer_was_lost_is_taken_for_somebody_elses(
     calls: Calls, store: DynamoDBPersistenceLayer
 ) -> None:
-    """Nobody has processed the message, and nobody may until the lease has ended."""
+    """The message is not processed, and may not be until the lease has ended."""
     effects: list[int] = []
     calls.twice = True
     with pytest.raises(IdempotencyAlreadyInProgressError):

@@ -46,7 +46,7 @@ def _tables(request: pytest.FixtureRequest) -> None:
                 {"AttributeName": sort, "KeyType": "RANGE"},
             ],
             AttributeDefinitions=[
-                {"AttributeName": one, "AttributeType": "S"} for one in (partition, sort)
+                {"AttributeName": key, "AttributeType": "S"} for key in (partition, sort)
             ],
             BillingMode="PAY_PER_REQUEST",
         )
@@ -150,7 +150,7 @@ def test_changes_of_one_second_are_kept_in_the_order_of_the_stream(aws: Aws) -> 
         KeyConditionExpression="pk = :rule",
         ExpressionAttributeValues={":rule": {"S": "orders#r"}},
     )["Items"]
-    assert [one["event_id"]["S"] for one in rows] == ["c", "b", "a"]
+    assert [row["event_id"]["S"] for row in rows] == ["c", "b", "a"]
 
 
 def test_a_record_of_the_stream_is_an_edit_in_plain_data() -> None:

@@ -53,7 +53,7 @@ class Heard:
 
     def command(self, words: Sequence[str], output: str) -> None:
         plain = tuple(word for word in words if not word.startswith("-"))
-        if not any(plain[: len(one)] == one for one in MEANT_TO_SHOW):
+        if not any(plain[: len(shown)] == shown for shown in MEANT_TO_SHOW):
             self._texts.append((f"dlq {' '.join(words)}", output))
 
     def answer(self, function: str, payload: Any) -> None:
@@ -74,7 +74,7 @@ def forms(canary: str) -> Iterator[str]:
 
 def leaks(texts: Iterable[Text], canaries: Iterable[str] = ALL) -> list[str]:
     """Where which canary is, each place once."""
-    looked_for = [(one, form) for one in canaries for form in forms(one)]
+    looked_for = [(secret, form) for secret in canaries for form in forms(secret)]
     found = {
         f"{canary.rpartition('-')[0]} in {where}"
         for where, text in texts
@@ -91,21 +91,21 @@ def logs(aws: Aws) -> Iterator[Text]:
         for group in page["logGroups"]:
             name = group["logGroupName"]
             for events in client.get_paginator("filter_log_events").paginate(logGroupName=name):
-                yield from ((f"log {name}", one["message"]) for one in events["events"])
+                yield from ((f"log {name}", event["message"]) for event in events["events"])
 
 
 def metrics(aws: Aws) -> Iterator[Text]:
     """The name and dimensions of every metric."""
     for page in aws("cloudwatch").get_paginator("list_metrics").paginate():
-        for one in page["Metrics"]:
-            yield f"metric {one['Namespace']} {one['MetricName']}", json.dumps(one)
+        for metric in page["Metrics"]:
+            yield f"metric {metric['Namespace']} {metric['MetricName']}", json.dumps(metric)
 
 
 def alarms(aws: Aws) -> Iterator[Text]:
     """The alarms, with the reasons for their states."""
     for page in aws("cloudwatch").get_paginator("describe_alarms").paginate():
-        for one in page["MetricAlarms"]:
-            yield f"alarm {one['AlarmName']}", json.dumps(one, default=str)
+        for alarm in page["MetricAlarms"]:
+            yield f"alarm {alarm['AlarmName']}", json.dumps(alarm, default=str)
 
 
 def rows(aws: Aws) -> Iterator[Text]:
@@ -116,7 +116,7 @@ def rows(aws: Aws) -> Iterator[Text]:
             continue
         for page in client.get_paginator("scan").paginate(TableName=table):
             for item in page["Items"]:
-                said = {key: one for key, one in item.items() if key not in LETTER_ITSELF}
+                said = {key: row for key, row in item.items() if key not in LETTER_ITSELF}
                 yield f"table {table}", json.dumps(said, default=_plain)
 
 
@@ -124,18 +124,18 @@ def parameters(aws: Aws) -> Iterator[Text]:
     """What the app says of itself."""
     pages = aws("ssm").get_paginator("get_parameters_by_path").paginate(Path="/", Recursive=True)
     for page in pages:
-        for one in page["Parameters"]:
-            yield f"parameter {one['Name']}", one["Value"]
+        for parameter in page["Parameters"]:
+            yield f"parameter {parameter['Name']}", parameter["Value"]
 
 
 def messages(sandbox: Sandbox) -> Iterator[Text]:
     """What we wrote onto letters, and what subscribers to alarms and events were sent."""
     for queue, held in sandbox.queues().items():
-        for one in held:
+        for message in held:
             if queue.startswith("deadletter-"):
-                yield f"stamp in {queue}", json.dumps(_stamps(one), default=_plain)
+                yield f"stamp in {queue}", json.dumps(_stamps(message), default=_plain)
             else:
-                yield f"message to {queue}", json.dumps(one, default=_plain)
+                yield f"message to {queue}", json.dumps(message, default=_plain)
 
 
 def everything(sandbox: Sandbox, aws: Aws) -> Iterator[Text]:

@@ -82,9 +82,9 @@ def deployment() -> Iterator[tuple[Sandbox, Mapping[str, str]]]:
     with Sandbox(ROOT / "build" / "e2e") as sandbox:
         stacks = deploy(sandbox, context={"pipelines": json.dumps(PIPELINES)}, show=print)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
-        for one in PIPELINES:
+        for pipeline in PIPELINES:
             # A run beside those that a test starts would take its letters away.
-            name = str(one["name"])
+            name = str(pipeline["name"])
             Deployed(sandbox, cache(sandbox.client), outputs, name).reschedule(State="DISABLED")
         with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch"), interval=1.0):
             yield sandbox, outputs

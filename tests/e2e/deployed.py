@@ -175,13 +175,13 @@ class Deployed:
             MessageAttributeNames=["All"],
             MessageSystemAttributeNames=["All"],
         ).get("Messages"):
-            for one in messages:
-                found[one["MessageId"]] = one
-        for one in found.values():
+            for message in messages:
+                found[message["MessageId"]] = message
+        for entry in found.values():
             sqs.change_message_visibility(
-                QueueUrl=url, ReceiptHandle=one["ReceiptHandle"], VisibilityTimeout=0
+                QueueUrl=url, ReceiptHandle=entry["ReceiptHandle"], VisibilityTimeout=0
             )
-        return [one for one in found.values() if marker in one["Body"]]
+        return [entry for entry in found.values() if marker in entry["Body"]]
 
     def held(self, queue: str) -> list[dict[str, Any]]:
         """The messages of a queue, seen without receiving them."""
@@ -189,7 +189,7 @@ class Deployed:
 
     def dead(self, message_id: str) -> bool:
         """Whether this message lies in the DLQ."""
-        return any(one["MessageId"] == message_id for one in self.held("Dlq"))
+        return any(message["MessageId"] == message_id for message in self.held("Dlq"))
 
     def stamp_of(self, message: Mapping[str, Any]) -> dict[str, Any]:
         stamp: dict[str, Any] = json.loads(message["MessageAttributes"]["Redrive"]["StringValue"])
@@ -213,7 +213,7 @@ class Deployed:
                 Payload=json.dumps({"letters": [letter]}),
             )
             said = json.loads(answer["Payload"].read())
-            refused = any(one["rule"] == rule_id for one in said["refused_rules"])
+            refused = any(rule["rule"] == rule_id for rule in said["refused_rules"])
             return refused or said["verdicts"][0]["decision"].get("rule") == rule_id
 
         self.until(known, f"the router knows rule {rule_id}")
@@ -227,7 +227,7 @@ class Deployed:
     def register(self, tenant: str, url: str, secrets: Sequence[str] = ()) -> None:
         """Name a tenant's endpoint in the registry."""
         row = {"tenant": {"S": tenant}, "endpoint": {"S": "default"}, "url": {"S": url}}
-        listed = {"secrets": {"L": [{"S": one} for one in secrets]}} if secrets else {}
+        listed = {"secrets": {"L": [{"S": secret} for secret in secrets]}} if secrets else {}
         self.aws("dynamodb").put_item(TableName=self.app["endpoints_table"], Item=row | listed)
 
     def waiting(self) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def trouble(
     }
     for tenant, (url, secrets) in endpoints.items():
         orders.register(tenant, url, secrets)
-    bodies = [json.dumps({"tenantId": one, "note": canaries.BODY}) for one in endpoints]
+    bodies = [json.dumps({"tenantId": endpoint, "note": canaries.BODY}) for endpoint in endpoints]
     bodies += [canaries.BODY, json.dumps({"tenantId": canaries.BODY}), f'{{"{canaries.BODY}']
     for body in bodies:
         orders.send(body)
@@ -100,7 +100,7 @@ def trouble(
 
     def tried() -> bool:
         orders.redrive()
-        return all(one["ReceiveCount"] for one in sandbox.queues().get(main, []))
+        return all(queue["ReceiveCount"] for queue in sandbox.queues().get(main, []))
 
     orders.until(tried, "each message has been tried")
     orders.until(lambda: receiver.bodies["c-signed"], "the signed one is delivered")
@@ -133,9 +133,9 @@ def test_a_leaking_line_would_be_seen(sandbox: Sandbox, aws: Callable[[str], Any
 
 def used(sandbox: Sandbox, function: str) -> set[str]:
     """What one function was seen to do, of what it may: that of any pipeline, or the app's."""
-    owners = ["deadletter", *(f"deadletter-{one['name']}" for one in PIPELINES)]
+    owners = ["deadletter", *(f"deadletter-{pipeline['name']}" for pipeline in PIPELINES)]
     names = {f"{owner}-{function}" for owner in owners}
-    return {one.action for one in sandbox.calls() if one.caller in names and one.allowed}
+    return {call.action for call in sandbox.calls() if call.caller in names and call.allowed}
 
 
 def test_every_role_is_compared_or_has_a_reason_why_not() -> None:
@@ -159,7 +159,9 @@ def test_every_action_that_is_granted_is_used_and_the_other_way_round(
 
 def test_nothing_was_denied_to_a_function_of_ours(sandbox: Sandbox) -> None:
     denied = [
-        one for one in sandbox.calls() if not one.allowed and one.caller.startswith("deadletter")
+        call
+        for call in sandbox.calls()
+        if not call.allowed and call.caller.startswith("deadletter")
     ]
     assert denied == []
 
@@ -174,7 +176,9 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
     without = {
         **document,
-        "Statement": [one for one in document["Statement"] if one.get("Sid") != "Rules"],
+        "Statement": [
+            statement for statement in document["Statement"] if statement.get("Sid") != "Rules"
+        ],
     }
     assert len(without["Statement"]) == len(document["Statement"]) - 1
 
@@ -193,6 +197,6 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
     finally:
         put(document)
     assert any(
-        (one.caller, one.action, one.allowed) == (name, "dynamodb:Query", False)
-        for one in sandbox.calls()
+        (call.caller, call.action, call.allowed) == (name, "dynamodb:Query", False)
+        for call in sandbox.calls()
     )

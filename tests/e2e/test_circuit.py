@@ -47,9 +47,9 @@ def announced(aws: Callable[[str], Any]) -> Iterator[Callable[[], list[str]]]:
 
     def so_far() -> list[str]:
         answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
-        for one in answer.get("Messages", []):
-            states.append(json.loads(one["Body"])["detail"]["state"])
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        for message in answer.get("Messages", []):
+            states.append(json.loads(message["Body"])["detail"]["state"])
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return states
 
     yield so_far
@@ -101,10 +101,10 @@ def transitions(payments: Deployed, execution: str) -> list[str]:
         .paginate(executionArn=execution)
     )
     return [
-        one["stateEnteredEventDetails"]["name"]
+        entry["stateEnteredEventDetails"]["name"]
         for page in pages
-        for one in page["events"]
-        if "stateEnteredEventDetails" in one
+        for entry in page["events"]
+        if "stateEnteredEventDetails" in entry
     ]
 
 
@@ -145,10 +145,10 @@ def test_an_outage_leaves_the_main_queue_out_of_the_dlq_and_everything_as_it_was
         return all(now.get(name) == before.get(name) for name in ("State", "ScalingConfig"))
 
     payments.until(as_before, "the consumer is as it was")
-    [one] = executions(payments)
+    [execution] = executions(payments)
     payments.until(lambda: executions(payments)[0]["status"] != "RUNNING", "the execution ends")
     assert executions(payments)[0]["status"] == "SUCCEEDED"
-    entered = transitions(payments, one["executionArn"])
+    entered = transitions(payments, execution["executionArn"])
     per_probe = 3
     extra = max(0, entered.count("Probe") - 5)
     assert len(entered) <= MOST_TRANSITIONS + per_probe * extra, entered
@@ -198,7 +198,7 @@ def test_a_mapping_that_somebody_else_disabled_is_left_alone(
 
     def ended() -> bool:
         # One that slept while a person held the circuit wakes at the end of that hold.
-        latest = max(executions(payments), key=lambda one: one["startDate"])
+        latest = max(executions(payments), key=lambda execution: execution["startDate"])
         return bool(latest["status"] != "RUNNING")
 
     payments.until(ended, "its execution has ended")

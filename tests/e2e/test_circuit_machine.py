@@ -117,7 +117,7 @@ def executions(
             scene: states.describe_execution(executionArn=arn)["status"]
             for scene, arn in started.items()
         }
-        return found if all(one in ENDS for one in found.values()) else None
+        return found if all(entry in ENDS for entry in found.values()) else None
 
     def entered() -> list[int]:
         return [len(_entered(states, arn)) for arn in started.values()]
@@ -148,10 +148,10 @@ def _role(aws: Callable[[str], Any], service: str, *actions: str) -> str:
 def _entered(states: Any, execution: str) -> list[str]:
     pages = states.get_paginator("get_execution_history").paginate(executionArn=execution)
     return [
-        one["stateEnteredEventDetails"]["name"]
+        event["stateEnteredEventDetails"]["name"]
         for page in pages
-        for one in page["events"]
-        if "stateEnteredEventDetails" in one
+        for event in page["events"]
+        if "stateEnteredEventDetails" in event
     ]
 
 
@@ -169,4 +169,4 @@ def test_every_state_was_visited_and_every_exit_taken(
 ) -> None:
     taken = {edge for _, visited in executions.values() for edge in pairwise(visited)}
     states = definition["States"]
-    assert {(name, to) for name, one in states.items() for to in exits(one)} == taken
+    assert {(name, to) for name, item in states.items() for to in exits(item)} == taken

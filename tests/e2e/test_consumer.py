@@ -65,7 +65,7 @@ def test_a_redriven_letter_that_is_processed_is_recovered_in_its_row(
     assert row.recovered_at is not None
     assert began < row.recovered_at < time.time()
     # Why it had died is not forgotten.
-    assert [one.http_status for one in row.failures] == [503]
+    assert [failure.http_status for failure in row.failures] == [503]
     orders.until(lambda: orders.counted("RedriveSuccess") == successes + 1, "it is counted, once")
 
 
@@ -95,7 +95,7 @@ def test_a_failures_row_says_why_and_nothing_of_the_message(
     assert (failure.attempt, failure.receive) == (0, 1)
     assert failure.queue == "deadletter-orders-main"
     stored = json.dumps(orders.item(message_id))
-    assert not [one for one in (*canaries.ALL, tenant, "tenantId") if one in stored]
+    assert not [secret for secret in (*canaries.ALL, tenant, "tenantId") if secret in stored]
     heal(orders, receiver, tenant)
 
 
@@ -114,7 +114,7 @@ def test_one_business_key_is_delivered_once(
     orders.send(other)
     orders.until(lambda: len(receiver.bodies[tenant]) > 1, "the other one is delivered")
     assert receiver.bodies[tenant] == [body, other]
-    ids = {one.headers["webhook-id"] for one in receiver.posts[tenant]}
+    ids = {post.headers["webhook-id"] for post in receiver.posts[tenant]}
     assert len(ids) == 2
     orders.until(
         lambda: orders.counted("IdempotencyCollision") == collisions + 1, "the collision is counted"
@@ -129,11 +129,11 @@ def test_each_attempt_is_signed_with_every_secret_and_has_the_same_id(
     heal(orders, receiver, tenant)
     refused, taken = receiver.posts[tenant]
     assert (refused.status, taken.status) == (503, 200)
-    for one in (refused, taken):
+    for post in (refused, taken):
         for secret in secrets.values():
-            assert verified(one, secret) == json.loads(event(tenant))
-    assert {one.headers["webhook-id"] for one in (refused, taken)} == {message_id}
-    assert [one.headers["webhook-attempt"] for one in (refused, taken)] == ["1", "2"]
+            assert verified(post, secret) == json.loads(event(tenant))
+    assert {post.headers["webhook-id"] for post in (refused, taken)} == {message_id}
+    assert [post.headers["webhook-attempt"] for post in (refused, taken)] == ["1", "2"]
 
 
 def verified(post: Post, secret: str) -> Any:
@@ -155,9 +155,11 @@ def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
 
     orders.until(lambda: row().get("enabled") == {"BOOL": False}, "it is disabled")
     assert row()["disabled_because"] == {"S": "it answered 410"}
-    assert [one.http_status for one in orders.row(first).failures] == [410]
+    assert [failure.http_status for failure in orders.row(first).failures] == [410]
     [shown] = [
-        one for one in orders.dlq("endpoint", "list")["endpoints"] if one["tenant"] == tenant
+        endpoint
+        for endpoint in orders.dlq("endpoint", "list")["endpoints"]
+        if endpoint["tenant"] == tenant
     ]
     assert (shown["standing"], shown["because"]) == ("disabled", "it answered 410")
 
@@ -165,10 +167,14 @@ def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
         # A process may remember the row for some seconds.
         message_id = orders.send(event(tenant))
         orders.until(lambda: orders.row(message_id).failures, "it has failed")
-        return [one.message for one in orders.row(message_id).failures if not one.http_status]
+        return [
+            failure.message
+            for failure in orders.row(message_id).failures
+            if not failure.http_status
+        ]
 
     assert orders.until(untried, "one is not posted any more") == ["the endpoint is disabled"]
-    assert {one.status for one in receiver.posts[tenant]} == {410}
+    assert {post.status for post in receiver.posts[tenant]} == {410}
     orders.settle()
 
 
@@ -182,8 +188,8 @@ def test_a_malformed_body_is_parked_by_the_consumer_at_its_first_receive(
         lambda: found if len(found := orders.parked(tenant)) == 2 else None, "both are parked"
     )
     orders.until(lambda: receiver.bodies[tenant], "their neighbour is delivered")
-    stamps = [orders.stamp_of(one) for one in letters]
-    assert {one["origin"] for one in stamps} == {bad, nested}
+    stamps = [orders.stamp_of(letter) for letter in letters]
+    assert {mark["origin"] for mark in stamps} == {bad, nested}
     for stamp in stamps:
         assert (stamp["reason"], stamp["attempt"]) == ("PERMANENT", 0)
         assert stamp["because"].startswith("failed for good (schema: ")

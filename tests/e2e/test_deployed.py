@@ -66,8 +66,8 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
     assert stamp["because"] == "2 of 2 attempts used"
     # Each life is in its row, and none of the sends is counted as a success.
     row = orders.row(message_id)
-    assert [one.attempt for one in row.failures] == [0, 1, 2]
-    assert len({one.fingerprint for one in row.failures}) == 1
+    assert [failure.attempt for failure in row.failures] == [0, 1, 2]
+    assert len({failure.fingerprint for failure in row.failures}) == 1
     assert row.recovered_at is None
     assert orders.counted("RedriveSuccess") == successes
 
@@ -137,7 +137,7 @@ def test_a_malformed_body_does_not_stop_its_batch(
         return found if len(found) == 2 else []
 
     letters = orders.until(parked, "two are parked")
-    assert {orders.stamp_of(one)["reason"] for one in letters} == {"MALFORMED"}
+    assert {orders.stamp_of(letter)["reason"] for letter in letters} == {"MALFORMED"}
     orders.until(lambda: len(receiver.bodies[tenant]) == 2, "two are delivered")
 
 
@@ -234,8 +234,8 @@ def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
 
     def paged(state: str) -> bool:
         answer = sqs.receive_message(QueueUrl=pager, MaxNumberOfMessages=10, WaitTimeSeconds=1)
-        for one in answer.get("Messages", []):
-            message = json.loads(json.loads(one["Body"])["Message"])
+        for letter in answer.get("Messages", []):
+            message = json.loads(json.loads(letter["Body"])["Message"])
             if message["AlarmName"] == "deadletter-orders-DlqAge":
                 states.append(message["NewStateValue"])
         return state in states

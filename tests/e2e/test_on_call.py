@@ -65,7 +65,7 @@ class OnCall:
     ) -> subprocess.CompletedProcess[str]:
         """Type a command, its words in braces filled in; `{fresh}` is a new name each time."""
         known = {"tenant": self.tenant, "letter": self.letter, "folder": str(self.folder)}
-        filled = [one.format(**known, fresh=f"r-{uuid.uuid4().hex[:8]}") for one in words]
+        filled = [word.format(**known, fresh=f"r-{uuid.uuid4().hex[:8]}") for word in words]
         return self.orders.command(filled, credentials)
 
 
@@ -89,7 +89,7 @@ def on_call(
         for name in ("kept", "pruned")
     }
     for name, kept in (("both", ["kept", "pruned"]), ("one", ["kept"])):
-        (folder / f"{name}.json").write_text(json.dumps([rules[one] for one in kept]))
+        (folder / f"{name}.json").write_text(json.dumps([rules[rule] for rule in kept]))
     aws("dynamodb").put_item(
         TableName=outputs["CircuitsTableName"],
         Item={key: {"S": text} for key, text in UNREADABLE.items()},
@@ -153,9 +153,9 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
 def asked(sandbox: Sandbox, session: str, *, allowed: bool) -> set[str]:
     """The actions that one session was allowed, or was not."""
     return {
-        one.action
-        for one in sandbox.calls()
-        if one.caller == session and one.allowed is allowed and one.action != WHO_AM_I
+        call.action
+        for call in sandbox.calls()
+        if call.caller == session and call.allowed is allowed and call.action != WHO_AM_I
     }
 
 
@@ -169,7 +169,9 @@ def test_a_command_works_with_the_policies_of_the_table_and_takes_what_it_says(
         done = on_call.type(words, credentials)
         assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
     assert asked(sandbox, session, allowed=False) == set()
-    in_the_table = {one for reached in taken.values() for what in reached.values() for one in what}
+    in_the_table = {
+        action for reached in taken.values() for what in reached.values() for action in what
+    }
     assert asked(sandbox, session, allowed=True) <= in_the_table
 
 
@@ -196,10 +198,10 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
     assert done.returncode == Exit.UNREACHABLE, done.stdout + done.stderr
     assert "AWS refuses " in done.stderr
     others = {
-        one
+        action
         for policy in COMMANDS[command].keys() - set(policies)
         for what in COMMANDS[command][policy].values()
-        for one in what
+        for action in what
     }
     denied = asked(sandbox, session, allowed=False)
     assert denied
@@ -231,7 +233,7 @@ def test_all_that_people_are_granted_is_used(
     run = {item.name for item in request.session.items}
     if not all(any(f"[{command}]" in name for name in run) for command in TYPED):
         pytest.skip("only all commands use everything")
-    granted = set().union(*(what for one in POLICIES for what in needed(one).values()))
-    used = set().union(*(asked(sandbox, one.replace(" ", "-"), allowed=True) for one in TYPED))
+    granted = set().union(*(what for policy in POLICIES for what in needed(policy).values()))
+    used = set().union(*(asked(sandbox, typed.replace(" ", "-"), allowed=True) for typed in TYPED))
     assert granted - used - NOT_TYPED.keys() == set()
     assert NOT_TYPED.keys() & used == set()

@@ -35,10 +35,10 @@ def heard(aws: Callable[[str], Any]) -> Callable[[str], list[dict[str, Any]]]:
 
     def look(rule_id: str) -> list[dict[str, Any]]:
         answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
-        for one in answer.get("Messages", []):
-            got.append(json.loads(one["Body"]))
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
-        return [one for one in got if one["detail"]["rule_id"] == rule_id]
+        for message in answer.get("Messages", []):
+            got.append(json.loads(message["Body"]))
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return [event for event in got if event["detail"]["rule_id"] == rule_id]
 
     return look
 
@@ -117,13 +117,13 @@ def test_an_edit_that_mends_a_rule_clears_its_verdict_and_the_history_has_both(
     )
     actions = [
         tuple(
-            one.get(image, {}).get("M", {}).get("action", {}).get("S") for image in ("old", "new")
+            row.get(image, {}).get("M", {}).get("action", {}).get("S") for image in ("old", "new")
         )
-        for one in rows
+        for row in rows
     ]
     # In their order, and without our own writes.
     assert actions == [(None, "PURGE"), ("PURGE", "HOLD"), ("HOLD", None)]
-    assert not any("status" in one.get("new", {}).get("M", {}) for one in rows)
+    assert not any("status" in row.get("new", {}).get("M", {}) for row in rows)
 
 
 def test_a_rule_of_a_pipeline_that_does_not_exist_says_so(orders: Deployed, rule_id: str) -> None:

@@ -41,7 +41,12 @@ def test_there_are_at_least_three_hundred_and_no_two_bodies_are_alike():
     [
         (malformed, 10),
         (lambda event: len(event.attributes) == MAX_ATTRIBUTES, 10),
-        (lambda event: any(isinstance(one.value, bytes) for one in event.attributes.values()), 10),
+        (
+            lambda event: any(
+                isinstance(attribute.value, bytes) for attribute in event.attributes.values()
+            ),
+            10,
+        ),
         (lambda event: event.size > 256 * 1024, 5),
         (lambda event: 900_000 <= event.size < 950_000, 1),
     ],

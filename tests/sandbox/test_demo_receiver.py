@@ -16,8 +16,8 @@ HEADERS = {"webhook-id": "first-life", "webhook-attempt": "2"}
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as one:
-        yield one
+    with Receiver() as running:
+        yield running
 
 
 def post(receiver: Receiver, tenant: str, body: bytes = b"{}") -> int:
@@ -42,4 +42,4 @@ def test_every_visit_is_remembered_whatever_the_answer_was(receiver):
     post(receiver, RECOVERING, large)
     visits = [Visit(RECOVERING, digest(large), "first-life", 2, status) for status in (503, 200)]
     assert list(receiver.visits) == visits
-    assert [one.accepted for one in receiver.visits] == [False, True]
+    assert [visit.accepted for visit in receiver.visits] == [False, True]

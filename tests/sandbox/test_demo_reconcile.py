@@ -16,17 +16,17 @@ PARKED = next(event for event in EVENTS if event.parked_as and event.attributes)
 def found_as_planned(events: tuple[Event, ...] = EVENTS) -> FoundLetters:
     """Everything where it belongs."""
     return FoundLetters(
-        delivered=[DeliveredEvent(one.digest) for one in events if one.parked_as is None],
+        delivered=[DeliveredEvent(event.digest) for event in events if event.parked_as is None],
         parked=[
-            ParkedEvent(one.digest, one.parked_as, one.attributes)
-            for one in events
-            if one.parked_as
+            ParkedEvent(event.digest, event.parked_as, event.attributes)
+            for event in events
+            if event.parked_as
         ],
     )
 
 
 def without(event: Event) -> FoundLetters:
-    return found_as_planned(tuple(one for one in EVENTS if one != event))
+    return found_as_planned(tuple(entry for entry in EVENTS if entry != event))
 
 
 def test_when_all_goes_as_planned_nothing_is_wrong():

@@ -37,13 +37,13 @@ class Watched:
         self.told: list[str] = []
         self.seen: list[Look] = []
         self._looks = list(looks)
-        for one in watch(
+        for look in watch(
             self._look,
             steps,
             start_run=lambda: self.runs.append(self.seen[-1].at),
             tell=self.told.append,
         ):
-            assert one is self.seen[-1]
+            assert look is self.seen[-1]
 
     def _look(self) -> Look:
         assert len(self.seen) < 1000, "it would never end"
@@ -164,8 +164,8 @@ def test_the_circuit_is_told_of_as_it_goes():
     closing = replace(paused, state=State.CLOSED, closed_at=2.0)
     back = replace(closing, paused=None)
     told = [
-        [step(Look(1, circuit=one)) for step in STAGES]
-        for one in (CLOSED, OPENED, paused, closing, back)
+        [step(Look(1, circuit=circuit)) for step in STAGES]
+        for circuit in (CLOSED, OPENED, paused, closing, back)
     ]
     assert told == [
         [False, False, False, False],

@@ -54,7 +54,7 @@ READING = """
 import boto3
 def handler(event, context):
     found = boto3.client("ssm").get_parameters_by_path(Path=event)["Parameters"]
-    return [one["Name"] for one in found]
+    return [parameter["Name"] for parameter in found]
 """
 
 PAUSING = """
@@ -227,7 +227,7 @@ def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbo
             sender = told.read()
     assert sender == f"{roles.get_role(RoleName='echo')['Role']['RoleId']}:echo"
     # Both times were recorded; root's calls are nobody's permissions.
-    assert {one for one in sandbox.calls() if one.caller == "echo"} == {
+    assert {call for call in sandbox.calls() if call.caller == "echo"} == {
         Call("echo", "sqs:SendMessage", arn, allowed=False),
         Call("echo", "sqs:SendMessage", arn, allowed=True),
     }
@@ -279,7 +279,9 @@ def test_a_function_changes_the_mappings_of_the_function_that_its_role_names(san
         functions.delete_event_source_mapping(UUID=made["UUID"])
     assert said["pausing"] == "Disabled"
     assert "AccessDenied" in said["other"]["errorMessage"]
-    assert {(one.action, one.allowed) for one in sandbox.calls() if one.caller == "pausing"} == {
+    assert {
+        (call.action, call.allowed) for call in sandbox.calls() if call.caller == "pausing"
+    } == {
         ("lambda:GetEventSourceMapping", True),
         ("lambda:UpdateEventSourceMapping", True),
         ("lambda:GetEventSourceMapping", False),

@@ -50,7 +50,7 @@ def some(first: int) -> tuple[Counter[str], list[str]]:
             continue
         counts["messages"] += len(simulation.witness.messages)
         counts["calls"] += len(simulation.scheduler.log)
-        counts["faults"] += sum(1 for one in simulation.scheduler.log if one[3])
+        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
         counts["second sends, each explained"] += simulation.witness.duplicates
     return counts, broken
 
@@ -80,7 +80,7 @@ def some_of_breaker(first: int) -> tuple[Counter[str], list[str]]:
             broken.append(f"seed {seed}: {error}")
             continue
         counts["calls"] += len(simulation.scheduler.log)
-        counts["faults"] += sum(1 for one in simulation.scheduler.log if one[3])
+        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
         counts["outages"] += simulation.witness.trips
         counts["canaries"] += len(simulation.witness.canaries)
         counts["stale results fenced"] += simulation.witness.fenced

@@ -90,7 +90,7 @@ class MemoryStepFunctions:
         return {"executionArn": name}
 
     def list_executions(self, **_: Any) -> dict[str, Any]:
-        return {"executions": [{"name": one} for one in sorted(self.running)]}
+        return {"executions": [{"name": execution} for execution in sorted(self.running)]}
 
 
 @dataclass(eq=False)
@@ -414,13 +414,13 @@ class BreakerSimulation:
                 found = repairs_for(
                     PIPELINE, worker.breaker.troubled(), worker.outages.running(), worker.clock()
                 )
-                for one in found.start:
-                    moved = self._apply(worker, ExecutionLost(one.generation, one.restart), one)
+                for key in found.start:
+                    moved = self._apply(worker, ExecutionLost(key.generation, key.restart), key)
                     if moved is not None and moved.refused is None:
                         now = moved.circuit
                         worker.outages.start(KEY, now.outage, now.restart)
-                for one in found.put_back:
-                    self._puts_back(worker, one)
+                for key in found.put_back:
+                    self._puts_back(worker, key)
             except (CircuitsUnavailable, ExecutionsUnavailable):
                 pass
             yield RUN

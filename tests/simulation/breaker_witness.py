@@ -84,7 +84,7 @@ class BreakerWitness:
     def sent(self, process: Process, owner: str, seconds: float) -> Canary:
         """A canary leaves for the dependency, which answers within so many seconds."""
         now = self._now()
-        under_way = [one for one in self.canaries.values() if now < one.until]
+        under_way = [secret for secret in self.canaries.values() if now < secret.until]
         if under_way:
             raise Broken(f"{process.name} sends a canary beside {under_way[0].owner}'s")
         if owner in self.canaries:

@@ -77,8 +77,8 @@ class Effects:
                     f" {earlier.process.name}, and no fault explains it"
                 )
             self.repeated += 1
-        one = self._latest[process] = Effect(process, process.faults)
-        self._effects[identity].append(one)
+        effect = self._latest[process] = Effect(process, process.faults)
+        self._effects[identity].append(effect)
 
     def skipped(self, letter: Letter) -> None:
         """The handler said that there was nothing to do."""
@@ -127,7 +127,7 @@ class Effects:
     def check_end(self) -> None:
         """No message waits for an owner who is gone, and no claim was lost."""
         now = self._scheduler.now
-        rows = {one["pk"]["S"]: one for one in self._dynamodb.items(LETTERS)}
+        rows = {item["pk"]["S"]: item for item in self._dynamodb.items(LETTERS)}
         for partition in self._claims:
             if partition not in rows:
                 raise Broken("a claim is gone before its time")
@@ -137,7 +137,7 @@ class Effects:
 
     def _identity(self, letter: Letter) -> Hashable:
         """What the producer takes for one message, found without the code under test."""
-        theirs = {name: one for name, one in letter.attributes.items() if name != stamps.NAME}
+        theirs = {name: item for name, item in letter.attributes.items() if name != stamps.NAME}
         content = (letter.body, tuple(sorted(theirs.items(), key=lambda pair: pair[0])))
         if self._keyed:
             # The key is in the body.

@@ -34,7 +34,7 @@ bug = BUGS.plant
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
-            source.delete([(one.received, Confirmation(one.copy, "hope")) for one in orders])
+            source.delete([(order.received, Confirmation(order.copy, "hope")) for order in orders])
             return original(self, source, orders, slot)
 
         return move
@@ -82,7 +82,7 @@ def _() -> Iterator[None]:
         def receive(self: Any, most: int, lock_seconds: int, wait_seconds: int) -> Any:
             found = original(self, most, 30, wait_seconds)
             longer = self._clock() + lock_seconds
-            return [replace(one, locked_until=longer) for one in found]
+            return [replace(entry, locked_until=longer) for entry in found]
 
         return receive
 
@@ -114,7 +114,7 @@ def _() -> Iterator[None]:
 
 @bug("there is no limit to the attempts")
 def _() -> Iterator[None]:
-    rest = tuple(one for one in judgement.JUDGEMENTS if one is not judgement.exhausted)
+    rest = tuple(judge for judge in judgement.JUDGEMENTS if judge is not judgement.exhausted)
     with patch.object(judgement, "JUDGEMENTS", rest):
         yield
 
@@ -130,7 +130,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def send(self: Any, batch: Any) -> SendResult:
             found = original(self, batch)
-            everything = {one.copy: Confirmation(one.copy, "hope") for one in batch}
+            everything = {message.copy: Confirmation(message.copy, "hope") for message in batch}
             return SendResult(confirmed={**everything, **found.confirmed})
 
         return send
@@ -165,7 +165,8 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def settle(self: Any, source: Any, orders: Any, slot: Any, progress: Any) -> Any:
             longer = [
-                replace(one, received=replace(one.received, locked_until=1e12)) for one in orders
+                replace(order, received=replace(order.received, locked_until=1e12))
+                for order in orders
             ]
             return original(self, source, longer, slot, progress)
 
@@ -183,7 +184,7 @@ def _() -> Iterator[None]:
             for intent in found:
                 if self_clock(self) > intent.expires + journal.GRACE:
                     self.erase(intent)
-            return [one for one in found if self_clock(self) <= one.expires + journal.GRACE]
+            return [entry for entry in found if self_clock(self) <= entry.expires + journal.GRACE]
 
         return read
 
@@ -200,7 +201,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def admit(self: Any, letters: Any) -> Any:
             original(self, letters)
-            copies = [one.received.letter.message_id for one in letters]
+            copies = [letter.received.letter.message_id for letter in letters]
             return {copy: Confirmation(copy, "hope") for copy in copies}
 
         return admit
@@ -213,8 +214,10 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def move(self: Any, orders: Any, slot: Any) -> Any:
-            leaving = [one for one in orders if not isinstance(one.decision, Hold)]
-            self._room.delete([(one.received, Confirmation(one.copy, "hope")) for one in leaving])
+            leaving = [order for order in orders if not isinstance(order.decision, Hold)]
+            self._room.delete(
+                [(letter.received, Confirmation(letter.copy, "hope")) for letter in leaving]
+            )
             return original(self, orders, slot)
 
         return move
@@ -257,7 +260,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def claim(self: Any, name: str, intents: Any) -> Any:
-            found = next((one for one in intents if one.slot == name), None)
+            found = next((intent for intent in intents if intent.slot == name), None)
             if found is not None and self._run.clock() < found.expires + journal.GRACE:
                 return None
             return Slot(self._journal, name, self._run.owner, found)
@@ -340,7 +343,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def decide(self: Any, questions: Any) -> Any:
-            if any(not one.letter.body.endswith("}") for one in questions):
+            if any(not question.letter.body.endswith("}") for question in questions):
                 raise direct_router.RouterUnavailable("a body that cannot be read")
             return original(self, questions)
 

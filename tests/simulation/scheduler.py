@@ -191,7 +191,9 @@ def divided(
     the others; a call that is no batch goes through whole."""
     if options.get("Entries"):
         going, left = _halves(options["Entries"], random)
-        failed = [{"Id": one["Id"], "Code": "InternalError", "SenderFault": False} for one in left]
+        failed = [
+            {"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in left
+        ]
         return {**options, "Entries": going} if going else None, {"Failed": failed}
     if options.get("RequestItems"):
         [(table, asked)] = options["RequestItems"].items()
@@ -210,8 +212,8 @@ def _halves(entries: Sequence[Any], random: Random) -> tuple[list[Any], list[Any
     """Each entry on one side or the other, by lot."""
     chosen = [random.random() < 0.5 for _ in entries]
     return (
-        [one for one, goes in zip(entries, chosen, strict=True) if goes],
-        [one for one, goes in zip(entries, chosen, strict=True) if not goes],
+        [pair for pair, goes in zip(entries, chosen, strict=True) if goes],
+        [pair for pair, goes in zip(entries, chosen, strict=True) if not goes],
     )
 
 

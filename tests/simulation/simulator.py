@@ -319,13 +319,16 @@ class Simulation:
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
-        handles = {one["MessageId"]: one["ReceiptHandle"] for one in answer.get("Messages", ())}
+        handles = {
+            message["MessageId"]: message["ReceiptHandle"] for message in answer.get("Messages", ())
+        }
         if not handles:
             return
-        letters = [from_api(one) for one in answer["Messages"]]
+        letters = [from_api(message) for message in answer["Messages"]]
         arn = self.stage.resources.main_arn
         records = [
-            to_event(one, receipt_handle=handles[one.message_id], source_arn=arn) for one in letters
+            to_event(letter, receipt_handle=handles[letter.message_id], source_arn=arn)
+            for letter in letters
         ]
         began = self.scheduler.now
         handled: set[str] = set()
@@ -337,10 +340,12 @@ class Simulation:
         if self.scheduler.now > began + TIMEOUT:
             # Lambda has long given up on it, whatever it says now.
             return
-        for one in letters:
-            if one.message_id not in done.failed:
-                self.witness.effects.acknowledged(one, one.message_id in handled)
-                sqs.delete_message(QueueUrl=self.stage.main, ReceiptHandle=handles[one.message_id])
+        for letter in letters:
+            if letter.message_id not in done.failed:
+                self.witness.effects.acknowledged(letter, letter.message_id in handled)
+                sqs.delete_message(
+                    QueueUrl=self.stage.main, ReceiptHandle=handles[letter.message_id]
+                )
         self.witness.check_conservation()
 
     def _build_consumer(self, process: Process, handled: set[str]) -> Consumer:
@@ -455,9 +460,9 @@ class Simulation:
         """SQS shows a message to a second receiver while a first one holds it."""
         dlq = self.stage.dlq.rpartition("/")[2]
         held = [
-            one.message_id
-            for one in self.stage.sqs.snapshot()
-            if one.queue == dlq and one.state == "in flight"
+            message.message_id
+            for message in self.stage.sqs.snapshot()
+            if message.queue == dlq and message.state == "in flight"
         ]
         if not held or self._shape.fifo:
             return
@@ -469,9 +474,9 @@ class Simulation:
         """SQS shows a message to a second consumer while a first one holds it."""
         main = self.stage.main.rpartition("/")[2]
         held = [
-            one.message_id
-            for one in self.stage.sqs.snapshot()
-            if one.queue == main and one.state == "in flight"
+            message.message_id
+            for message in self.stage.sqs.snapshot()
+            if message.queue == main and message.state == "in flight"
         ]
         if held and not self._shape.fifo:
             self.stage.sqs.redeliver(random.choice(held))
@@ -509,7 +514,9 @@ class Simulation:
         def act() -> None:
             process = Process(f"healer{turn}")
             self._one_run(process, "dlq")
-            if any(one.queue.startswith("orders-slow") for one in self.stage.sqs.snapshot()):
+            if any(
+                message.queue.startswith("orders-slow") for message in self.stage.sqs.snapshot()
+            ):
                 self._one_run(Process(f"slow{turn}"), "slow")
             self._consume(Process(f"consumer.{turn}"))
 
@@ -517,15 +524,15 @@ class Simulation:
 
     def _where(self) -> dict[str, list[str]]:
         places: dict[str, list[str]] = {}
-        for one in self.stage.sqs.snapshot():
-            places.setdefault(one.queue, []).append(uid_of(one.body))
+        for message in self.stage.sqs.snapshot():
+            places.setdefault(message.queue, []).append(uid_of(message.body))
         places["waiting room"] = sorted(self.witness.in_room())
         return places
 
     def _drained(self) -> bool:
         parking = self.stage.parking.rpartition("/")[2]
         return not self.stage.waiting() and all(
-            one.queue == parking for one in self.stage.sqs.snapshot()
+            message.queue == parking for message in self.stage.sqs.snapshot()
         )
 
 

@@ -176,15 +176,15 @@ class Stage:
     def bodies(self, url: str) -> list[str]:
         """The bodies of all messages in a queue, whether visible or not, in no order."""
         name = url.rpartition("/")[2]
-        return sorted(one.body for one in self.sqs.snapshot() if one.queue == name)
+        return sorted(message.body for message in self.sqs.snapshot() if message.queue == name)
 
     def stamps(self, url: str) -> list[Stamp]:
         """The stamps that the letters in a queue carry."""
         found = []
         name = url.rpartition("/")[2]
-        for one in self.sqs.snapshot():
-            if one.queue == name and stamps.NAME in one.attributes:
-                mark = stamps.parse(one.attributes[stamps.NAME]["StringValue"])
+        for message in self.sqs.snapshot():
+            if message.queue == name and stamps.NAME in message.attributes:
+                mark = stamps.parse(message.attributes[stamps.NAME]["StringValue"])
                 assert mark is not None
                 found.append(mark)
         return found
@@ -208,11 +208,11 @@ class Stage:
 
     def waiting(self) -> list[dict[str, Any]]:
         """The items of letters in the waiting room."""
-        return [one for one in self.dynamodb.items(LETTERS) if "copy" in one]
+        return [item for item in self.dynamodb.items(LETTERS) if "copy" in item]
 
     def journal(self) -> list[dict[str, Any]]:
         """The intents that stand."""
-        return [one for one in self.dynamodb.items(LETTERS) if "plans" in one]
+        return [item for item in self.dynamodb.items(LETTERS) if "plans" in item]
 
     def run(
         self,

@@ -101,7 +101,10 @@ def plant(stage: Stage) -> None:
 def written(dynamodb: MemoryDynamoDB) -> list[tuple[str, str]]:
     """The rows that we wrote, without the letters in the waiting room themselves."""
     return [
-        ("row", json.dumps({key: one for key, one in row.items() if key != "letter"}, default=str))
+        (
+            "row",
+            json.dumps({key: item for key, item in row.items() if key != "letter"}, default=str),
+        )
         for row in dynamodb.items(LETTERS)
     ]
 
@@ -111,7 +114,7 @@ def test_a_run_writes_no_word_of_its_letters(
 ) -> None:
     plant(stage)
     report = redrive({"source": "dlq"})
-    decided = {one.partition(":")[0] for one in report["decisions"]}
+    decided = {decision.partition(":")[0] for decision in report["decisions"]}
     assert decided == {"REDRIVE", "PARK", "HOLD"}
     assert "run ended" in log.getvalue()
     metrics = capsys.readouterr().out
@@ -124,10 +127,10 @@ def test_what_we_write_onto_a_letter_is_no_word_of_it(stage: Stage, redrive: Han
     plant(stage)
     redrive({"source": "dlq"})
     marks = [
-        ("stamp", one.attributes["Redrive"]["StringValue"])
-        for one in stage.sqs.snapshot()
+        ("stamp", message.attributes["Redrive"]["StringValue"])
+        for message in stage.sqs.snapshot()
         # Nobody else has sent anything to these.
-        if one.queue in (stage.main.rpartition("/")[2], stage.parking.rpartition("/")[2])
+        if message.queue in (stage.main.rpartition("/")[2], stage.parking.rpartition("/")[2])
     ]
     assert len(marks) == 5
     assert leaks(marks) == []
@@ -151,7 +154,7 @@ def test_the_router_answers_with_decisions_and_no_word_of_the_letters(
     assert leaks([("log", output), ("answer", json.dumps(answer))]) == []
 
 
-@pytest.mark.parametrize("canary", ALL, ids=lambda one: one.rpartition("-")[0])
+@pytest.mark.parametrize("canary", ALL, ids=lambda canary: canary.rpartition("-")[0])
 @pytest.mark.parametrize("before", ["", "x", "xx", "xyz"])
 def test_a_leak_is_seen_in_plain_and_in_base64(canary: str, before: str) -> None:
     for text in (

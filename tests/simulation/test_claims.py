@@ -53,7 +53,7 @@ class Book:
 
     @property
     def effects(self) -> list[Held]:
-        return [one for one in self.held if one.effect]
+        return [message for message in self.held if message.effect]
 
 
 class Workers:
@@ -161,7 +161,7 @@ class Workers:
         for key, book in self._books.items():
             if not book.effects:
                 raise Broken(f"{key} is never processed")
-            if len(book.effects) > 1 + sum(one.excused for one in book.effects):
+            if len(book.effects) > 1 + sum(effect.excused for effect in book.effects):
                 raise Broken(f"{key} had {len(book.effects)} effects")
         missing = len(self._rows) - len(self._dynamodb.items(LETTERS))
         if missing:

@@ -50,8 +50,8 @@ class Consumer:
     def work(self) -> None:
         stage = self._stage
         for message in stage.take(stage.main):
-            one = from_api(message)
-            mark = stamps.read(one, frozenset({REDRIVER})).stamp
+            letter = from_api(message)
+            mark = stamps.read(letter, frozenset({REDRIVER})).stamp
             now = stage.clock()
             if now >= self._end:
                 self.processed[mark.origin] += 1
@@ -63,7 +63,7 @@ class Consumer:
             try:
                 raise self._error
             except Exception as error:
-                found = diagnose(error, one, now=now)
+                found = diagnose(error, letter, now=now)
             self.log.failed(
                 mark.origin,
                 Failure(
@@ -74,7 +74,7 @@ class Consumer:
                     message=found.message,
                     http_status=found.http_status,
                     fingerprint=found.fingerprint,
-                    receive=int(one.system["ApproximateReceiveCount"]),
+                    receive=int(letter.system["ApproximateReceiveCount"]),
                 ),
             )
 

@@ -119,16 +119,16 @@ class PostedSite(ProbedStage):
             ).get("Messages", [])
             records = [
                 to_event(
-                    from_api(one),
-                    receipt_handle=one["ReceiptHandle"],
+                    from_api(message),
+                    receipt_handle=message["ReceiptHandle"],
                     source_arn=stage.resources.main_arn,
                 )
-                for one in messages
+                for message in messages
             ]
             handled = consumer.process(records, deadline=stage.clock() + 25)
-            for one, handling in zip(messages, handled.results, strict=True):
+            for pair, handling in zip(messages, handled.results, strict=True):
                 if handling.acknowledged:
-                    sqs.delete_message(QueueUrl=stage.main, ReceiptHandle=one["ReceiptHandle"])
+                    sqs.delete_message(QueueUrl=stage.main, ReceiptHandle=pair["ReceiptHandle"])
 
     def _handle(self, delivery: Delivery) -> None:
         trouble = self.down(delivery)

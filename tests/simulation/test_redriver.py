@@ -207,8 +207,8 @@ def test_a_letter_with_ten_attributes_goes_unmarked_and_the_ledger_remembers(
         stage.clock.advance(6)
     stage.fail()
     assert stage.run().decisions == {"PARK:EXHAUSTED": 1}
-    rows = [one for one in stage.dynamodb.items("letters") if "stamp" in one]
-    assert all(letter in one["stamp"]["S"] for one in rows)
+    rows = [item for item in stage.dynamodb.items("letters") if "stamp" in item]
+    assert all(letter in row["stamp"]["S"] for row in rows)
     assert len(rows) == 4
 
 
@@ -437,9 +437,9 @@ def fail_fifo(stage: Stage) -> None:
 def numbers(stage: Stage, url: str) -> list[str]:
     found = []
     while messages := stage.take(url):
-        for one in messages:
-            found.append(one["Body"])
-            stage.sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        for message in messages:
+            found.append(message["Body"])
+            stage.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     return found
 
 
@@ -502,11 +502,11 @@ def test_a_lane_that_has_long_been_empty_is_looked_into_no_more(stage: Stage) ->
     )
     stage.clock.advance(10)
     assert stage.run().decisions == {"REDRIVE": 1}
-    lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
+    lanes = [item for item in stage.dynamodb.items("letters") if item["pk"]["S"] == "orders#lanes"]
     assert len(lanes) == 1
     stage.clock.advance(90_000)
     stage.run()
-    lanes = [one for one in stage.dynamodb.items("letters") if one["pk"]["S"] == "orders#lanes"]
+    lanes = [item for item in stage.dynamodb.items("letters") if item["pk"]["S"] == "orders#lanes"]
     assert lanes == []
 
 
@@ -545,8 +545,8 @@ def test_a_letter_of_exactly_one_mebibyte_survives_every_decision(
         stage.clock.advance(3_601)
         stage.run()
     assert stage.bodies(getattr(stage, place)) == [body]
-    stamps = [one for one in stage.dynamodb.items("letters") if "stamp" in one]
-    assert [letter in one["stamp"]["S"] for one in stamps] == [True]
+    stamps = [item for item in stage.dynamodb.items("letters") if "stamp" in item]
+    assert [letter in stamp["stamp"]["S"] for stamp in stamps] == [True]
 
 
 def test_where_only_the_stamp_finds_no_room_the_letter_goes_without_it(stage: Stage) -> None:

@@ -47,8 +47,8 @@ class Hooked:
 
 def refuses(options: dict[str, Any], real: Callable[..., Any]) -> Any:
     failed = [
-        {"Id": one["Id"], "SenderFault": True, "Code": "Nope", "Message": ""}
-        for one in options["Entries"]
+        {"Id": entry["Id"], "SenderFault": True, "Code": "Nope", "Message": ""}
+        for entry in options["Entries"]
     ]
     return {"Successful": [], "Failed": failed}
 
@@ -212,7 +212,7 @@ def test_a_letter_let_out_of_the_room_behind_our_back_is_not_moved_again() -> No
     stage.fail()
     with (
         patch.object(DynamoDBJournal, "mark", side_effect=JournalUnavailable),
-        patch.object(SqsQueue, "delete", lambda self, letters: [one for one, _ in letters]),
+        patch.object(SqsQueue, "delete", lambda self, letters: [letter for letter, _ in letters]),
     ):
         stage.run()
     assert len(stage.waiting()) == len(stage.bodies(stage.dlq)) == 1

@@ -65,8 +65,8 @@ def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
             pytest.fail(f"seed {seed}: {broken}")
     # The proof is not of easy weather: effects were repeated, each for a fault, and duplicates
     # were spared.
-    assert sum(one.repeated for one in runs) > 50
-    assert sum(one.spared for one in runs) > 1_000
+    assert sum(run.repeated for run in runs) > 50
+    assert sum(run.spared for run in runs) > 1_000
 
 
 @pytest.mark.long
@@ -100,11 +100,11 @@ def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None
     shape = WORKLOADS[workload]
     calls = min(30, place(shape, {}))
     for first, second in itertools.combinations(range(calls), 2):
-        for one, other in itertools.product(Fault, repeat=2):
+        for faults, other in itertools.product(Fault, repeat=2):
             try:
-                place(shape, {first: one, second: other})
+                place(shape, {first: faults, second: other})
             except Broken as broken:
-                pytest.fail(f"{one} at call {first}, {other} at call {second}: {broken}")
+                pytest.fail(f"{faults} at call {first}, {other} at call {second}: {broken}")
 
 
 @pytest.mark.long

@@ -157,7 +157,7 @@ class Witness:
         # A mark that comes after the look is one that somebody wrote long after his lock.
         # A letter that was put into the room is marked too: there it may still be sent.
         marks = (self.marked[True],) if held.from_room else self.marked.values()
-        if any(one.get(key_of(copy), math.inf) <= process.looked_at for one in marks):
+        if any(mark.get(key_of(copy), math.inf) <= process.looked_at for mark in marks):
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         if held.from_room and copy in self._late:
             # Put into the room by a process that was held up past its lock in the very
@@ -172,7 +172,10 @@ class Witness:
     def _held(self, process: Process, entry: Entry) -> Held | None:
         """The copy that an entry continues, as the process took it last."""
         candidates: list[Held] = process.holds.get(uid_of(entry["MessageBody"]), [])
-        return next((one for one in reversed(candidates) if one.copy == entry.continues), None)
+        return next(
+            (candidate for candidate in reversed(candidates) if candidate.copy == entry.continues),
+            None,
+        )
 
     # What took effect.
 
@@ -361,8 +364,8 @@ class Witness:
     def check_conservation(self) -> None:
         """Every message that is not processed is in at least one durable place."""
         missing = {uid for uid, message in self.messages.items() if not message.done}
-        for one in self._sqs.snapshot():
-            missing.discard(uid_of(one.body))
+        for letter in self._sqs.snapshot():
+            missing.discard(uid_of(letter.body))
             if not missing:
                 return
         missing -= self.in_room()
@@ -371,12 +374,12 @@ class Witness:
 
     def check_whole(self) -> None:
         """Every message in a queue is, our stamp aside, byte for byte what was sent."""
-        for one in self._sqs.snapshot():
-            uid = uid_of(one.body)
+        for letter in self._sqs.snapshot():
+            uid = uid_of(letter.body)
             message = self.messages.get(uid)
-            if message is None or one.body != message.body:
+            if message is None or letter.body != message.body:
                 raise Broken(f"the body of {uid} has changed")
-            theirs = {k: v for k, v in one.attributes.items() if k != stamps.NAME}
+            theirs = {k: v for k, v in letter.attributes.items() if k != stamps.NAME}
             sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
             if theirs != sent and not (len(message.origins) > 1 and not theirs):
                 raise Broken(f"the attributes of {uid} have changed")

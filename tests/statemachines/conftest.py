@@ -248,12 +248,12 @@ class Account(OutageHarness):
         events = []
         for page in states.get_paginator("get_execution_history").paginate(executionArn=arn):
             events += page["events"]
-        entered = [one for one in events if one["type"].endswith("StateEntered")]
-        scheduled = sum(one["type"] == "TaskScheduled" for one in events)
-        tasks = sum(one["type"] == "TaskStateEntered" for one in events)
+        entered = [event for event in events if event["type"].endswith("StateEntered")]
+        scheduled = sum(event["type"] == "TaskScheduled" for event in events)
+        tasks = sum(event["type"] == "TaskStateEntered" for event in events)
         return Execution(
             status=states.describe_execution(executionArn=arn)["status"],
-            visited=[one["stateEnteredEventDetails"]["name"] for one in entered],
+            visited=[entry["stateEnteredEventDetails"]["name"] for entry in entered],
             retries=scheduled - tasks,
             history=json.dumps(events, default=str),
         )
@@ -292,7 +292,7 @@ class RecordedEvents:
         self._account = account
 
     def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        self._account.announced += [json.loads(one["Detail"]) for one in Entries]
+        self._account.announced += [json.loads(entry["Detail"]) for entry in Entries]
         return {"FailedEntryCount": 0, "Entries": [{}]}
 
 
@@ -316,15 +316,15 @@ def settings() -> dict[str, Any]:
 @pytest.fixture
 def account(mocked: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> Account:
     clock = Clock()
-    one = Account(clock)
-    _let_time_pass(monkeypatch, one)
+    built = Account(clock)
+    _let_time_pass(monkeypatch, built)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "CRITICAL")
     mocked.reset()
     monkeypatch.setattr(
         LambdaSimpleBackend,
         "invoke",
-        lambda _self, name, _qualifier, body, headers, answer: one.invoke(
+        lambda _self, name, _qualifier, body, headers, answer: built.invoke(
             name, body, headers, answer
         ),
     )
@@ -332,8 +332,8 @@ def account(mocked: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, An
 
     def slowly(mapping: EventSourceMapping) -> dict[str, Any]:
         found = described(mapping)
-        if one.changing > 0 and found["State"] == "Disabled":
-            one.changing -= 1
+        if built.changing > 0 and found["State"] == "Disabled":
+            built.changing -= 1
             found["State"] = "Disabling"
         return found
 
@@ -341,11 +341,11 @@ def account(mocked: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, An
     monkeypatch.setattr(lambda_eval_utils, "boto_client_for", lambda service, **_: client(service))
     # moto would hand each message of the main queue to the consumer, and drop it.
     monkeypatch.setattr(LambdaSimpleBackend, "send_sqs_batch", lambda *_: False)
-    one.build()
-    for name, value in one.environment(**settings).items():
+    built.build()
+    for name, value in built.environment(**settings).items():
         monkeypatch.setenv(name, value)
-    _wire(monkeypatch, one)
-    return one
+    _wire(monkeypatch, built)
+    return built
 
 
 def _let_time_pass(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:

@@ -75,28 +75,41 @@ def replayed(events: list[tuple[Event, float, Circuit | Refusal]], account: Acco
     return circuit
 
 
-def agree(one: Circuit | Refusal, other: Circuit | Refusal) -> bool:
+def agree(first: Circuit | Refusal, other: Circuit | Refusal) -> bool:
     """Whether they are the same, but for what the store rounds times by."""
-    if isinstance(one, Refusal) or isinstance(other, Refusal):
-        return one is other
-    return facts(one) == facts(other) and times(one) == pytest.approx(times(other), abs=0.01)
+    if isinstance(first, Refusal) or isinstance(other, Refusal):
+        return first is other
+    return facts(first) == facts(other) and times(first) == pytest.approx(times(other), abs=0.01)
 
 
-def facts(one: Circuit) -> object:
-    permit, forced, paused = one.permit, one.forced, one.paused
+def facts(circuit: Circuit) -> object:
+    permit, forced, paused = circuit.permit, circuit.forced, circuit.paused
     return (
-        *(one.state, one.generation, one.outage, one.restart, one.trips, one.successes),
+        *(
+            circuit.state,
+            circuit.generation,
+            circuit.outage,
+            circuit.restart,
+            circuit.trips,
+            circuit.successes,
+        ),
         permit and permit.owner,
         forced and (forced.state, forced.by),
         paused and (paused.mapping, paused.concurrency),
     )
 
 
-def times(one: Circuit) -> list[float]:
+def times(circuit: Circuit) -> list[float]:
     return [
-        *(one.open_until, one.cooldown, one.opened_at, one.closed_at, one.started),
-        one.permit.until if one.permit else 0,
-        one.forced.until if one.forced else 0,
+        *(
+            circuit.open_until,
+            circuit.cooldown,
+            circuit.opened_at,
+            circuit.closed_at,
+            circuit.started,
+        ),
+        circuit.permit.until if circuit.permit else 0,
+        circuit.forced.until if circuit.forced else 0,
     ]
 
 

@@ -26,8 +26,8 @@ def exits(state: Machine) -> Iterator[str]:
         yield state["Next"]
     if "Default" in state:
         yield state["Default"]
-    for one in (*state.get("Choices", ()), *state.get("Catch", ())):
-        yield one["Next"]
+    for choice in (*state.get("Choices", ()), *state.get("Catch", ())):
+        yield choice["Next"]
 
 
 def faults(machine: Machine) -> Iterator[str]:
@@ -57,20 +57,20 @@ def task_faults(state: Machine, states: Machine) -> Iterator[str]:
     if "TimeoutSeconds" not in state:
         yield "no TimeoutSeconds"
     retries, catches = state.get("Retry", []), state.get("Catch", [])
-    if not any("States.ALL" in one["ErrorEquals"] for one in retries):
+    if not any("States.ALL" in retry["ErrorEquals"] for retry in retries):
         yield "not everything is tried again"
-    for one in retries:
-        if not {"MaxAttempts", "BackoffRate", "IntervalSeconds"} <= one.keys():
+    for retry in retries:
+        if not {"MaxAttempts", "BackoffRate", "IntervalSeconds"} <= retry.keys():
             yield "a Retry without bounds"
-        if one.get("JitterStrategy") != "FULL":
+        if retry.get("JitterStrategy") != "FULL":
             yield "a Retry without full jitter"
-    if not any("States.ALL" in one["ErrorEquals"] for one in catches):
+    if not any("States.ALL" in catche["ErrorEquals"] for catche in catches):
         yield "not everything is caught"
-    for one in catches:
-        to = states.get(one["Next"], {})
+    for catche in catches:
+        to = states.get(catche["Next"], {})
         if to.get("Type") == "Succeed":
-            yield f"a failure ends as success in {one['Next']}"
-        if not one.get("ResultPath", "").startswith("$."):
+            yield f"a failure ends as success in {catche['Next']}"
+        if not catche.get("ResultPath", "").startswith("$."):
             yield "a Catch that overwrites the state"
 
 
@@ -98,11 +98,11 @@ def test_the_graph_is_sound(path: Path) -> None:
 
 def test_the_choices_know_every_word_that_the_functions_say(breaker: Machine) -> None:
     said = {
-        one["StringEquals"]
+        choice["StringEquals"]
         for state in breaker["States"].values()
-        for one in state.get("Choices", ())
+        for choice in state.get("Choices", ())
     }
-    assert said == {str(one) for one in Next}
+    assert said == {str(step) for step in Next}
 
 
 def test_what_nobody_knows_is_a_failure(breaker: Machine) -> None:

@@ -77,8 +77,8 @@ def test_the_consumer_sees_one_record_of_the_queue_it_came_from_and_the_permit(
 ) -> None:
     dead, live = account.put(account.dlq), account.put(account.main)
     account.run(account.trip())
-    records = [one["Records"] for one in account.given]
-    assert [[one["messageId"] for one in batch] for batch in records] == [[dead], [live]]
+    records = [argument["Records"] for argument in account.given]
+    assert [[message["messageId"] for message in batch] for batch in records] == [[dead], [live]]
     arns = [batch[0]["eventSourceARN"] for batch in records]
     assert arns == [account.arn(account.dlq), account.arn(account.main)]
     assert len(set(account.permits)) == 2
@@ -114,7 +114,7 @@ def test_the_opening_and_the_closing_are_announced_once_each(account: Account) -
     fill(account)
     account.answers = failing(2)
     account.run(account.trip())
-    states = [(one.get("before"), one["state"]) for one in account.announced]
+    states = [(change.get("before"), change["state"]) for change in account.announced]
     assert states == [(None, "OPEN"), ("OPEN", "HALF_OPEN"), ("HALF_OPEN", "CLOSED")]
     assert account.metrics["CircuitOpened"] == 1
 
@@ -195,7 +195,7 @@ def test_a_scene_ends_as_it_should(account: Account, scene: str) -> None:
 
 def test_every_state_was_visited_and_every_exit_taken() -> None:
     states = json.loads(DEFINITION.read_text())["States"]
-    assert {(name, to) for name, one in states.items() for to in exits(one)} == SEEN
+    assert {(name, to) for name, item in states.items() for to in exits(item)} == SEEN
 
 
 def test_a_step_that_fails_now_and_then_is_tried_again(account: Account) -> None:
@@ -311,7 +311,7 @@ def test_a_circuit_that_a_person_opened_waits_for_his_word_to_end(account: Accou
     assert execution.visited[-1] == "Closed"
     # Rounded up to a whole second.
     assert 3_599 <= account.waits[0] <= 3_601
-    assert [one["state"] for one in account.announced] == ["OPEN", "HALF_OPEN", "CLOSED"]
+    assert [change["state"] for change in account.announced] == ["OPEN", "HALF_OPEN", "CLOSED"]
 
 
 def test_an_execution_whose_circuit_a_person_has_closed_hands_over(account: Account) -> None:

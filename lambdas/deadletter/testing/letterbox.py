@@ -149,17 +149,21 @@ class Letterbox:
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
-        handles = {one["MessageId"]: one["ReceiptHandle"] for one in answer.get("Messages", [])}
+        handles = {
+            message["MessageId"]: message["ReceiptHandle"] for message in answer.get("Messages", [])
+        }
         if not handles:
             return Run((), {"batchItemFailures": []}, (), ())
         event = {
             "Records": [
-                to_event(from_api(one), receipt_handle=one["ReceiptHandle"], source_arn=self._arn)
-                for one in answer["Messages"]
+                to_event(
+                    from_api(message), receipt_handle=message["ReceiptHandle"], source_arn=self._arn
+                )
+                for message in answer["Messages"]
             ]
         }
         response = handler(event, self.context(permit)) or {}
-        failed = {one["itemIdentifier"] for one in response.get("batchItemFailures", [])}
+        failed = {failure["itemIdentifier"] for failure in response.get("batchItemFailures", [])}
         if not failed <= handles.keys():
             # Lambda then takes the whole batch for failed.
             failed = set(handles)
@@ -169,8 +173,8 @@ class Letterbox:
         return Run(
             tuple(handles),
             response,
-            tuple(one for one in handles if one not in failed),
-            tuple(one for one in handles if one in failed),
+            tuple(receipt for receipt in handles if receipt not in failed),
+            tuple(receipt for receipt in handles if receipt in failed),
         )
 
     def context(self, permit: str | None = None) -> Context:
@@ -192,12 +196,12 @@ class Letterbox:
     def parked(self) -> list[Parked]:
         """The messages in the parking lot, and why they are there."""
         found = []
-        for one in self.sqs.snapshot():
-            if one.queue == _name(self.lot):
-                said = one.attributes[stamps.NAME]["StringValue"]
+        for message in self.sqs.snapshot():
+            if message.queue == _name(self.lot):
+                said = message.attributes[stamps.NAME]["StringValue"]
                 mark = stamps.parse(said)
                 assert mark is not None, said
-                found.append(Parked(one.message_id, one.body, mark))
+                found.append(Parked(message.message_id, message.body, mark))
         return found
 
     def ledger(self, origin: str) -> LedgerRow:
@@ -212,8 +216,8 @@ class Letterbox:
         counts: dict[str, int] = {}
         for line in map(json.loads, self.lines):
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
-                for one in directive["Metrics"]:
-                    counts[one["Name"]] = counts.get(one["Name"], 0) + line[one["Name"]]
+                for metric in directive["Metrics"]:
+                    counts[metric["Name"]] = counts.get(metric["Name"], 0) + line[metric["Name"]]
         return counts
 
     def set_circuit(self, state: str, key: str | None = None) -> None:
@@ -289,7 +293,7 @@ class Letterbox:
         return str(answer["MessageId"])
 
     def _bodies(self, url: str) -> list[str]:
-        return [one.body for one in self.sqs.snapshot() if one.queue == _name(url)]
+        return [message.body for message in self.sqs.snapshot() if message.queue == _name(url)]
 
 
 def _name(url: str) -> str:
