@@ -388,7 +388,7 @@ def _() -> Iterator[None]:
         def claim(self: Any, key: Any) -> Any:
             found = original(self, key)
             if found.standing is Standing.MINE:
-                self._done(found)
+                self._mark_done(found)
             return found
 
         return claim
