@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +35,7 @@ class Change:
 
 
 CHANGES = (
-    Change("an alarm (as `DlqDepth`)", r"\bDLQ_DEPTH\b|\bDlqDepth\b|\bDlqDepthAlarm\b|\bdlq_depth\b"),
+    Change("an alarm (as `DlqDepth`)", r"\bDLQ_DEPTH\b|\bDlqDepth(Alarm)?\b|\bdlq_depth\b"),
     Change("a failure category (as `BUSINESS`)", r"\bBUSINESS\b"),
     Change("a decision (as `Divert`)", r"\bDivert\b|\bDIVERT\b"),
     Change("a `dlq` command (as `dlq redrive`)", r"dlq redrive\b|\.redrive\"", ("console", "docs")),
