@@ -40,7 +40,7 @@ CHANGES = (
     Change("a decision (as `Divert`)", r"\bDivert\b|\bDIVERT\b"),
     Change("a `dlq` command (as `dlq redrive`)", r"dlq redrive\b|\.redrive\"", ("console", "docs")),
     Change("a reason to park (as `EXHAUSTED`)", r"\bEXHAUSTED\b"),
-    Change("a rule's action (as `HOLD`)", r"\bAction\.HOLD\b|\bHOLD\b"),
+    Change("a rule's action (as `QUARANTINE`)", r"\bQUARANTINE\b"),
     Change("a function (as `probe`)", r"handlers\.probe\b|\bprober_for\b"),
 )
 
