@@ -72,14 +72,17 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def write(self: Any, before: Any, after: Any) -> Any:
-            # No two tokens are the same: a write never finds its own.
-            ids = iter(range(1_000_000))
-            with patch.object(circuits, "plain", lambda item: {**plain(item), "token": next(ids)}):
+            with patch.object(circuits, "conflicting_item", of_another):
                 return original(self, before, after)
 
         return write
 
-    plain = circuits.plain
+    def of_another(error: Any) -> Any:
+        """The item that stopped a write, with a token that no write has."""
+        item = conflicting_item(error)
+        return {**item, "token": "another's"} if item else item
+
+    conflicting_item = circuits.conflicting_item
     with replaced(circuits.DynamoDBBreaker, "_write", make):
         yield
 
@@ -87,7 +90,7 @@ def _() -> Iterator[None]:
 @bug("a write looks at nothing")
 def _() -> Iterator[None]:
     with patch.object(
-        circuits, "_still", lambda before, after: (["attribute_exists(circuit_key)"], {})
+        circuits, "_conditions", lambda before, after: (["attribute_exists(circuit_key)"], {})
     ):
         yield
 
@@ -169,7 +172,7 @@ def _() -> Iterator[None]:
 
 @bug("a lost execution is not missed")
 def _() -> Iterator[None]:
-    with patch.object(breaker_simulator, "sweep", lambda *_: Repairs()):
+    with patch.object(breaker_simulator, "repairs_for", lambda *_: Repairs()):
         yield
 
 
@@ -197,7 +200,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         return lambda *arguments: replace(original(*arguments), put_back=())
 
-    with replaced(breaker_simulator, "sweep", make):
+    with replaced(breaker_simulator, "repairs_for", make):
         yield
 
 
