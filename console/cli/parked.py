@@ -11,7 +11,7 @@ import typer
 from deadletter.contract import Reason
 
 from ..operations import parked as operation
-from ..operations.parked import ParkedLetter, ParkedSample, Wanted
+from ..operations.parked import ParkedFilter, ParkedLetter, ParkedSample
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
@@ -61,7 +61,7 @@ def list_(
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
-    wanted = Wanted(limit, _reason(reason) if reason else None, show_body)
+    wanted = ParkedFilter(limit, _reason(reason) if reason else None, show_body)
     return Reply(operation.read(session, pipeline, wanted), show)
 
 

@@ -80,7 +80,7 @@ def check(session: Session, endpoint_id: str, policy: UrlPolicy, *, post: bool) 
     return _exchange(session, row.endpoint, policy, answer)
 
 
-def poster() -> HttpsClient:
+def http_client() -> HttpsClient:
     """The client that sends the request; tests replace it."""
     return HttpsClient(_TIMEOUT, time.monotonic)
 
@@ -92,7 +92,7 @@ def _exchange(
     started = time.monotonic()
     try:
         to = read_url(endpoint.url, allow_loopback=policy.allow_loopback, ports=policy.ports)
-        client = poster()
+        client = http_client()
         # Shown also if an address is refused: then it is the reason.
         answer = replace(answer, addresses=client.addresses(to))
         body, headers = b"", {"user-agent": "deadletter"}

@@ -54,7 +54,7 @@ class ParkedSample(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ParkedFilter:
     """Which parked letters are asked for."""
 
     limit: int
@@ -62,14 +62,14 @@ class Wanted:
     body: bool = False
 
 
-def read(session: Session, pipeline: str | None, wanted: Wanted) -> ParkedSample:
+def read(session: Session, pipeline: str | None, wanted: ParkedFilter) -> ParkedSample:
     """A sample of the pipeline's parking queues, one queue after the other."""
     deployed = session.app().pipeline(pipeline)
     sqs = session.aws.sqs
     letters: list[ParkedLetter] = []
     looked_at = not_given_back = 0
     for key, url in deployed.parking.items():
-        missing = Wanted(wanted.limit - len(letters), wanted.reason, wanted.body)
+        missing = ParkedFilter(wanted.limit - len(letters), wanted.reason, wanted.body)
         if missing.limit <= 0:
             break
         look = peek(sqs, key, url, missing, session.clock)
@@ -97,7 +97,7 @@ class ParkedLook:
 
 
 def peek(
-    sqs: SQSClient, key: str, url: str, wanted: Wanted, now: Callable[[], float]
+    sqs: SQSClient, key: str, url: str, wanted: ParkedFilter, now: Callable[[], float]
 ) -> ParkedLook:
     """The wanted letters of a queue. All letters are given back, also after an error."""
     look = ParkedLook()
@@ -117,7 +117,7 @@ def peek(
     return look
 
 
-def _matches(letter: ParkedLetter, wanted: Wanted) -> bool:
+def _matches(letter: ParkedLetter, wanted: ParkedFilter) -> bool:
     return wanted.reason is None or letter.reason == wanted.reason
 
 

@@ -133,7 +133,7 @@ class RuleEditor:
 
     def disable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Disables the rule; the caller's identity and the old reason are added to the reason."""
-        why = _off(reason, self._session.aws.caller, rule.columns.get("reason"))
+        why = _disabled_reason(reason, self._session.aws.caller, rule.columns.get("reason"))
         try:
             self._table.disable(rule, why)
         except RuleTableChange as error:
@@ -184,7 +184,7 @@ def _checked(
     if not pipelines:
         raise Problem("The app has no pipeline yet: deploy one.", Cause.ABSENT)
     for pipeline in pipelines:
-        for refused in rule_table.spoilt(others, new, pipeline):
+        for refused in rule_table.newly_refused(others, new, pipeline):
             raise Problem(
                 f"Nothing was written: rule {refused.rule_id} would be INVALID in "
                 f"{pipeline.name}: {refused.why}.",
@@ -200,7 +200,7 @@ def _raced(rule_id: str) -> Problem:
     )
 
 
-def _off(why: str, who: str, before: object) -> str:
+def _disabled_reason(why: str, who: str, before: object) -> str:
     """The new reason. The table has no other column for who disabled a rule, and why."""
     text = f"{why} (disabled by {who}; before: {before or 'no reason given'})"
     return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"

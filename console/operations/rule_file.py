@@ -223,7 +223,7 @@ def _check(
     mistakes = [
         f"{refused.rule_id} would be INVALID in {pipeline.name}: {refused.why}"
         for pipeline in pipelines
-        for refused in rule_table.spoilt(others, [*others, *wanted.values()], pipeline)
+        for refused in rule_table.newly_refused(others, [*others, *wanted.values()], pipeline)
     ]
     _refuse("the file", mistakes)
 

@@ -107,7 +107,7 @@ def book(rules: Sequence[Mapping[str, Any]], settings: Pipeline) -> RuleBook:
     )
 
 
-def spoilt(
+def newly_refused(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Pipeline
 ) -> Iterator[RefusedRule]:
     """The rules that a pipeline refuses among `after` and not among `before`."""

@@ -180,14 +180,14 @@ def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
     def serve(answer: str, addresses: list[str] | None = None, **valid: Any) -> Endpoint:
         pem = certificate(tmp_path, NAME, **valid)
         endpoint = Endpoint(answers(answer), pem)
-        poster = HttpsClient(
+        http_client = HttpsClient(
             PATIENCE,
             time.monotonic,
             lookup=lambda *_: addresses or [PUBLIC, "8.8.8.8"],
             dial=endpoint.dial,
             trust=ssl.create_default_context(cafile=str(pem)),
         )
-        monkeypatch.setattr(endpoint_check, "poster", lambda: poster)
+        monkeypatch.setattr(endpoint_check, "http_client", lambda: http_client)
         return endpoint
 
     register(registry)

@@ -355,8 +355,8 @@ def test_a_rule_that_is_deleted_meanwhile_does_not_come_back(
         )
         return real(*arguments)
 
-    real = rule_edit._off
-    monkeypatch.setattr(rule_edit, "_off", off)
+    real = rule_edit._disabled_reason
+    monkeypatch.setattr(rule_edit, "_disabled_reason", off)
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert orders.rules() == {}

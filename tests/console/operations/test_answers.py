@@ -13,12 +13,12 @@ import pytest
 from console.cli.output import plain
 from console.operations import aws, circuits, parked, redrive, rule_list, rule_trial, status
 from console.operations.answer import Answer
-from console.operations.parked import Wanted
+from console.operations.parked import ParkedFilter
 from console.operations.session import Session
 
 OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "status": lambda session: status.read(session, ()),
-    "parked list": lambda session: parked.read(session, None, Wanted(10)),
+    "parked list": lambda session: parked.read(session, None, ParkedFilter(10)),
     "circuit list": lambda session: circuits.list_circuits(session, ()),
     "circuit show": lambda session: circuits.show_circuit(session, None, None),
     "rules list": lambda session: rule_list.list_rules(session, ()),

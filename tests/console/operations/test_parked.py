@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.operations import parked
-from console.operations.parked import Wanted
+from console.operations.parked import ParkedFilter
 from deadletter.contract import Reason
 
 
@@ -69,35 +69,35 @@ def message(name: str, receipt: str = "") -> Any:
     return {"MessageId": name, "ReceiptHandle": receipt or f"receipt-{name}", "Body": ""}
 
 
-def peek(queue: Queue, wanted: Wanted, clock: Any = lambda: 0.0) -> parked.ParkedLook:
+def peek(queue: Queue, wanted: ParkedFilter, clock: Any = lambda: 0.0) -> parked.ParkedLook:
     return parked.peek(queue, "default", "url", wanted, clock)  # type: ignore[arg-type]
 
 
 def test_letters_are_given_back_even_after_ctrl_c() -> None:
     queue = Queue([message("a"), message("b")], KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        peek(queue, Wanted(10))
+        peek(queue, ParkedFilter(10))
     assert queue.given_back == ["receipt-a", "receipt-b"]
 
 
 def test_letters_are_given_back_after_an_error() -> None:
     queue = Queue([message("a")], ClientError({"Error": {"Code": "OverLimit"}}, "ReceiveMessage"))
     with pytest.raises(ClientError):
-        peek(queue, Wanted(10))
+        peek(queue, ParkedFilter(10))
     assert queue.given_back == ["receipt-a"]
 
 
 def test_letters_that_can_not_be_given_back_are_counted_not_fatal() -> None:
     queue = Queue([message("a"), message("b")])
     queue.give_back_fails = ClientError({"Error": {"Code": "Throttling"}}, "Change")
-    look = peek(queue, Wanted(10))
+    look = peek(queue, ParkedFilter(10))
     assert [letter.message_id for letter in look.letters] == ["a", "b"]
     assert look.not_given_back == 2
 
 
 def test_a_letter_that_comes_twice_is_given_back_by_its_last_receipt() -> None:
     queue = Queue([message("a", "first")], [message("a", "second"), message("b")])
-    look = peek(queue, Wanted(10))
+    look = peek(queue, ParkedFilter(10))
     assert [letter.message_id for letter in look.letters] == ["a", "b"]
     assert look.looked_at == 2
     assert queue.given_back == ["second", "receipt-b"]
@@ -105,26 +105,26 @@ def test_a_letter_that_comes_twice_is_given_back_by_its_last_receipt() -> None:
 
 def test_a_single_empty_poll_does_not_end_the_look() -> None:
     queue = Queue([], [message("a")], [], [])
-    assert [letter.message_id for letter in peek(queue, Wanted(10)).letters] == ["a"]
+    assert [letter.message_id for letter in peek(queue, ParkedFilter(10)).letters] == ["a"]
     assert len(queue.asked) == 4
 
 
 def test_letters_are_hidden_for_our_own_time_not_the_queues() -> None:
     queue = Queue([message("a")])
-    peek(queue, Wanted(1))
+    peek(queue, ParkedFilter(1))
     assert [request["VisibilityTimeout"] for request in queue.asked] == [30]
 
 
 def test_looking_ends_before_the_first_letter_would_come_back() -> None:
     times = iter(range(0, 1_000, 6))
     queue = Queue(*([message(str(number))] for number in range(100)))
-    look = peek(queue, Wanted(100), lambda: float(next(times)))
+    look = peek(queue, ParkedFilter(100), lambda: float(next(times)))
     assert len(look.letters) == 3
     assert len(queue.given_back) == 3
 
 
 def test_looking_for_a_rare_reason_ends() -> None:
     batches = ([message(f"{batch}-{number}") for number in range(10)] for batch in range(200))
-    look = peek(Queue(*batches), Wanted(1, Reason.POISON))
+    look = peek(Queue(*batches), ParkedFilter(1, Reason.POISON))
     assert look.letters == []
     assert look.looked_at == 500
