@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deadletter.contract import ENDPOINTS
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
 from deadletter.webhook.url_guard import UrlRefused, read_url
 
@@ -138,7 +139,7 @@ def _row(raw: Mapping[str, Any]) -> EndpointRow:
 
 def _key(endpoint_id: str) -> dict[str, Any]:
     tenant, endpoint = place(endpoint_id)
-    return {"tenant": {"S": tenant}, "endpoint": {"S": endpoint}}
+    return {ENDPOINTS.partition: {"S": tenant}, ENDPOINTS.sort: {"S": endpoint}}
 
 
 def _absent(endpoint_id: str) -> Problem:

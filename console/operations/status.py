@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, pipeline_prefix
 
 from .adapter_errors import aws_errors
 from .answer import Answer
@@ -283,7 +283,7 @@ def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[Ala
 def _owner(alarm: str, app: App) -> str | None:
     """The pipeline of an alarm: the longest name that the alarm's name begins with."""
     names = (pipeline.name for pipeline in app.pipelines)
-    owners = (name for name in names if alarm.startswith(f"{app.name}-{name}-"))
+    owners = (name for name in names if alarm.startswith(pipeline_prefix(app.name, name)))
     return max(owners, key=len, default=None)
 
 

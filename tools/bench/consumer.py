@@ -79,7 +79,7 @@ class Counting:
 
 
 class Nothing:
-    """Every port of a consumer, without any work behind it."""
+    """Every port of a consumer; no method does any work."""
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         return Claim(key.digest, owner, until, Standing.MINE)
@@ -110,7 +110,7 @@ class Nothing:
 
 
 class BenchContext:
-    """As much of Lambda's context as is asked for."""
+    """The part of Lambda's context that the library reads."""
 
     client_context = None
 
@@ -119,7 +119,7 @@ class BenchContext:
 
 
 def effect(record: Any) -> None:
-    """What a handler does at least: look at its message."""
+    """The least that a handler does: parse its message."""
     body = record["body"] if isinstance(record, dict) else record.body
     json.loads(body)
 
@@ -136,7 +136,7 @@ def with_processor(processor: BatchProcessor, record_handler: Callable[..., Any]
 
 
 def powertools_idempotency(client: Any) -> Handler:
-    """What Powertools' documentation says to do for a batch."""
+    """Idempotency of a batch as Powertools' documentation describes it."""
     client.create_table(
         TableName="idempotency",
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
@@ -188,8 +188,8 @@ def records(numbers: Random) -> list[dict[str, Any]]:
 
 
 def round_trips() -> dict[str, Counter[str]]:
-    """The calls of one successful batch, by who makes them."""
-    found: dict[str, Counter[str]] = {}
+    """The calls of one successful batch, by the way of processing it."""
+    calls: dict[str, Counter[str]] = {}
     for name, make in (
         ("Powertools' idempotency", powertools_idempotency),
         ("deadletter.consumer", lambda _: ours()),
@@ -207,8 +207,8 @@ def round_trips() -> dict[str, Counter[str]]:
             box.send(record["body"])
         ran = box.run(handler, batch_size=BATCH)
         assert len(ran.acknowledged) == BATCH, ran
-        found[name] = client.calls
-    return found
+        calls[name] = client.calls
+    return calls
 
 
 def cpu() -> dict[str, float]:

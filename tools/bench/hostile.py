@@ -3,10 +3,9 @@
 From the Lambda event to the decision that a rule makes: the record is read, its stamp,
 its body and its context, and a hundred rules are tried on it. Each kind of message is
 measured in turns with all others, and the clock counts the time of this process only.
-The limit is for the 99th percentile over all kinds, those aside that are made of nothing
-but tiny values: of these `json.loads` alone takes more, and an ordinary message of many
-numbers can't be told from them. What bounds them is the chunk: a router request holds
-four messages of this size.
+The limit is for the 99th percentile over all kinds except those that consist of tiny values
+only: `json.loads` alone takes longer for these, and an ordinary message of many numbers
+looks the same. The chunk bounds them: a router request holds four messages of this size.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ RULES = [
 
 
 def filled(start: str, unit: str, end: str) -> str:
-    """A body of exactly the most bytes that SQS takes, units as many as fit."""
+    """A body of exactly the most bytes that SQS takes, with as many units as fit."""
     room = MAX_BYTES - len((start + end).encode())
     body = start + unit * (room // len(unit.encode()))
     return body + " " * (MAX_BYTES - len((body + end).encode())) + end
@@ -122,9 +121,9 @@ def main() -> int:
         print(f"{name:<28} {percentile(times, 50):>10.2f} {percentile(times, 99):>8.2f}")
     print(f"{'redacting an error about it':<28} {percentile(redacting, 50):>10.2f}")
     for title, kinds in (("all but tiny values", spent.keys() - DENSE), ("tiny values", DENSE)):
-        found = percentile([one for name in kinds for one in spent[name]], 99)
-        print(f"99th percentile, {title}: {found:.2f} ms")
-        if kinds != DENSE and found > LIMIT_MS:
+        worst = percentile([cost for name in kinds for cost in spent[name]], 99)
+        print(f"99th percentile, {title}: {worst:.2f} ms")
+        if kinds != DENSE and worst > LIMIT_MS:
             print(f"over the limit of {LIMIT_MS:.0f} ms", file=sys.stderr)
             return 1
     return 0

@@ -1,10 +1,9 @@
 """What it costs to find the rules that match a letter: `python -m tools.bench.rules`.
 
-Rules are compiled before the clock starts; a letter arrives as a document, and all rules
-that match it are asked for, which is more than the router does (it stops at the first).
-All sizes and mixes are measured in turns within one run, and the median of the turns is
-shown, so that a busy machine is busy for all of them. The clock counts the time of this
-process only.
+Rules are compiled before the clock starts. A letter arrives as a document, and all rules
+that match it are found, which is more than the router does (it stops at the first). All
+sizes and mixes are measured in turns within one run, and the median of the turns is shown, so
+that load on the machine affects all of them. The clock counts the time of this process only.
 """
 
 from __future__ import annotations
@@ -105,19 +104,22 @@ def main() -> None:
     documents = list(letters(Random(1)))  # noqa: S311 - reproducible, not secret
     indexes = {
         (mix, size): RuleIndex(
-            [(number, compile_pattern(one)) for number, one in enumerate(patterns(mix, size))]
+            [
+                (number, compile_pattern(pattern))
+                for number, pattern in enumerate(patterns(mix, size))
+            ]
         )
         for mix in ("indexable", "10 % not")
         for size in SIZES
     }
-    spent: dict[tuple[str, int], list[float]] = {one: [] for one in indexes}
+    spent: dict[tuple[str, int], list[float]] = {case: [] for case in indexes}
     for _ in range(TURNS):
-        for one, index in indexes.items():
+        for case, index in indexes.items():
             start = process_time()
             for document in documents:
                 deque(index.matching(document), maxlen=0)
-            spent[one].append((process_time() - start) / LETTERS * 1e6)
-    costs = {one: median(times) for one, times in spent.items()}
+            spent[case].append((process_time() - start) / LETTERS * 1e6)
+    costs = {case: median(times) for case, times in spent.items()}
     print(f"{'rules':>7}  {'mix':<10} {'µs a letter':>12}  {'limit':>5}")
     for (mix, size), cost in costs.items():
         print(f"{size:>7,}  {mix:<10} {cost:>12.2f}  {LIMITS.get((mix, size), ''):>5}")

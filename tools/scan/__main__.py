@@ -30,21 +30,21 @@ def main() -> int:
         folders[name] = folder
     spent["synthesis"] = time.monotonic() - began
 
-    def run(scanner: str, app: str) -> list[Finding]:
+    def scan(scanner: str, app: str) -> list[Finding]:
         start = time.monotonic()
-        found = SCANNERS[scanner](app, folders[app])
+        findings = SCANNERS[scanner](app, folders[app])
         spent[f"{scanner} {app}"] = time.monotonic() - start
-        return found
+        return findings
 
-    # Two: what `make check` promises to be quick on. The slow ones start first.
+    # Two: `make check` has to be quick on a machine with two cores. The slow scanners start first.
     with ThreadPoolExecutor(2) as pool:
         runs = [
-            pool.submit(run, scanner, app)
+            pool.submit(scan, scanner, app)
             for scanner in ("checkov", "cfn-lint", "parliament", "cdk-nag")
             for app in folders
         ]
         try:
-            findings = [one for each in runs for one in each.result()]
+            findings = [finding for run in runs for finding in run.result()]
         except ScanFailed as failed:
             print(failed, file=sys.stderr)
             return 1
@@ -62,19 +62,19 @@ def main() -> int:
 
 
 def lines(verdict: ScanVerdict, seconds: Mapping[str, float]) -> Iterator[str]:
-    """The report for a person: what is open, what is acknowledged for nothing, what stays."""
+    """The report for a person: open findings, unused acknowledgements, accepted findings."""
     yield f"Open: {len(verdict.open)}"
-    for one in verdict.open:
-        yield f"  {one.scanner} {one.rule} in {one.app}: {one.resource}"
-        yield f"    {one.message}"
+    for finding in verdict.open:
+        yield f"  {finding.scanner} {finding.rule} in {finding.app}: {finding.resource}"
+        yield f"    {finding.message}"
     yield f"Acknowledged, but not found: {len(verdict.unused)}"
     for ack in verdict.unused:
         yield f"  {ack.scanner} {ack.rule} on {ack.resource} in {ack.app}"
     yield f"Stays, with a reason: {len(verdict.stays)}"
     reasons: dict[tuple[str, str, str], list[str]] = {}
-    for one in verdict.stays:
-        key = (one.scanner, one.rule, one.reason or "")
-        reasons.setdefault(key, []).append(f"{one.app}: {one.resource}")
+    for finding in verdict.stays:
+        key = (finding.scanner, finding.rule, finding.reason or "")
+        reasons.setdefault(key, []).append(f"{finding.app}: {finding.resource}")
     for (scanner, rule, reason), places in sorted(reasons.items()):
         yield f"  {scanner} {rule}: {reason}"
         yield from (f"    {place}" for place in sorted(places))

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
 
-# Queues, a function and a key that are there already, a FIFO pipeline, and an app
-# that may be thrown away.
+# Existing queues, an existing function and key, a FIFO pipeline, and an app that may be
+# deleted with its data.
 CUSTOM: Mapping[str, Any] = {
     "app": "custom",
     "ephemeral": True,
@@ -60,8 +60,8 @@ def synthesize(
 ) -> None:
     """Write the templates of the app with this context into `folder`, and cdk-nag's report.
 
-    `fill` puts something else into the app than its stacks. The functions' asset is
-    not bundled: no scanner looks into it.
+    `fill` puts other stacks into the app than its own. The functions' asset is not bundled:
+    no scanner reads it.
     """
     app = cdk.App(outdir=str(folder), context={**context, "aws:cdk:bundling-stacks": []})
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
@@ -72,6 +72,6 @@ def synthesize(
     try:
         app.synth()
     except RuntimeError as error:
-        # cdk-nag's findings stand in its report, and fail the synthesis besides.
+        # cdk-nag writes its findings into its report, and also fails the synthesis.
         if "ValidationFailed" not in str(error):
             raise

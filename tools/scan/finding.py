@@ -1,20 +1,20 @@
-"""What scanners find, which findings stay and why, and what the two come to."""
+"""Findings of the scanners, acknowledgements with their reasons, and the verdict on both."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-# A reason is a sentence about this app; fewer words are a sigh.
+# A reason is a sentence about this app, which takes at least this many words.
 MIN_REASON_WORDS = 5
 
 
 class BadAcknowledgement(ValueError):
-    """An acknowledgement that cannot be understood, or gives no reason."""
+    """An acknowledgement with unknown or missing keys, or without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class Acknowledgement:
     reason: str
     app: str = "*"
 
-    def covers(self, found: Finding) -> bool:
-        same_rule = (self.scanner, self.rule) == (found.scanner, found.rule)
+    def covers(self, finding: Finding) -> bool:
+        same_rule = (self.scanner, self.rule) == (finding.scanner, finding.rule)
         return (
             same_rule
-            and fnmatchcase(found.app, self.app)
-            and fnmatchcase(found.resource, self.resource)
+            and fnmatchcase(finding.app, self.app)
+            and fnmatchcase(finding.resource, self.resource)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ScanVerdict:
-    """What remains to be done, and what was looked at and stays as it is."""
+    """Open findings, accepted findings, and acknowledgements that no finding needs."""
 
     open: tuple[Finding, ...]
     stays: tuple[Finding, ...]
@@ -61,7 +61,7 @@ class ScanVerdict:
 
     @property
     def clean(self) -> bool:
-        """Nothing without a reason, and no reason without a finding."""
+        """True if every finding has a reason and every acknowledgement a finding."""
         return not self.open and not self.unused
 
     def to_json(self) -> dict[str, Any]:
@@ -70,16 +70,19 @@ class ScanVerdict:
 
 def read_acknowledgements(path: Path) -> list[Acknowledgement]:
     """The acknowledgements in a TOML file; raises BadAcknowledgement."""
-    found = []
+    acknowledgements = []
     for row in tomllib.loads(path.read_text())["acknowledged"]:
         try:
-            one = Acknowledgement(**row)
+            ack = Acknowledgement(**row)
         except TypeError as error:
             raise BadAcknowledgement(f"{row}: {error}") from error
-        if len(one.reason.split()) < MIN_REASON_WORDS:
-            raise BadAcknowledgement(f"{one.scanner} {one.rule}: {one.reason!r} is no reason")
-        found.append(one)
-    return found
+        if len(ack.reason.split()) < MIN_REASON_WORDS:
+            raise BadAcknowledgement(
+                f"{ack.scanner} {ack.rule}: {ack.reason!r} is no reason; allowed: a sentence of"
+                f" {MIN_REASON_WORDS} words or more"
+            )
+        acknowledgements.append(ack)
+    return acknowledgements
 
 
 def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) -> ScanVerdict:
@@ -87,14 +90,14 @@ def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) 
     still_open: list[Finding] = []
     stays: list[Finding] = []
     used: set[Acknowledgement] = set()
-    for one in findings:
-        cover = next((each for each in acknowledged if each.covers(one)), None)
+    for finding in findings:
+        cover = next((ack for ack in acknowledged if ack.covers(finding)), None)
         if cover is not None:
             used.add(cover)
-        reason = cover.reason if cover is not None else one.reason
+        reason = cover.reason if cover is not None else finding.reason
         if reason is None:
-            still_open.append(one)
+            still_open.append(finding)
         else:
-            stays.append(Finding(one.scanner, one.app, one.rule, one.resource, one.message, reason))
-    unused = tuple(one for one in acknowledged if one not in used)
+            stays.append(replace(finding, reason=reason))
+    unused = tuple(ack for ack in acknowledged if ack not in used)
     return ScanVerdict(tuple(still_open), tuple(stays), unused)

@@ -13,26 +13,26 @@ import parliament
 from parliament import analyze_policy_string, enhance_finding, override_config
 from parliament.finding import Finding
 
-# The titles of what the auditors of its community find are in a file of their own.
+# The titles of the findings of its community auditors are in a file of their own.
 override_config(
     str(Path(parliament.__file__).parent / "community_auditors" / "config_override.yaml")
 )
 
-# Of what a wildcard stands for, those that a rule is named by.
+# How many of the actions that a wildcard stands for are in the name of a rule.
 MOST_ACTIONS = 3
 
 
-def rule(found: Finding) -> str:
-    """Name the rule with what it is about: a reason for one action is none for the next."""
-    details = found.detail if isinstance(found.detail, list) else [found.detail]
-    about = [one["action"] if isinstance(one, dict) else str(one) for one in details]
+def rule(finding: Finding) -> str:
+    """The name of the rule with its actions: an acknowledgement of one action covers no other."""
+    details = finding.detail if isinstance(finding.detail, list) else [finding.detail]
+    about = [detail["action"] if isinstance(detail, dict) else str(detail) for detail in details]
     if len(about) > MOST_ACTIONS:
         about[MOST_ACTIONS:] = [f"{len(about) - MOST_ACTIONS} more"]
-    return f"{found.issue}[{', '.join(about)}]" if any(about) else str(found.issue)
+    return f"{finding.issue}[{', '.join(about)}]" if any(about) else str(finding.issue)
 
 
 answers = []
 for document in json.load(sys.stdin):
-    found = analyze_policy_string(json.dumps(document), include_community_auditors=True).findings
-    answers.append([[rule(one), enhance_finding(one).title] for one in found])
+    policy = analyze_policy_string(json.dumps(document), include_community_auditors=True)
+    answers.append([[rule(finding), enhance_finding(finding).title] for finding in policy.findings])
 json.dump(answers, sys.stdout)

@@ -1,4 +1,4 @@
-"""The policies in CloudFormation templates, with ARNs in them as IAM would see them."""
+"""The policies in CloudFormation templates, with ARNs as IAM would see them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PSEUDO = {
     "AWS::URLSuffix": "amazonaws.com",
 }
 
-# What GetAtt Arn, or Ref where that is an ARN, becomes: the form is what is checked.
+# The ARNs that GetAtt Arn, or Ref if that is an ARN, stands for: scanners check their form.
 _HERE = f"{REGION}:{ACCOUNT}"
 ARNS = {
     "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{_HERE}:table/{{}}",
@@ -38,12 +38,12 @@ REF_IS_ARN = {
     "AWS::StepFunctions::StateMachine",
 }
 
-# Who may take on a role is no list of actions on resources: tests/infra looks at it.
+# A trust policy is no list of actions on resources; tests/infra checks it.
 _TRUST = "AssumeRolePolicyDocument"
 
 
 class UnknownReference(ValueError):
-    """A policy refers to something whose ARN this module does not know how to write."""
+    """A policy refers to a kind of resource whose ARN this module does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,12 @@ def policies(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[IamPolicy]:
 
 
 def _of_this_key(document: Mapping[str, Any], arn: str) -> Mapping[str, Any]:
-    """A key's own policy with the key in it: there "*" means the key, and nothing else."""
-    said = [
-        {**one, "Resource": arn} if one["Resource"] == "*" else one for one in document["Statement"]
+    """A key's own policy with the ARN of the key: there "*" means this key only."""
+    statements = [
+        {**statement, "Resource": arn} if statement["Resource"] == "*" else statement
+        for statement in document["Statement"]
     ]
-    return {**document, "Statement": said}
+    return {**document, "Statement": statements}
 
 
 def _documents(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -84,12 +85,12 @@ def _documents(value: Any) -> Iterator[Mapping[str, Any]]:
         if "Statement" in value:
             yield value
         else:
-            for key, one in value.items():
+            for key, inner in value.items():
                 if key != _TRUST:
-                    yield from _documents(one)
+                    yield from _documents(inner)
     elif isinstance(value, list):
-        for one in value:
-            yield from _documents(one)
+        for item in value:
+            yield from _documents(item)
 
 
 def _filled(
@@ -98,8 +99,8 @@ def _filled(
     templates: Mapping[str, Mapping[str, Any]],
     exports: Mapping[str, tuple[str, Any]],
 ) -> Any:
-    def fill(one: Any) -> Any:
-        return _filled(one, stack, templates, exports)
+    def fill(inner: Any) -> Any:
+        return _filled(inner, stack, templates, exports)
 
     match value:
         case {"Fn::Join": [separator, parts]}:
@@ -120,9 +121,9 @@ def _filled(
         case {"Fn::GetAtt": [name, attribute]}:
             raise UnknownReference(f"{stack}: {name}.{attribute}")
         case dict():
-            return {key: fill(one) for key, one in value.items()}
+            return {key: fill(inner) for key, inner in value.items()}
         case list():
-            return [fill(one) for one in value]
+            return [fill(item) for item in value]
     return value
 
 

@@ -1,7 +1,7 @@
-"""The four scanners: each reads what a synthesis wrote, and gives its findings.
+"""The four scanners: each reads the output of a synthesis and returns its findings.
 
-A scanner that cannot do its work raises ScanFailed: silence is no clean bill. Warnings
-are findings like errors.
+A scanner that cannot do its work raises ScanFailed, so that a failure does not look like no
+findings. Warnings are findings like errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.scan.policy import policies
 
 ROOT = Path(__file__).parents[2]
 OWN_BIN = ROOT / "build" / "scan-venv" / "bin"
-"""checkov pins an older boto3 than the app's, so it and parliament live apart."""
+"""checkov pins an older boto3 than the app's: it and parliament have their own environment."""
 
 # Seconds; each takes three or four.
 PATIENCE = 120
@@ -28,85 +28,95 @@ Scanner = Callable[[str, Path], list[Finding]]
 
 
 class ScanFailed(Exception):
-    """A scanner did not do its work; the text is its last words."""
+    """A scanner did not do its work; the text is the end of its error output."""
 
 
 def cdk_nag(app: str, folder: Path) -> list[Finding]:
-    """What the AwsSolutions and Serverless packs found; reasons stand in infra/."""
+    """Findings of the packs AwsSolutions and Serverless; their reasons are in infra/."""
     report = folder / "validation-report.json"
     if not report.exists():
         raise ScanFailed("cdk-nag left no report")
     packs = json.loads(report.read_text())["pluginReports"]
-    # Beside them the CDK's own validation may report.
-    if not {one["pluginName"] for one in packs} >= {"AwsSolutions", "Serverless"}:
+    # The CDK's own validation may report too.
+    if not {pack["pluginName"] for pack in packs} >= {"AwsSolutions", "Serverless"}:
         raise ScanFailed("cdk-nag did not run both packs")
     return [
-        Finding("cdk-nag", app, one["ruleName"], where["constructPath"], one["description"], reason)
-        for pack in packs
-        for one, reason in (
-            *((found, None) for found in pack.get("violations", [])),
-            *((found, found["reason"]) for found in pack.get("suppressedViolations", [])),
+        Finding(
+            "cdk-nag",
+            app,
+            violation["ruleName"],
+            construct["constructPath"],
+            violation["description"],
+            reason,
         )
-        for where in one["violatingConstructs"]
+        for pack in packs
+        for violation, reason in (
+            *((violation, None) for violation in pack.get("violations", [])),
+            *(
+                (violation, violation["reason"])
+                for violation in pack.get("suppressedViolations", [])
+            ),
+        )
+        for construct in violation["violatingConstructs"]
     ]
 
 
 def cfn_lint(app: str, folder: Path) -> list[Finding]:
-    """What is wrong with the templates themselves."""
+    """Errors and warnings in the templates themselves."""
     program = Path(sys.executable).parent / "cfn-lint"
-    # Bits of its status say which levels it found; 1 and above 16 are its own failures.
+    # The bits of its status are the levels of its findings; 1, and 16 and above, are failures.
     answer = _run([program, "--format", "json", "--", *_templates(folder)], allow=range(2, 16))
     return [
         Finding(
             "cfn-lint",
             app,
-            one["Rule"]["Id"],
-            _place(one["Filename"], one["Location"].get("Path") or []),
-            one["Message"],
+            match["Rule"]["Id"],
+            _place(match["Filename"], match["Location"].get("Path") or []),
+            match["Message"],
         )
-        for one in json.loads(answer or "[]")
+        for match in json.loads(answer or "[]")
     ]
 
 
 def checkov(app: str, folder: Path) -> list[Finding]:
-    """What checkov's rules for CloudFormation find; it is told not to fetch any."""
-    # Names and not paths: a path of forty characters would look like a secret key to it.
+    """Findings of checkov's rules for CloudFormation; it fetches no rules."""
+    # Names instead of paths: checkov takes a path of forty characters for a secret key.
     files = [word for path in _templates(folder) for word in ("--file", Path(path).name)]
     options = ["--framework", "cloudformation", "--skip-download", "--quiet", "--output", "json"]
     answer = json.loads(_run([OWN_BIN / "checkov", *files, *options], allow=(1,), within=folder))
     reports: list[dict[str, Any]] = answer if isinstance(answer, list) else [answer]
-    # It passes over what it cannot read, and says so only in its sums.
-    if not all("results" in one and one["summary"]["resource_count"] for one in reports):
-        raise ScanFailed(f"checkov looked at nothing: {answer}")
-    if any(one["summary"]["parsing_errors"] for one in reports):
+    # It skips files that it cannot read, and only its summary shows it.
+    if not all("results" in report and report["summary"]["resource_count"] for report in reports):
+        raise ScanFailed(f"checkov checked no resource: {answer}")
+    if any(report["summary"]["parsing_errors"] for report in reports):
         raise ScanFailed("checkov could not read every template")
     return [
         Finding(
             "checkov",
             app,
-            found["check_id"],
-            _with_stack(found["file_path"], found["resource"]),
-            found["check_name"],
+            check["check_id"],
+            _with_stack(check["file_path"], check["resource"]),
+            check["check_name"],
         )
-        for one in reports
-        for found in one["results"]["failed_checks"]
+        for report in reports
+        for check in report["results"]["failed_checks"]
     ]
 
 
 def parliament(app: str, folder: Path) -> list[Finding]:
-    """What is wrong with every policy in the templates."""
+    """Findings of parliament in every policy of the templates."""
     templates = {
         Path(path).name.removesuffix(".template.json"): json.loads(Path(path).read_text())
         for path in _templates(folder)
     }
-    found = list(policies(templates))
+    documents = list(policies(templates))
     judge = Path(__file__).parent / "judge_policies.py"
-    # -I: only the scanners' own packages, and nothing of this folder.
+    # -I: import from the scanners' own packages only, not from this folder.
     words: list[str | Path] = [OWN_BIN / "python", "-I", judge]
-    answer = json.loads(_run(words, given=json.dumps([one.document for one in found])))
+    answer = json.loads(_run(words, given=json.dumps([policy.document for policy in documents])))
     return [
         Finding("parliament", app, rule, policy.where, message)
-        for policy, problems in zip(found, answer, strict=True)
+        for policy, problems in zip(documents, answer, strict=True)
         for rule, message in problems
     ]
 
@@ -120,10 +130,10 @@ SCANNERS: Mapping[str, Scanner] = {
 
 
 def _templates(folder: Path) -> Sequence[str]:
-    found = sorted(str(path) for path in folder.glob("*.template.json"))
-    if not found:
+    templates = sorted(str(path) for path in folder.glob("*.template.json"))
+    if not templates:
         raise ScanFailed(f"no templates in {folder}")
-    return found
+    return templates
 
 
 def _run(
@@ -156,7 +166,7 @@ def _run(
 def _place(file: str, path: Sequence[Any]) -> str:
     """`stack/logical id/property/…`, however deep the finding is."""
     stack = Path(file).name.removesuffix(".template.json")
-    return "/".join([stack, *(str(one) for one in path[1:])])
+    return "/".join([stack, *(str(part) for part in path[1:])])
 
 
 def _with_stack(file: str, resource: str) -> str:

@@ -1,4 +1,4 @@
-"""An app that does everything wrong, as small as that can be."""
+"""A small app with a finding for each scanner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 
 
 def plant(app: cdk.App) -> None:
-    """A queue without encryption, a role that may do anything, a property that is none."""
+    """A queue without encryption, a policy that allows everything, an unknown property."""
     stack = cdk.Stack(app, "Planted")
     queue = sqs.CfnQueue(stack, "Bare", sqs_managed_sse_enabled=False)
     queue.add_property_override("VisibilityTimeoutInHours", 1)
@@ -25,7 +25,7 @@ def plant(app: cdk.App) -> None:
             ],
         },
     )
-    # Apart: after an action that is none, parliament's community looks no further.
+    # In a policy of its own: after an unknown action, parliament's community auditors stop.
     iam.CfnManagedPolicy(
         stack,
         "Grantor",

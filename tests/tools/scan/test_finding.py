@@ -56,9 +56,9 @@ def test_an_acknowledgement_covers_what_it_names_and_nothing_else(other: dict[st
 
 
 def test_every_acknowledgement_in_the_file_has_a_reason() -> None:
-    found = read_acknowledgements(ACKNOWLEDGED)
-    assert found
-    assert len({(one.scanner, one.rule, one.app, one.resource) for one in found}) == len(found)
+    acks = read_acknowledgements(ACKNOWLEDGED)
+    assert acks
+    assert len({(ack.scanner, ack.rule, ack.app, ack.resource) for ack in acks}) == len(acks)
 
 
 @pytest.mark.parametrize(

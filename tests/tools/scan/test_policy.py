@@ -16,7 +16,7 @@ def allow(resource: Any) -> dict[str, Any]:
 
 
 def resources(templates: dict[str, Any]) -> list[Any]:
-    return [one.document["Statement"][0]["Resource"] for one in policies(templates)]
+    return [policy.document["Statement"][0]["Resource"] for policy in policies(templates)]
 
 
 def role(resource: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_a_policy_is_found_wherever_it_stands_and_a_trust_policy_is_none() -> No
     # In a key's own policy "*" is the key.
     this = allow("arn:aws:kms:eu-west-1:111122223333:key/K")
     assert found == [
-        *(IamPolicy(f"S/{one}", allow("*")) for one in "RQ"),
+        *(IamPolicy(f"S/{logical_id}", allow("*")) for logical_id in "RQ"),
         IamPolicy("S/K", this),
     ]
 

@@ -1,4 +1,4 @@
-"""Each scanner has been seen to find something, and one that does not run is no clean bill."""
+"""Each scanner finds what is planted, and a scanner that cannot run fails the scan."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tools.scan.finding import Finding
 from tools.scan.scanners import SCANNERS, ScanFailed
 
 
-def rules(found: list[Finding]) -> set[str]:
-    assert {one.app for one in found} <= {"planted"}
-    return {one.rule for one in found}
+def rules(findings: list[Finding]) -> set[str]:
+    assert {finding.app for finding in findings} <= {"planted"}
+    return {finding.rule for finding in findings}
 
 
 def test_cdk_nag_finds_the_wildcards_and_the_queue_that_takes_plain_http(planted: Path) -> None:
@@ -25,25 +25,25 @@ def test_cdk_nag_finds_the_wildcards_and_the_queue_that_takes_plain_http(planted
     assert {"AwsSolutions-SQS3", "Serverless-LambdaTracing"} <= found
 
 
-def test_cfn_lint_finds_the_property_that_is_none(planted: Path) -> None:
-    found = SCANNERS["cfn-lint"]("planted", planted)
-    [wrong] = [one for one in found if one.rule == "E3002"]
-    assert wrong.resource == "Planted/Bare/Properties/VisibilityTimeoutInHours"
-    assert any(one.rule.startswith("W") for one in found)
+def test_cfn_lint_finds_the_unknown_property(planted: Path) -> None:
+    findings = SCANNERS["cfn-lint"]("planted", planted)
+    [unknown] = [finding for finding in findings if finding.rule == "E3002"]
+    assert unknown.resource == "Planted/Bare/Properties/VisibilityTimeoutInHours"
+    assert any(finding.rule.startswith("W") for finding in findings)
 
 
 def test_checkov_finds_the_queue_without_encryption(planted: Path) -> None:
-    found = SCANNERS["checkov"]("planted", planted)
+    findings = SCANNERS["checkov"]("planted", planted)
     assert "Planted/AWS::SQS::Queue.Bare" in {
-        one.resource for one in found if one.rule == "CKV_AWS_27"
+        finding.resource for finding in findings if finding.rule == "CKV_AWS_27"
     }
 
 
-def test_parliament_finds_actions_that_are_none_or_too_many(planted: Path) -> None:
-    found = SCANNERS["parliament"]("planted", planted)
-    assert {one.resource for one in found} == {"Planted/Anything", "Planted/Grantor"}
-    assert "RESOURCE_MISMATCH[s3:GetObject]" in rules(found)
-    assert {one.partition("[")[0] for one in rules(found)} >= {
+def test_parliament_finds_unknown_actions_and_wildcards(planted: Path) -> None:
+    findings = SCANNERS["parliament"]("planted", planted)
+    assert {finding.resource for finding in findings} == {"Planted/Anything", "Planted/Grantor"}
+    assert "RESOURCE_MISMATCH[s3:GetObject]" in rules(findings)
+    assert {rule.partition("[")[0] for rule in rules(findings)} >= {
         "UNKNOWN_ACTION",
         "RESOURCE_STAR",
         "PERMISSIONS_MANAGEMENT_ACTIONS",
@@ -65,16 +65,14 @@ def test_a_scanner_that_is_not_installed_is_reported(
         SCANNERS[name]("planted", planted)
 
 
-def test_a_template_that_checkov_cannot_read_is_no_clean_bill(
-    planted: Path, tmp_path: Path
-) -> None:
+def test_a_template_that_checkov_cannot_read_fails_the_scan(planted: Path, tmp_path: Path) -> None:
     shutil.copytree(planted, tmp_path, dirs_exist_ok=True)
     (tmp_path / "Broken.template.json").write_text('{"Resources": ')
     with pytest.raises(ScanFailed):
         SCANNERS["checkov"]("planted", tmp_path)
 
 
-def test_cdk_nag_without_its_report_is_no_clean_bill(planted: Path, tmp_path: Path) -> None:
+def test_cdk_nag_without_its_report_fails_the_scan(planted: Path, tmp_path: Path) -> None:
     shutil.copytree(planted, tmp_path, dirs_exist_ok=True)
     report = json.loads((tmp_path / "validation-report.json").read_text())
     report["pluginReports"] = report["pluginReports"][:1]
