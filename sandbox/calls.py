@@ -12,7 +12,7 @@ FILE = "calls.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One kind of call that somebody in a role made, however often.
+    """One kind of call that was made in a role, however often.
 
     caller    the session's name: for a Lambda function, the function's
     action    as IAM names it, such as sqs:SendMessage

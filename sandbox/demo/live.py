@@ -1,4 +1,4 @@
-"""What the person at the terminal sees: a live display, or plain lines where there is none."""
+"""What the person at the terminal sees: a live display, or plain lines without a terminal."""
 
 from collections.abc import Callable, Mapping
 from types import TracebackType

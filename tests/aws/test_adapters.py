@@ -232,9 +232,7 @@ class TestWaitingRoom:
         }  # fmt: skip
         assert lanes.count("never") == 0
 
-    def test_a_lane_is_retired_unless_somebody_has_used_it_since(
-        self, room: DynamoDBWaitingRoom
-    ) -> None:
+    def test_a_lane_is_retired_unless_it_was_used_since(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])
         [lane] = room.lanes()
         room.retire(replace(lane, touched=lane.touched - 1))

@@ -393,7 +393,7 @@ class TestChanging:
 
 
 class TestTroubled:
-    def test_only_what_needs_somebody_is_listed(self, table: Table) -> None:
+    def test_only_circuits_that_need_attention_are_listed(self, table: Table) -> None:
         table.new_outcomes().report("healthy", 5, 0)
         table.apply(Tripped(), "down")
         table.apply(hold(State.CLOSED), "held")
@@ -527,7 +527,7 @@ class TestOutcomes:
         table.new_outcomes(None).report("orders", 0, 10)
         assert table.read().state is State.OPEN
 
-    def test_buckets_that_nobody_counts_any_more_are_swept_out(self, table: Table) -> None:
+    def test_buckets_outside_the_window_are_deleted(self, table: Table) -> None:
         """Even if each process writes only once in its life."""
         for _ in range(5 * MOST_STALE):
             table.clock.now += 10 * POLICY.window
@@ -544,7 +544,7 @@ class TestOutcomes:
         table.new_outcomes().report("orders", 0, 1)
         assert table.read().is_closed
 
-    def test_outcomes_never_disturb_a_circuit_that_nobody_understands(self, table: Table) -> None:
+    def test_outcomes_never_change_an_unreadable_circuit(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})
         table.new_outcomes().report("orders", 0, 10)
         assert table.metrics == {Metric.OUTCOMES_DROPPED: 10}

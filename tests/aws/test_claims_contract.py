@@ -106,8 +106,8 @@ def test_a_lease_that_has_ended_is_taken_over(desk: Desk) -> None:
     assert desk.claim("three").standing is BUSY
 
 
-def test_a_claim_that_is_answered_after_its_own_lease_is_none(desk: Desk) -> None:
-    """A process was held up in the call: somebody else may have the message by now."""
+def test_a_claim_that_is_answered_after_its_lease_is_busy(desk: Desk) -> None:
+    """A process was held up in the call: another owner may have the message by now."""
     until = desk.aws.clock() - 1
     assert desk.port.claim(ORDER, "one", until).standing is BUSY
     assert desk.claim("two").standing is MINE
@@ -155,7 +155,7 @@ def test_a_release_that_comes_after_its_own_owners_done_undoes_nothing(desk: Des
     assert desk.claim("two").standing is DUPLICATE
 
 
-def test_what_was_released_can_still_be_done_unless_somebody_has_it(desk: Desk) -> None:
+def test_a_released_claim_can_still_be_done_unless_it_was_taken(desk: Desk) -> None:
     """A parked letter: its effect failed, and it must not be processed again."""
     claim = desk.claim("one")
     desk.port.withdraw(claim)
@@ -219,7 +219,7 @@ def test_a_key_is_kept_as_long_as_any_message_under_it(desk: Desk) -> None:
 
 
 def before_each_update(desk: Desk, deed: Callable[[], Any]) -> None:
-    """Let somebody do something between a claim's look at the first row and its next call."""
+    """Let another process act between a claim's look at the first row and its next call."""
     looked = desk.calls.made
 
     def around(call: Callable[[], Any]) -> Any:
@@ -291,7 +291,7 @@ def test_an_end_without_an_answer_is_said(desk: Desk, deed: str) -> None:
         getattr(desk.port, deed)(claim)
 
 
-def test_the_end_of_a_claim_that_nobody_knows_is_none(desk: Desk) -> None:
+def test_ending_an_unknown_claim_changes_nothing(desk: Desk) -> None:
     stranger = Claim("0" * 64, "me", 1_900_000_000.0, MINE)
     assert not desk.port.done(stranger)
     assert not desk.port.withdraw(stranger)

@@ -570,7 +570,7 @@ def test_updates_that_are_refused(aws: Aws, expression: str, values: dict[str, A
     assert get(aws) == before
 
 
-def test_an_update_makes_the_item_if_there_is_none(aws: Aws) -> None:
+def test_an_update_creates_a_missing_item(aws: Aws) -> None:
     update(aws, "ADD num :v", {":v": n(1)})
     assert get(aws) == {**KEY, "num": n(1)}
 

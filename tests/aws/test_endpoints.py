@@ -237,7 +237,7 @@ class TestSecrets:
         assert store.read(NAME) == read_secret(NEW)
 
     @pytest.mark.parametrize("down", DOWN)
-    def test_a_secret_that_nobody_knows_is_waited_for(self, manager: Any, down: Exception) -> None:
+    def test_an_unreachable_secret_is_waited_for(self, manager: Any, down: Exception) -> None:
         store, flaky, _ = self.store(manager)
         flaky.raises = down
         with pytest.raises(SecretsUnavailable) as found:
@@ -277,7 +277,7 @@ class TestSecrets:
         with pytest.raises(SecretUnusable):
             store.read("app/webhooks/bad")
 
-    def test_a_secret_of_somebody_else_is_not_asked_for(self, manager: Any) -> None:
+    def test_a_secret_outside_the_folder_is_not_read(self, manager: Any) -> None:
         manager.create_secret(Name="app/database", SecretString=OLD)
         store, flaky, _ = self.store(manager)
         with pytest.raises(SecretUnusable):

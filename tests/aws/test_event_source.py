@@ -77,7 +77,7 @@ def test_without_its_id_it_is_found_by_function_and_queue() -> None:
 
 
 @pytest.mark.parametrize("answer", [GONE, {"UUID": "m", "State": "Deleting"}])
-def test_one_that_is_gone_is_none(answer: Any) -> None:
+def test_a_deleted_mapping_reads_as_none(answer: Any) -> None:
     assert mappings(answer)[0].find() is None
 
 

@@ -112,7 +112,7 @@ def test_neither_completing_nor_deleting_asks_who_has_the_row(
     assert calls.rows == []
 
 
-def test_a_claim_whose_answer_was_lost_is_taken_for_somebody_elses(
+def test_a_claim_whose_answer_was_lost_counts_as_another_owners(
     calls: Calls, store: DynamoDBPersistenceLayer
 ) -> None:
     """The message is not processed, and may not be until the lease has ended."""

@@ -238,9 +238,7 @@ def test_fresh_terms_are_asked_for_again_but_not_for_every_bad_rule(
 
 
 @pytest.mark.parametrize("value", [{}, [], {"terms": {}}])
-def test_registrations_that_are_none_make_nobody_guess(
-    ssm: tuple[Any, Stubber], value: Any
-) -> None:
+def test_malformed_registrations_are_an_error(ssm: tuple[Any, Stubber], value: Any) -> None:
     client, stub = ssm
     registered(stub, "orders", value=value)
     with pytest.raises(CheckUnavailable, match="the registrations"):

@@ -305,7 +305,7 @@ def test_a_fifo_message_never_comes_back(clock: Clock) -> None:
         sqs.resurrect(message_id)
 
 
-def test_a_message_in_flight_can_be_shown_to_somebody_else(clock: Clock) -> None:
+def test_a_message_in_flight_can_be_delivered_twice(clock: Clock) -> None:
     sqs = MemorySqs(clock, counted())
     url = queue(sqs)
     (message_id,) = send(sqs, url, "twice")

@@ -1,4 +1,4 @@
-"""Strings that stand for what is nobody's business, and every place they must not get to.
+"""Strings that stand for message content and secrets, and every place they must not get to.
 
 The tests put them into bodies, attributes, endpoints' URLs and what becomes the text of an
 exception. At the end of the session everything that the app wrote where people and

@@ -24,7 +24,7 @@ _SAID = ("--reason", "a test", "--expires", "1h")
 
 
 def event(tenant: str, **more: Any) -> str:
-    """A message of a tenant, with something in it that nobody may see."""
+    """A message of a tenant, with content in it that must stay secret."""
     return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
 
 
@@ -89,7 +89,7 @@ class Deployed:
         return self._sum("AWS/Lambda", "Invocations", dimensions)
 
     def send(self, body: str, queue: str = "MainQueue", **options: Any) -> str:
-        """Send a message; one without attributes of its own gets one that nobody may see."""
+        """Send a message; one without attributes of its own gets one that must stay secret."""
         planted = {"note": {"DataType": "String", "StringValue": canaries.ATTRIBUTE}}
         options = {"MessageAttributes": planted, **options}
         answer = self.aws("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body, **options)
@@ -269,7 +269,7 @@ class Deployed:
     def command(
         self, words: Sequence[str], credentials: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """The command line as root runs it, or somebody with other credentials."""
+        """Run the command line as root, or with other credentials."""
         environment = {
             **self.sandbox.environment,
             "PATH": "/usr/bin:/bin",

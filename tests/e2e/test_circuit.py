@@ -181,7 +181,7 @@ def test_the_kill_switch_stops_re_drives_until_it_is_taken_back(
     payments.until(healed, "a canary closes it again, and was itself the letter")
 
 
-def test_a_mapping_that_somebody_else_disabled_is_left_alone(
+def test_a_mapping_disabled_by_hand_stays_disabled(
     payments: Deployed, receiver: Receiver, endpoint: str
 ) -> None:
     functions, uuid_of = payments.aws("lambda"), mapping(payments)["UUID"]

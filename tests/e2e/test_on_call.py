@@ -41,7 +41,7 @@ class OnCall:
     folder: Path
 
     def credentials(self, policies: Sequence[str], session: str) -> dict[str, str]:
-        """Sign in as somebody with these policies; the recorder names the calls by `session`."""
+        """Sign in with these policies; the recorder names the calls by `session`."""
         iam, name = self.orders.aws("iam"), f"on-call-{uuid.uuid4().hex[:8]}"
         principal = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
         trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
@@ -209,7 +209,9 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
 
 
 @pytest.mark.parametrize("action", ["send", "delete", "purge"])
-def test_nobody_on_call_can_touch_a_message(sandbox: Sandbox, on_call: OnCall, action: str) -> None:
+def test_people_on_call_can_not_touch_a_message(
+    sandbox: Sandbox, on_call: OnCall, action: str
+) -> None:
     credentials = on_call.credentials(POLICIES, f"everything-{action}")
     sqs = boto3.Session(
         aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],

@@ -25,7 +25,7 @@ def rule_id(orders: Deployed) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def heard(aws: Callable[[str], Any]) -> Callable[[str], list[dict[str, Any]]]:
-    """The events about a rule that somebody who subscribed to them has got so far."""
+    """The events about a rule that a subscriber has received so far."""
     sqs, events = aws("sqs"), aws("events")
     url = sqs.create_queue(QueueName="refused-rules")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]

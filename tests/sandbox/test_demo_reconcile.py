@@ -62,7 +62,7 @@ def test_a_body_that_was_changed_is_a_loss_and_a_stranger():
     assert not outcome.passed
 
 
-def test_a_body_that_nobody_sent_is_no_event_of_ours():
+def test_an_unknown_body_counts_as_a_stranger():
     found = found_as_planned()
     outcome = reconcile(EVENTS, replace(found, parked=[*found.parked, ParkedEvent("?", "EXPIRED")]))
     assert outcome.strangers == 1

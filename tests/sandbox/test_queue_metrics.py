@@ -82,7 +82,7 @@ def test_a_fifo_queue_never_forgets_its_oldest_message():
     assert Gauge().read(look, now=NOW)[0].age == 60
 
 
-def test_what_the_thread_dies_of_is_raised_to_whoever_waits_for_it():
+def test_an_error_of_the_thread_is_raised_when_the_context_ends():
     def broken() -> dict[str, list[Any]]:
         raise OSError("the emulator is gone")
 

@@ -250,7 +250,7 @@ class BreakerSimulation:
     def _apply(
         self, worker: Worker, event: Event, known: Circuit | None = None
     ) -> TransitionResult | None:
-        """None if nobody can tell what became of it."""
+        """None if the outcome is unknown."""
         with self.witness.asked(worker.process, event):
             try:
                 if known is None:

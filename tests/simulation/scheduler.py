@@ -167,7 +167,7 @@ class Scheduler:
         return answer
 
     def _try(self, *arguments: Any) -> None:
-        """The call takes effect, whatever it answers: nobody hears it."""
+        """The call takes effect, and its answer is lost."""
         try:
             self._applied(*arguments)
         except Exception:

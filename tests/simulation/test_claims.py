@@ -140,7 +140,7 @@ class Workers:
         return held
 
     def _written(self, process: Process, service: str, name: str, options: Any, _: Any) -> None:
-        """A row belongs to the owner who claimed it: nobody else may change its standing."""
+        """A row belongs to the owner who claimed it: no other owner may change its standing."""
         for row in self._dynamodb.items(LETTERS):
             before = self._rows.get(row["pk"]["S"])
             self._rows[row["pk"]["S"]] = dict(row)

@@ -151,7 +151,7 @@ def test_those_that_did_not_come_back_speak_for_the_consumer(
 
 
 @pytest.mark.parametrize("change", [{"consumer_library": True}, {"circuit_key": "body.to"}])
-def test_where_somebody_else_knows_better_bounces_say_nothing(
+def test_bounces_count_only_where_nothing_better_reports(
     stage: Stage, executions: Executions, change: dict[str, object]
 ) -> None:
     stage.pipeline = replace(stage.pipeline, rate=50.0, **change)  # type: ignore[arg-type]

@@ -256,7 +256,7 @@ def test_a_duplicate_says_nothing_of_the_dependency() -> None:
     assert site.processed == {'{"id": 7}': 1}
 
 
-def test_a_canary_that_nobody_answers_for_never_jams_the_circuit(site: PostedSite) -> None:
+def test_an_unanswered_canary_never_jams_the_circuit(site: PostedSite) -> None:
     site.stage.put("1", url=site.stage.dlq)
     step = site.probe()
     waited = 0
@@ -366,7 +366,7 @@ def test_a_single_keys_canary_comes_from_its_lane() -> None:
     assert site.stage.journal() == []
 
 
-def test_a_letter_of_the_lane_that_is_passed_over_is_nobodys() -> None:
+def test_a_letter_of_the_lane_that_is_passed_over_leaves_no_intent() -> None:
     site = site_for(circuit_key="body.to")
     site.key = "b"
     site.trip()

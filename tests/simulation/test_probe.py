@@ -257,7 +257,7 @@ def test_a_letter_that_a_rule_stops_is_no_canary(probe: ProbedFunction) -> None:
     assert stage.bodies(stage.dlq) == ['{"tenantId": "b"}']
 
 
-def test_a_letter_that_somebody_is_moving_is_no_canary(probe: ProbedFunction) -> None:
+def test_a_letter_in_an_open_intent_is_no_canary(probe: ProbedFunction) -> None:
     stage = probe.stage
     copy = stage.put("1", url=stage.dlq)
     journal = DynamoDBJournal(stage.clients.dynamodb, LETTERS, "orders", 1e6)
@@ -318,7 +318,7 @@ def test_a_single_keys_canary_is_never_looked_for_in_the_main_queue(keyed: Probe
     assert keyed.given == []
 
 
-def test_a_letter_of_the_lane_that_somebody_is_letting_out_is_no_canary(
+def test_a_letter_that_is_leaving_its_lane_is_no_canary(
     keyed: ProbedFunction,
 ) -> None:
     stage = keyed.stage
@@ -351,7 +351,7 @@ def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(
     assert stage.journal() == []
 
 
-def test_a_canary_of_the_lane_without_an_answer_is_known_to_whoever_lets_it_out(
+def test_an_unanswered_canary_of_the_lane_is_known_to_the_run_that_releases_it(
     keyed: ProbedFunction,
 ) -> None:
     stage = keyed.stage

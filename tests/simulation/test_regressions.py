@@ -195,7 +195,7 @@ def test_one_message_with_an_odd_circuit_key_does_not_stop_the_others() -> None:
     assert stage.run().decisions == {"REDRIVE": 3}
 
 
-def test_a_deeply_nested_pattern_stops_nobody() -> None:
+def test_a_deeply_nested_pattern_stops_no_letter() -> None:
     stage = Stage()
     stage.add_rule("deep", action="HOLD", pattern='{"body":' * 600 + "[1]" + "}" * 600)
     stage.put()

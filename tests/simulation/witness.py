@@ -123,7 +123,7 @@ class Witness:
             known.origins.add(message_id)
 
     def processed(self, uid: str) -> None:
-        """A handler has had its effect, or said that there is none to be had."""
+        """A handler has had its effect, or reported that it has nothing to do."""
         self.messages[uid].done = True
 
     # What a process intends: seen when the call begins, before any pause.

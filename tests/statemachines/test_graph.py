@@ -105,7 +105,7 @@ def test_the_choices_know_every_word_that_the_functions_say(breaker: Machine) ->
     assert said == {str(step) for step in Next}
 
 
-def test_what_nobody_knows_is_a_failure(breaker: Machine) -> None:
+def test_an_unknown_answer_is_a_failure(breaker: Machine) -> None:
     for state in breaker["States"].values():
         if state["Type"] == "Choice":
             assert breaker["States"][state["Default"]]["Type"] == "Fail"

@@ -1,4 +1,4 @@
-"""The executed state machine where canaries go by post: nobody waits inside a function."""
+"""The executed state machine where canaries go by post: no function waits for a canary."""
 
 from __future__ import annotations
 

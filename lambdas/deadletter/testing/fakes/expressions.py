@@ -129,7 +129,7 @@ class KeyCondition(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Projection(Expression):
-    """The attributes, or parts of attributes, that somebody wants to see."""
+    """The attributes, or parts of attributes, that a request asks for."""
 
     tree: Tree
 

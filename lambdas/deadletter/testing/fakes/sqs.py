@@ -155,7 +155,7 @@ class MemorySqs:
         raise KeyError(message_id)
 
     def redeliver(self, message_id: str) -> None:
-        """A standard message in flight is shown to somebody else as well. KeyError if it isn't."""
+        """Deliver a standard message in flight a second time. KeyError if it isn't in flight."""
         for queue in self._queues.values():
             message = queue.messages.get(message_id)
             if message is not None and not queue.fifo and message.state is IN_FLIGHT:
