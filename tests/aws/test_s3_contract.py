@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.aws.backends import REGION, Aws
-from tests.aws.rows import differs
+from tests.aws.rows import differs, error_of
 
 BUCKET = "letters"
 
@@ -28,9 +27,7 @@ def get(aws: Aws, key: str) -> Any:
 
 def refusal(call: Any, **arguments: Any) -> tuple[str, int]:
     """The error code and the HTTP status that a call is refused with."""
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    response: Any = caught.value.response
+    response = error_of(call, **arguments)
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 

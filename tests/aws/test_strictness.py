@@ -26,6 +26,7 @@ from deadletter.testing.fakes import (
     client_error,
 )
 from tests.aws.differences import DIFFERENCES
+from tests.aws.rows import refusal
 
 KB = 1024
 
@@ -35,15 +36,24 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture
+def sqs(clock: Clock) -> MemorySqs:
+    return MemorySqs(clock, counted())
+
+
+@pytest.fixture
+def dynamodb(clock: Clock) -> MemoryDynamoDB:
+    return letters(clock)
+
+
+@pytest.fixture
+def functions(clock: Clock) -> MemoryLambda:
+    return MemoryLambda(clock, counted())
+
+
 def counted() -> Callable[[], str]:
     count = itertools.count(1)
     return lambda: f"id-{next(count)}"
-
-
-def code(call: Any, **arguments: Any) -> str:
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    return str(caught.value.response["Error"]["Code"])
 
 
 def queue(sqs: MemorySqs, name: str = "orders", **attributes: str) -> str:
@@ -113,8 +123,7 @@ def test_a_simulator_can_raise_what_aws_would() -> None:
 # boto3 refuses malformed arguments before anything is sent.
 
 
-def test_sqs_arguments_of_a_wrong_shape_are_refused(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_sqs_arguments_of_a_wrong_shape_are_refused(sqs: MemorySqs) -> None:
     url = queue(sqs)
     wrong: list[tuple[Any, dict[str, Any]]] = [
         (sqs.send_message, {"MessageBody": 5}),
@@ -141,8 +150,7 @@ def test_sqs_arguments_of_a_wrong_shape_are_refused(clock: Clock) -> None:
     "value",
     [{"N": 5}, {"S": 5}, {"S": None}, {"BOOL": "yes"}, {"X": "x"}, "x", {"L": "x"}, {"SS": "x"}],
 )
-def test_dynamodb_values_of_a_wrong_shape_are_refused(clock: Clock, value: Any) -> None:
-    dynamodb = letters(clock)
+def test_dynamodb_values_of_a_wrong_shape_are_refused(value: Any, dynamodb: MemoryDynamoDB) -> None:
     with pytest.raises(ParamValidationError):
         dynamodb.put_item(TableName="letters", Item={**KEY, "a": value})
 
@@ -155,7 +163,7 @@ def test_no_more_messages_than_the_limit_are_in_flight(clock: Clock) -> None:
     url = queue(sqs)
     send(sqs, url, "1", "2", "3", "4")
     assert len(receive(sqs, url, VisibilityTimeout=10)) == 3
-    assert code(sqs.receive_message, QueueUrl=url) == "OverLimit"
+    assert refusal(sqs.receive_message, QueueUrl=url) == "OverLimit"
     clock.advance(10)
     assert len(receive(sqs, url)) == 3
 
@@ -187,8 +195,7 @@ def test_a_long_poll_can_be_the_default_of_a_queue(clock: Clock) -> None:
     assert waits == [20]
 
 
-def test_without_random_messages_come_first_in_first_out(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_without_random_messages_come_first_in_first_out(sqs: MemorySqs) -> None:
     url = queue(sqs)
     send(sqs, url, *"abcdefghij")
     assert bodies(receive(sqs, url)) == list("abcdefghij")
@@ -238,8 +245,7 @@ def test_the_same_history_gives_the_same_answers() -> None:
     assert history() == history()
 
 
-def test_each_sender_has_its_own_id_on_the_same_queues(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_each_sender_has_its_own_id_on_the_same_queues(sqs: MemorySqs) -> None:
     redriver = sqs.as_sender("AROAREDRIVER:run")
     url = queue(sqs)
     send(sqs, url, "from outside")
@@ -249,8 +255,7 @@ def test_each_sender_has_its_own_id_on_the_same_queues(clock: Clock) -> None:
     assert second["Attributes"]["SenderId"] == "AROAREDRIVER:run"
 
 
-def test_a_snapshot_shows_every_message_and_its_state(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_snapshot_shows_every_message_and_its_state(clock: Clock, sqs: MemorySqs) -> None:
     url, other = queue(sqs), queue(sqs, "other")
     attribute = {"a": {"StringValue": "x", "DataType": "String"}}
     send(sqs, url, "held", MessageAttributes=attribute, MessageGroupId="g")
@@ -270,8 +275,7 @@ def test_a_snapshot_shows_every_message_and_its_state(clock: Clock) -> None:
     assert sqs.snapshot() == []
 
 
-def test_a_deleted_message_can_come_back(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_deleted_message_can_come_back(sqs: MemorySqs) -> None:
     url = queue(sqs)
     (message_id,) = send(sqs, url, "zombie")
     (message,) = receive(sqs, url)
@@ -284,8 +288,7 @@ def test_a_deleted_message_can_come_back(clock: Clock) -> None:
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
 
 
-def test_a_message_that_came_back_expires_once(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_message_that_came_back_expires_once(clock: Clock, sqs: MemorySqs) -> None:
     url = queue(sqs, MessageRetentionPeriod="60")
     (message_id,) = send(sqs, url, "zombie")
     (message,) = receive(sqs, url)
@@ -295,8 +298,7 @@ def test_a_message_that_came_back_expires_once(clock: Clock) -> None:
     assert sqs.snapshot() == []
 
 
-def test_a_fifo_message_never_comes_back(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_fifo_message_never_comes_back(sqs: MemorySqs) -> None:
     url = queue(sqs, "orders.fifo")
     (message_id,) = send(sqs, url, "x", MessageGroupId="g")
     (message,) = receive(sqs, url)
@@ -305,8 +307,7 @@ def test_a_fifo_message_never_comes_back(clock: Clock) -> None:
         sqs.resurrect(message_id)
 
 
-def test_a_message_in_flight_can_be_delivered_twice(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_message_in_flight_can_be_delivered_twice(sqs: MemorySqs) -> None:
     url = queue(sqs)
     (message_id,) = send(sqs, url, "twice")
     (first,) = receive(sqs, url)
@@ -330,8 +331,7 @@ def test_a_stale_handle_may_delete_all_the_same(clock: Clock) -> None:
     assert sqs.snapshot() == []
 
 
-def test_a_timeout_that_has_just_ended_can_be_taken_up_again(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_timeout_that_has_just_ended_can_be_taken_up_again(clock: Clock, sqs: MemorySqs) -> None:
     url = queue(sqs)
     send(sqs, url, "x")
     (message,) = receive(sqs, url, VisibilityTimeout=5)
@@ -341,16 +341,14 @@ def test_a_timeout_that_has_just_ended_can_be_taken_up_again(clock: Clock) -> No
     assert receive(sqs, url) == []
 
 
-def test_deduplication_can_be_a_matter_of_the_group(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_deduplication_can_be_a_matter_of_the_group(sqs: MemorySqs) -> None:
     url = queue(sqs, "orders.fifo", DeduplicationScope="messageGroup")
     for group in "aab":
         send(sqs, url, "same", MessageGroupId=group)
     assert len(receive(sqs, url)) == 2
 
 
-def test_a_redrive_policy_can_be_taken_away(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_redrive_policy_can_be_taken_away(sqs: MemorySqs) -> None:
     dlq = queue(sqs, "dead")
     arn = sqs.get_queue_attributes(QueueUrl=dlq, AttributeNames=["QueueArn"])["Attributes"]
     policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": "1"})
@@ -370,8 +368,7 @@ def with_policy(sqs: MemorySqs, name: str, target: str) -> str:
     return queue(sqs, name, RedrivePolicy=json.dumps(policy))
 
 
-def test_a_batch_shows_a_message_once_while_others_move_away(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_batch_shows_a_message_once_while_others_move_away(sqs: MemorySqs) -> None:
     dlq = queue(sqs, "dead")
     url = with_policy(sqs, "orders", dlq)
     send(sqs, url, "bad")
@@ -381,8 +378,7 @@ def test_a_batch_shows_a_message_once_while_others_move_away(clock: Clock) -> No
     assert bodies(receive(sqs, dlq)) == ["bad"]
 
 
-def test_a_dead_letter_queue_counts_its_own_receives(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_dead_letter_queue_counts_its_own_receives(sqs: MemorySqs) -> None:
     last = queue(sqs, "last")
     middle = with_policy(sqs, "middle", last)
     first = with_policy(sqs, "first", middle)
@@ -393,8 +389,7 @@ def test_a_dead_letter_queue_counts_its_own_receives(clock: Clock) -> None:
     assert bodies(receive(sqs, last)) == ["x"]
 
 
-def test_a_message_stays_if_its_dead_letter_queue_is_gone(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted())
+def test_a_message_stays_if_its_dead_letter_queue_is_gone(sqs: MemorySqs) -> None:
     dlq = queue(sqs, "dead")
     arn = sqs.get_queue_attributes(QueueUrl=dlq, AttributeNames=["QueueArn"])["Attributes"]
     policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 1})
@@ -405,9 +400,8 @@ def test_a_message_stays_if_its_dead_letter_queue_is_gone(clock: Clock) -> None:
         assert len(receive(sqs, url, VisibilityTimeout=0)) == 1
 
 
-def test_a_long_life_leaves_no_litter(clock: Clock) -> None:
+def test_a_long_life_leaves_no_litter(clock: Clock, sqs: MemorySqs) -> None:
     """Timers, groups and tokens of deleted messages don't pile up: a benchmark sends millions."""
-    sqs = MemorySqs(clock, counted())
     url = queue(sqs, "orders.fifo")
     for number in range(1_000):
         clock.advance(10)
@@ -423,22 +417,19 @@ def test_a_long_life_leaves_no_litter(clock: Clock) -> None:
 # DynamoDB.
 
 
-def test_empty_placeholders_are_refused(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_empty_placeholders_are_refused(dynamodb: MemoryDynamoDB) -> None:
     put = {"TableName": "letters", "Item": KEY, "ConditionExpression": "attribute_exists(pk)"}
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-        assert code(dynamodb.put_item, **put, **{member: {}}) == "ValidationException"
+        assert refusal(dynamodb.put_item, **put, **{member: {}}) == "ValidationException"
 
 
-def test_a_batch_of_reads_has_no_unknown_members(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_batch_of_reads_has_no_unknown_members(dynamodb: MemoryDynamoDB) -> None:
     for part in ({}, {"Keys": [KEY], "AttributesToGet": ["pk"]}):
         with pytest.raises(ParamValidationError):
             dynamodb.batch_get_item(RequestItems={"letters": part})
 
 
-def test_a_transaction_has_no_unknown_members(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_transaction_has_no_unknown_members(dynamodb: MemoryDynamoDB) -> None:
     put = {"TableName": "letters", "Item": KEY, "ReturnValues": "ALL_OLD"}
     with pytest.raises(ParamValidationError):
         dynamodb.transact_write_items(TransactItems=[{"Put": put}])
@@ -497,8 +488,7 @@ def test_an_index_may_lag_behind_its_table(clock: Clock) -> None:
     assert in_lane(dynamodb) == []
 
 
-def test_an_index_holds_what_it_includes_and_no_more(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_an_index_holds_what_it_includes_and_no_more(dynamodb: MemoryDynamoDB) -> None:
     item = {**KEY, "lane": {"S": "due"}, "note": {"S": "1"}, "other": {"S": "x"}}
     dynamodb.put_item(TableName="letters", Item=item)
     del item["other"]
@@ -509,8 +499,8 @@ def test_an_index_holds_what_it_includes_and_no_more(clock: Clock) -> None:
         "KeyConditionExpression": "lane = :l",
         "ExpressionAttributeValues": {":l": {"S": "due"}},
     }
-    assert code(dynamodb.query, **refused, ProjectionExpression="other") == "ValidationException"
-    assert code(dynamodb.query, **refused, Select="ALL_ATTRIBUTES") == "ValidationException"
+    assert refusal(dynamodb.query, **refused, ProjectionExpression="other") == "ValidationException"
+    assert refusal(dynamodb.query, **refused, Select="ALL_ATTRIBUTES") == "ValidationException"
 
 
 def spent(dynamodb: MemoryDynamoDB, call: Any, **arguments: Any) -> Consumed:
@@ -527,8 +517,7 @@ def text_item(size: int, **attributes: Any) -> dict[str, Any]:
     return {**fixed, "x": {"S": "x" * (size - used - 1)}}
 
 
-def test_writes_are_charged_by_the_kilobyte(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_writes_are_charged_by_the_kilobyte(dynamodb: MemoryDynamoDB) -> None:
     table = {"TableName": "letters"}
     put = dynamodb.put_item
     assert spent(dynamodb, put, **table, Item=text_item(KB)).write_units == 1
@@ -539,8 +528,7 @@ def test_writes_are_charged_by_the_kilobyte(clock: Clock) -> None:
     assert spent(dynamodb, dynamodb.delete_item, **table, Key=gone).write_units == 1
 
 
-def test_a_write_that_its_condition_stops_is_charged_too(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_write_that_its_condition_stops_is_charged_too(dynamodb: MemoryDynamoDB) -> None:
     dynamodb.put_item(TableName="letters", Item=text_item(3 * KB))
     stopped = spent(
         dynamodb,
@@ -552,16 +540,14 @@ def test_a_write_that_its_condition_stops_is_charged_too(clock: Clock) -> None:
     assert stopped == Consumed(write_requests=1, write_units=3)
 
 
-def test_a_refused_request_costs_nothing(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_refused_request_costs_nothing(dynamodb: MemoryDynamoDB) -> None:
     refused = spent(
         dynamodb, dynamodb.put_item, TableName="letters", Item=KEY, ConditionExpression="("
     )
     assert refused == Consumed()
 
 
-def test_an_index_is_charged_where_it_changes(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_an_index_is_charged_where_it_changes(dynamodb: MemoryDynamoDB) -> None:
     table = {"TableName": "letters"}
     put = dynamodb.put_item
     lane = {"lane": {"S": "due"}}
@@ -575,8 +561,7 @@ def test_an_index_is_charged_where_it_changes(clock: Clock) -> None:
     assert spent(dynamodb, put, **table, Item=KEY).write_units == 1 + 1
 
 
-def test_a_batch_is_one_request_and_a_transaction_costs_twice(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_batch_is_one_request_and_a_transaction_costs_twice(dynamodb: MemoryDynamoDB) -> None:
     puts = [{"PutRequest": {"Item": {"pk": {"S": str(number)}}}} for number in range(5)]
     batch = spent(dynamodb, dynamodb.batch_write_item, RequestItems={"letters": puts})
     assert batch == Consumed(write_requests=1, write_units=5)
@@ -585,8 +570,9 @@ def test_a_batch_is_one_request_and_a_transaction_costs_twice(clock: Clock) -> N
     assert transaction == Consumed(write_requests=1, write_units=10)
 
 
-def test_reads_are_charged_by_four_kilobytes_and_half_if_not_consistent(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_reads_are_charged_by_four_kilobytes_and_half_if_not_consistent(
+    dynamodb: MemoryDynamoDB,
+) -> None:
     dynamodb.put_item(TableName="letters", Item=text_item(4 * KB + 1))
     get = {"TableName": "letters", "Key": KEY}
     consistent = spent(dynamodb, dynamodb.get_item, **get, ConsistentRead=True)
@@ -614,9 +600,8 @@ def test_reads_are_charged_by_four_kilobytes_and_half_if_not_consistent(clock: C
     ],
 )
 def test_values_have_the_sizes_of_the_developer_guide(
-    clock: Clock, value: dict[str, Any], size: int
+    value: dict[str, Any], size: int, dynamodb: MemoryDynamoDB
 ) -> None:
-    dynamodb = letters(clock)
     dynamodb.put_item(TableName="letters", Item={**KEY, "v": value})
     told = dynamodb.describe_table(TableName="letters")["Table"]
     assert told["TableSizeBytes"] == 3 + 1 + size
@@ -630,8 +615,7 @@ def test_values_have_the_sizes_of_the_developer_guide(
     assert told["TableSizeBytes"] == 3 + 2 * (1 + size)
 
 
-def test_a_token_is_forgotten_after_ten_minutes(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_token_is_forgotten_after_ten_minutes(clock: Clock, dynamodb: MemoryDynamoDB) -> None:
     add = {
         "TableName": "letters",
         "Key": KEY,
@@ -644,8 +628,7 @@ def test_a_token_is_forgotten_after_ten_minutes(clock: Clock) -> None:
     assert dynamodb.items("letters") == [{**KEY, "n": {"N": "2"}}]
 
 
-def test_a_transaction_holds_four_megabytes(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_a_transaction_holds_four_megabytes(dynamodb: MemoryDynamoDB) -> None:
     items = [
         {
             "Put": {
@@ -655,16 +638,15 @@ def test_a_transaction_holds_four_megabytes(clock: Clock) -> None:
         }
         for n in range(11)
     ]
-    assert code(dynamodb.transact_write_items, TransactItems=items) == "ValidationException"
+    assert refusal(dynamodb.transact_write_items, TransactItems=items) == "ValidationException"
     assert dynamodb.items("letters") == []
     dynamodb.transact_write_items(TransactItems=items[:10])
 
 
-def test_an_expression_has_at_most_four_kilobytes(clock: Clock) -> None:
-    dynamodb = letters(clock)
+def test_an_expression_has_at_most_four_kilobytes(dynamodb: MemoryDynamoDB) -> None:
     condition = " OR ".join(["attribute_exists(pk)"] * 200)
     refused = {"TableName": "letters", "Item": KEY, "ConditionExpression": condition}
-    assert code(dynamodb.put_item, **refused) == "ValidationException"
+    assert refusal(dynamodb.put_item, **refused) == "ValidationException"
 
 
 # Lambda.
@@ -699,8 +681,7 @@ def test_a_function_knows_its_time_and_its_caller(clock: Clock) -> None:
     assert payload(answer) == [40_000, {"run": "1"}]
 
 
-def test_a_function_that_raises_is_an_answer_with_an_error(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_a_function_that_raises_is_an_answer_with_an_error(functions: MemoryLambda) -> None:
 
     def handler(event: Any, context: Any) -> Any:
         raise LookupError("no rules")
@@ -711,16 +692,14 @@ def test_a_function_that_raises_is_an_answer_with_an_error(clock: Clock) -> None
     assert payload(answer) == {"errorMessage": "no rules", "errorType": "LookupError"}
 
 
-def test_an_asynchronous_invocation_runs_and_tells_nothing(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_an_asynchronous_invocation_runs_and_tells_nothing(functions: MemoryLambda) -> None:
     events: list[Any] = []
     functions.register("route", lambda event, context: events.append(event))
     answer = functions.invoke(FunctionName="route", InvocationType="Event", Payload=b"1")
     assert (answer["StatusCode"], answer["Payload"].read(), events) == (202, b"", [1])
 
 
-def test_a_request_has_six_mebibytes_and_an_event_one(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_a_request_has_six_mebibytes_and_an_event_one(functions: MemoryLambda) -> None:
     functions.register("route", lambda event, context: len(event))
 
     def filled(size: int) -> bytes:
@@ -735,8 +714,9 @@ def test_a_request_has_six_mebibytes_and_an_event_one(clock: Clock) -> None:
         assert response["ResponseMetadata"]["HTTPStatusCode"] == 413
 
 
-def test_an_answer_of_more_than_six_mebibytes_is_an_error_of_the_function(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_an_answer_of_more_than_six_mebibytes_is_an_error_of_the_function(
+    functions: MemoryLambda,
+) -> None:
     functions.register("route", lambda event, context: "x" * event)
     largest = 6 * KB * KB + 100 - 2
     good = functions.invoke(FunctionName="route", Payload=str(largest))
@@ -746,8 +726,7 @@ def test_an_answer_of_more_than_six_mebibytes_is_an_error_of_the_function(clock:
     assert payload(bad)["errorType"] == "Function.ResponseSizeTooLarge"
 
 
-def test_a_client_context_has_3583_bytes(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_a_client_context_has_3583_bytes(functions: MemoryLambda) -> None:
     functions.register("route", lambda event, context: None)
 
     def caller(filling: int) -> str:
@@ -756,11 +735,11 @@ def test_a_client_context_has_3583_bytes(clock: Clock) -> None:
     assert len(caller(2_671)) == 3_580
     functions.invoke(FunctionName="route", ClientContext=caller(2_671))
     refused = {"FunctionName": "route", "ClientContext": caller(2_674)}
-    assert code(functions.invoke, **refused) == "InvalidRequestContentException"
+    assert refusal(functions.invoke, **refused) == "InvalidRequestContentException"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "refusal"),
+    ("arguments", "code"),
     [
         ({"FunctionName": "none"}, "ResourceNotFoundException"),
         ({"FunctionName": "route", "Payload": b"{"}, "InvalidRequestContentException"),
@@ -771,7 +750,6 @@ def test_a_client_context_has_3583_bytes(clock: Clock) -> None:
         ),
     ],
 )
-def test_invocations_that_are_refused(clock: Clock, arguments: Any, refusal: str) -> None:
-    functions = MemoryLambda(clock, counted())
+def test_invocations_that_are_refused(arguments: Any, code: str, functions: MemoryLambda) -> None:
     functions.register("route", lambda event, context: None)
-    assert code(functions.invoke, **arguments) == refusal
+    assert refusal(functions.invoke, **arguments) == code
