@@ -268,6 +268,7 @@ class Metric(StrEnum):
     DIVERTED = "Diverted", "Letters moved to a dedicated DLQ."
     MOVED_TO_PARKING = "MessageMovedToParkingLot", "Messages moved to the parking lot."
     REDRIVE_FAILURE = "RedriveFailure", "Letters that could not be moved, wherever they were to go."
+    MOVE_FAILED = "MoveFailed", "The same letters as RedriveFailure, under a name that says so."
     LEFT_IN_PLACE = "LeftInPlace", "Letters that stayed where they are."
     POSSIBLE_DUPLICATE = (
         "PossibleDuplicate",
@@ -310,6 +311,10 @@ class Metric(StrEnum):
     DEDUPLICATED = "dedup.skip", "Messages not processed because they were processed before."
     PROCESSING_FAILURE = "ProcessingFailure", "Messages that failed and came back."
     REDRIVE_SUCCESS = "RedriveSuccess", "Dead letters that were processed: outcomes, not sends."
+    LETTERS_RECOVERED = (
+        "LettersRecovered",
+        "The same letters as RedriveSuccess, under a name that says so.",
+    )
     BUSY_ELSEWHERE = "BusyElsewhere", "Copies of a message that was being processed."
     IDEMPOTENCY_UNAVAILABLE = "IdempotencyUnavailable", "Claims that gave no answer."
     IDEMPOTENCY_COLLISION = "IdempotencyCollision", "Messages with the key of another message."
@@ -365,6 +370,24 @@ class Metric(StrEnum):
     OUTAGE_RESTARTED = "OutageRestarted", "Lost executions that a redrive run started again."
     MAPPING_PUT_BACK = "MappingPutBack", "Paused mappings that a redrive run enabled again."
     SWEEP_FAILED = "SweepFailed", "Circuits or mappings that a redrive run could not repair."
+
+
+ALIASES: Mapping[str, Metric] = {
+    Metric.REDRIVE_SUCCESS: Metric.LETTERS_RECOVERED,
+    Metric.REDRIVE_FAILURE: Metric.MOVE_FAILED,
+}
+"""Metrics whose names mislead, with the better name that is published beside them for one
+release: RedriveSuccess counts processed letters and RedriveFailure failed moves of any kind,
+although they look like a pair."""
+
+
+def with_aliases(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts, and each of ALIASES that is not zero under its better name too.
+
+    A zero is published under one name only: a metric costs money as long as it is published.
+    """
+    better = {str(alias): counts[name] for name, alias in ALIASES.items() if counts.get(str(name))}
+    return {**counts, **better}
 
 
 # Alarms

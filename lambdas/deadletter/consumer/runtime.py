@@ -23,7 +23,7 @@ from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import emf
-from deadletter.contract import CONSUMER_VARIABLE
+from deadletter.contract import CONSUMER_VARIABLE, with_aliases
 from deadletter.processing.batch import Consumer
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
@@ -52,7 +52,7 @@ class Runtime:
         for entry in result.log_lines():
             line = {"level": "WARNING", "logger": "deadletter", **dimensions, **entry}
             self.write_line(json.dumps(line))
-        counts = dict(self.pending_metrics + Counter(result.counts))
+        counts = with_aliases(self.pending_metrics + Counter(result.counts))
         self.pending_metrics.clear()
         if self.consumer is not None and counts:
             name = self.consumer.pipeline.name

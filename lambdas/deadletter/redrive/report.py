@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deadletter.contract import Metric
+from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
 from deadletter.routing.decision import Decision, Park
 
@@ -138,7 +138,7 @@ class Report:
     def metrics(self) -> dict[str, int]:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
-        return {**always, **_named(self.counts), **_named(self.gauges)}
+        return {**always, **with_aliases(_named(self.counts)), **_named(self.gauges)}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""
