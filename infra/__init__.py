@@ -5,13 +5,17 @@
     storage       the tables and the bucket that pipelines share
     redriver      the function that moves letters, and its schedules
     router        the function that decides about them
+    rule_check    the function that checks edits of rules
     circuit       the circuit breaker: a state machine, and the functions it calls
     consumer      the webhook dispatcher
-    alarms        what pages a person; pager is where the page goes
+    alarms        the alarms; pager is the topic that they notify
     registration  how the command line finds all of it
+    on_call       the policies of people on call
+    permissions   grants to a role: the nouns above offer them as `grant_...`
 
-    settings      what a person may say (context reads it, refusal turns it down)
+    settings      the settings, by noun (context reads them, refusal explains a wrong one)
     stacks        the app itself
 
-Nothing is imported here, so that reading settings doesn't start the CDK.
+Nothing is imported here, so that reading settings doesn't start the CDK. Names that the runtime
+shares come from `deadletter.contract`, the only runtime module that is imported.
 """

@@ -33,5 +33,5 @@ def acknowledge_secrets(construct: IConstruct, app: AppSettings) -> None:
         construct,
         f"AwsSolutions::AwsSolutions-IAM5[Resource::{home}:secret:{secret_prefix(app)}*]",
         because="endpoints are registered after the deployment, each with secrets of its own,"
-        " and Secrets Manager ends their ARNs with letters that nobody can know",
+        " and Secrets Manager ends their ARNs with random letters",
     )

@@ -42,7 +42,7 @@ def rows() -> Iterator[str]:
 
 def row(role: str, whose: str, reaches: dict[str, set[str]]) -> str:
     actions = sorted({action for granted in reaches.values() for action in granted})
-    return f"| {role} | {whose} | {' '.join(f'`{one}`' for one in actions)} |"
+    return f"| {role} | {whose} | {' '.join(f'`{action}`' for action in actions)} |"
 
 
 def section() -> str:

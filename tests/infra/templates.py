@@ -28,7 +28,7 @@ class Stack:
 
     @property
     def outputs(self) -> dict[str, Any]:
-        return {key: filled(one["Value"]) for key, one in self.template["Outputs"].items()}
+        return {key: filled(output["Value"]) for key, output in self.template["Outputs"].items()}
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -36,12 +36,18 @@ class Stack:
 
     def of(self, kind: str) -> dict[str, dict[str, Any]]:
         """The resources of one kind, by logical id."""
-        return {key: one for key, one in self.resources.items() if one["Type"] == kind}
+        return {
+            key: resource for key, resource in self.resources.items() if resource["Type"] == kind
+        }
 
     def named(self, kind: str, key: str, name: str) -> dict[str, Any]:
-        """The properties of the one resource of a kind that is called so."""
-        [one] = [one for one in self.of(kind).values() if filled(one["Properties"][key]) == name]
-        return dict(one["Properties"])
+        """The properties of the only resource of a kind with this name."""
+        [resource] = [
+            resource
+            for resource in self.of(kind).values()
+            if filled(resource["Properties"][key]) == name
+        ]
+        return dict(resource["Properties"])
 
 
 @dataclass(frozen=True)
@@ -57,17 +63,17 @@ class Synthesis:
     def of(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """All resources of one kind, with `stack/logical id`."""
         for stack in self.stacks.values():
-            for key, one in stack.of(kind).items():
-                yield f"{stack.name}/{key}", one
+            for key, resource in stack.of(kind).items():
+                yield f"{stack.name}/{key}", resource
 
     def function(self, name: str) -> dict[str, Any]:
         """The properties of the function with this name."""
-        [one] = [
-            one["Properties"]
-            for _, one in self.of("AWS::Lambda::Function")
-            if one["Properties"]["FunctionName"] == name
+        [properties] = [
+            function["Properties"]
+            for _, function in self.of("AWS::Lambda::Function")
+            if function["Properties"]["FunctionName"] == name
         ]
-        return dict(one)
+        return dict(properties)
 
     def environment(self, name: str) -> dict[str, str]:
         """What the function with this name will find in its environment."""
@@ -81,12 +87,12 @@ def read(folder: Path) -> dict[str, Stack]:
     return {
         name: Stack(
             name=name,
-            template=json.loads((folder / one["properties"]["templateFile"]).read_text()),
-            termination_protection=one["properties"].get("terminationProtection", False),
-            waits_for=frozenset(one["dependencies"]),
+            template=json.loads((folder / artifact["properties"]["templateFile"]).read_text()),
+            termination_protection=artifact["properties"].get("terminationProtection", False),
+            waits_for=frozenset(artifact["dependencies"]),
         )
-        for name, one in manifest["artifacts"].items()
-        if one["type"] == "aws:cloudformation:stack"
+        for name, artifact in manifest["artifacts"].items()
+        if artifact["type"] == "aws:cloudformation:stack"
     }
 
 
@@ -102,18 +108,18 @@ def filled(value: Any) -> Any:
         case {"Fn::ImportValue": name}:
             return f"<{name}>"
         case dict():
-            return {key: filled(one) for key, one in value.items()}
+            return {key: filled(item) for key, item in value.items()}
         case list():
-            return [filled(one) for one in value]
+            return [filled(item) for item in value]
     return value
 
 
 def parameter(synthesis: Synthesis, name: str) -> dict[str, Any]:
     """What stands in an SSM parameter."""
-    [one] = [
-        one["Properties"]
-        for _, one in synthesis.of("AWS::SSM::Parameter")
-        if one["Properties"]["Name"] == name
+    [properties] = [
+        parameter["Properties"]
+        for _, parameter in synthesis.of("AWS::SSM::Parameter")
+        if parameter["Properties"]["Name"] == name
     ]
-    found: dict[str, Any] = json.loads(filled(one["Value"]))
+    found: dict[str, Any] = json.loads(filled(properties["Value"]))
     return found

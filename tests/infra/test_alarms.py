@@ -1,4 +1,4 @@
-"""Who is called, about what, and what they read first."""
+"""Which alarms there are, on which metrics, and what their descriptions say."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
     "DlqAge": (f"SQS {AGE}", DLQ, "Maximum", ">= 3600", "5 x 60", "notBreaching"),
     "DlqDepth": (f"SQS {VISIBLE}", DLQ, "Maximum", ">= 100", "5 x 60", "notBreaching"),
     **{
-        f"DlqAge_{one}": (
-            *(f"SQS {AGE}", f"{DLQ}_{one}", "Maximum", ">= 3600", "5 x 60", "notBreaching"),
+        f"DlqAge_{dlq}": (
+            *(f"SQS {AGE}", f"{DLQ}_{dlq}", "Maximum", ">= 3600", "5 x 60", "notBreaching"),
         )
-        for one in ("vip", "slow")
+        for dlq in ("vip", "slow")
     },
     **{
-        f"DlqDepth_{one}": (
-            *(f"SQS {VISIBLE}", f"{DLQ}_{one}", "Maximum", ">= 100", "5 x 60", "notBreaching"),
+        f"DlqDepth_{dlq}": (
+            *(f"SQS {VISIBLE}", f"{DLQ}_{dlq}", "Maximum", ">= 100", "5 x 60", "notBreaching"),
         )
-        for one in ("vip", "slow")
+        for dlq in ("vip", "slow")
     },
     "ParkingLotNotEmpty": (f"SQS {VISIBLE}", PARKING, "Maximum", ">= 1", "1 x 60", "ignore"),
     "ParkingLotNotEmpty_quarantine": (
@@ -65,34 +65,34 @@ COMPARISONS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 def alarms(app: Synthesis) -> dict[str, dict[str, Any]]:
     """The alarms of the pipeline orders, by the last part of their names."""
     return {
-        one["Properties"]["AlarmName"].removeprefix("deadletter-orders-"): one["Properties"]
-        for one in app["Deadletter-Orders"].of("AWS::CloudWatch::Alarm").values()
+        alarm["Properties"]["AlarmName"].removeprefix("deadletter-orders-"): alarm["Properties"]
+        for alarm in app["Deadletter-Orders"].of("AWS::CloudWatch::Alarm").values()
     }
 
 
 def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) -> None:
     assert {
         name: (
-            f"{one['Namespace'].removeprefix('AWS/')} {one['MetricName']}",
-            filled(one["Dimensions"][0]["Value"]),
-            one["Statistic"],
-            f"{COMPARISONS[one['ComparisonOperator']]} {one['Threshold']}",
-            f"{one['EvaluationPeriods']} x {one['Period']}",
-            one["TreatMissingData"],
+            f"{alarm['Namespace'].removeprefix('AWS/')} {alarm['MetricName']}",
+            filled(alarm["Dimensions"][0]["Value"]),
+            alarm["Statistic"],
+            f"{COMPARISONS[alarm['ComparisonOperator']]} {alarm['Threshold']}",
+            f"{alarm['EvaluationPeriods']} x {alarm['Period']}",
+            alarm["TreatMissingData"],
         )
-        for name, one in alarms.items()
+        for name, alarm in alarms.items()
     } == ALARMS
 
 
 def test_the_app_has_two_alarms_of_its_own(app: Synthesis) -> None:
     alarms = app["Deadletter-Shared"].of("AWS::CloudWatch::Alarm").values()
     assert {
-        one["Properties"]["AlarmName"]: (
-            one["Properties"]["MetricName"],
-            one["Properties"]["Dimensions"],
-            one["Properties"]["TreatMissingData"],
+        alarm["Properties"]["AlarmName"]: (
+            alarm["Properties"]["MetricName"],
+            alarm["Properties"]["Dimensions"],
+            alarm["Properties"]["TreatMissingData"],
         )
-        for one in alarms
+        for alarm in alarms
     } == {
         "deadletter-RuleCheckFailed": (
             VISIBLE,
@@ -106,24 +106,24 @@ def test_the_app_has_two_alarms_of_its_own(app: Synthesis) -> None:
             "notBreaching",
         ),
     }
-    for one in alarms:
+    for alarm in alarms:
         look = ("Threshold", "Period", "EvaluationPeriods")
-        assert [one["Properties"][key] for key in look] == [1, 60, 1]
+        assert [alarm["Properties"][key] for key in look] == [1, 60, 1]
 
 
 def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Synthesis) -> None:
     topic = "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
-    for key, one in app.of("AWS::CloudWatch::Alarm"):
-        assert filled(one["Properties"]["AlarmActions"]) == [topic], key
-        assert filled(one["Properties"]["OKActions"]) == [topic], key
+    for key, alarm in app.of("AWS::CloudWatch::Alarm"):
+        assert filled(alarm["Properties"]["AlarmActions"]) == [topic], key
+        assert filled(alarm["Properties"]["OKActions"]) == [topic], key
     [(_, made)] = app.of("AWS::SNS::Topic")
     assert made["Properties"]["TopicName"] == "deadletter-alarms"
 
 
 def test_alarms_are_on_plain_metrics_of_one_resource(app: Synthesis) -> None:
-    for key, one in app.of("AWS::CloudWatch::Alarm"):
-        assert "Metrics" not in one["Properties"], key
-        assert len(one["Properties"]["Dimensions"]) == 1
+    for key, alarm in app.of("AWS::CloudWatch::Alarm"):
+        assert "Metrics" not in alarm["Properties"], key
+        assert len(alarm["Properties"]["Dimensions"]) == 1
 
 
 def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthesis) -> None:
@@ -132,14 +132,14 @@ def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthes
         r"Runbook: docs/runbook\.md#(\w+)"
     )
     commands = (ROOT / "docs" / "cli.md").read_text()
-    for key, one in app.of("AWS::CloudWatch::Alarm"):
-        description = one["Properties"]["AlarmDescription"]
+    for key, alarm in app.of("AWS::CloudWatch::Alarm"):
+        description = alarm["Properties"]["AlarmDescription"]
         said = shape.fullmatch(description)
         assert said, key
         pipeline = (said[2] or "").removeprefix(" --pipeline ")
         assert bool(pipeline) is ("Shared" not in key)
         owner = f"deadletter-{pipeline}-" if pipeline else "deadletter-"
-        name = one["Properties"]["AlarmName"].removeprefix(owner)
+        name = alarm["Properties"]["AlarmName"].removeprefix(owner)
         # A state, its alarm and its section of the runbook use one name.
         assert said[3] == name.partition("_")[0].lower()
         assert f"# `{said[1]}`\n" in commands
@@ -148,10 +148,10 @@ def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthes
 
 def test_an_existing_topic_is_used_and_none_is_made(thirty: Synthesis) -> None:
     assert list(thirty.of("AWS::SNS::Topic")) == []
-    for _, one in thirty.of("AWS::CloudWatch::Alarm"):
+    for _, alarm in thirty.of("AWS::CloudWatch::Alarm"):
         expected = ["arn:aws:sns:eu-west-1:111122223333:pager"]
-        assert one["Properties"]["AlarmActions"] == expected
-        assert one["Properties"]["OKActions"] == expected
+        assert alarm["Properties"]["AlarmActions"] == expected
+        assert alarm["Properties"]["OKActions"] == expected
 
 
 def test_existing_queues_are_watched_by_their_own_names(app: Synthesis) -> None:
@@ -164,8 +164,8 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     stack = sandboxed["Mail-Hasty"]
 
     def look(name: str) -> tuple[float, int, int]:
-        one = stack.named("AWS::CloudWatch::Alarm", "AlarmName", f"mail-hasty-{name}")
-        return one["Threshold"], one["Period"], one["EvaluationPeriods"]
+        alarm = stack.named("AWS::CloudWatch::Alarm", "AlarmName", f"mail-hasty-{name}")
+        return alarm["Threshold"], alarm["Period"], alarm["EvaluationPeriods"]
 
     assert look("DlqAge") == (20, 10, 1)
     assert look("DlqDepth") == (7, 60, 5)
@@ -181,11 +181,11 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     assert look("CircuitBreakerFailed") == (1, 60, 1)
 
 
-def test_where_nobody_writes_the_ledger_no_alarm_waits_for_it(app: Synthesis) -> None:
+def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Synthesis) -> None:
     names = {
-        one["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
-        for one in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
+        alarm["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
+        for alarm in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
     }
-    of_each = {one for one in ALARMS if "_" not in one}
+    of_each = {name for name in ALARMS if "_" not in name}
     # Nor for many keys, where there is one circuit for all.
     assert names == of_each - {"DominantFailure", "LedgerUnavailable", "OpenCircuits"}

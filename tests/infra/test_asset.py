@@ -14,9 +14,9 @@ from infra.refusal import Refused
 def laid_out(folder: Path) -> dict[str, str]:
     """Every file below `folder`, with a hash of its content."""
     return {
-        str(one.relative_to(folder)): hashlib.sha256(one.read_bytes()).hexdigest()
-        for one in folder.rglob("*")
-        if one.is_file()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -29,7 +29,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_it_holds_the_library_the_handlers_and_what_they_import(bundled: dict[str, str]) -> None:
-    assert {one.partition("/")[0].partition("-")[0] for one in bundled} == {
+    assert {path.partition("/")[0].partition("-")[0] for path in bundled} == {
         *("deadletter", "handlers", "jmespath", "aws_lambda_powertools"),
         *("typing_extensions.py", "typing_extensions"),
     }
@@ -65,7 +65,9 @@ def test_a_change_of_a_fake_is_no_new_zip(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
     bundled: dict[str, str],
 ) -> None:
-    assert [one for one in bundled if one.endswith((".pyc", ".so")) or "/bin/" in f"/{one}"] == []
+    assert [
+        path for path in bundled if path.endswith((".pyc", ".so")) or "/bin/" in f"/{path}"
+    ] == []
 
 
 def test_it_is_the_same_each_time(bundled: dict[str, str], tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_definition_has_no_substitution_left_and_calls_the_functions_of_its_
         for name, state in definition["States"].items()
         if state["Type"] == "Task"
     }
-    handlers = {name: one["Properties"]["Handler"] for name, one in called.items()}
+    handlers = {name: item["Properties"]["Handler"] for name, item in called.items()}
     assert handlers.pop("Probe") == "handlers.probe.handler"
     assert set(handlers.values()) == {"handlers.circuit.handler"}
 
@@ -87,8 +87,10 @@ def test_no_step_outlives_the_patience_of_the_state_machine(app: Synthesis) -> N
         stack = app[f"Deadletter-{pipeline}"]
         for name, state in defined(stack)["States"].items():
             if state["Type"] == "Task":
-                one = stack.resources[re.split(r"[<.]", state["Parameters"]["FunctionName"])[1]]
-                assert one["Properties"]["Timeout"] <= state["TimeoutSeconds"], name
+                function = stack.resources[
+                    re.split(r"[<.]", state["Parameters"]["FunctionName"])[1]
+                ]
+                assert function["Properties"]["Timeout"] <= state["TimeoutSeconds"], name
 
 
 def test_the_probe_waits_for_a_slow_consumer_as_long_as_lambda_lets_it(app: Synthesis) -> None:

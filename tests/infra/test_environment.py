@@ -1,4 +1,4 @@
-"""What the stacks tell a function is what the library understands."""
+"""The library reads the environment that the stacks give a function."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_webhook_writes_the_ledger_by_itself() -> None:
 
 
 def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
-    known = {one.name for one in fields(Pipeline)}
+    known = {field.name for field in fields(Pipeline)}
     assert known == environment.RUNTIME_KEYS | {"dedicated"}
     assert set(EVERYTHING) >= known
 
@@ -269,8 +269,8 @@ def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None
 
 def test_redriver_and_router_believe_who_sends_letters_and_the_settings(app: Synthesis) -> None:
     roles = [
-        app.function(f"deadletter-orders-{one}")["Role"]["Fn::GetAtt"][0]
-        for one in ("redrive", "consumer")
+        app.function(f"deadletter-orders-{item}")["Role"]["Fn::GetAtt"][0]
+        for item in ("redrive", "consumer")
     ]
     redriver, consumer = (f"<{role}.RoleId>" for role in roles)
     for function in ("redrive", "route"):

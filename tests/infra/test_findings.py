@@ -35,11 +35,13 @@ ACKNOWLEDGED = {
 
 
 def test_cdk_nag_finds_nothing(app: Synthesis) -> None:
-    packs = {one["pluginName"]: one["violations"] for one in app.report["pluginReports"]}
+    packs = {pack["pluginName"]: pack["violations"] for pack in app.report["pluginReports"]}
     assert packs == {"AwsSolutions": [], "Serverless": []}
 
 
 def test_every_acknowledgment_is_needed_and_has_a_reason(app: Synthesis) -> None:
-    silenced = [one for pack in app.report["pluginReports"] for one in pack["suppressedViolations"]]
-    assert {one["ruleName"] for one in silenced} == ACKNOWLEDGED
-    assert all(len(one["reason"].split()) > 4 for one in silenced)
+    silenced = [
+        finding for pack in app.report["pluginReports"] for finding in pack["suppressedViolations"]
+    ]
+    assert {finding["ruleName"] for finding in silenced} == ACKNOWLEDGED
+    assert all(len(finding["reason"].split()) > 4 for finding in silenced)

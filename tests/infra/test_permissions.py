@@ -31,14 +31,14 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "sqs:GetQueueAttributes",
         },
         **{
-            f"queue dlq_{one}": {
+            f"queue dlq_{dlq}": {
                 "sqs:ReceiveMessage",
                 "sqs:DeleteMessage",
                 "sqs:ChangeMessageVisibility",
                 "sqs:GetQueueAttributes",
                 "sqs:SendMessage",
             }
-            for one in ("vip", "slow")
+            for dlq in ("vip", "slow")
         },
         "queue parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
         "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
@@ -391,10 +391,10 @@ def listed(value: Any) -> list[Any]:
 def managed(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
     """The statements of each managed policy, by its name without app and region."""
     return {
-        filled(one["Properties"]["ManagedPolicyName"])
+        filled(policy["Properties"]["ManagedPolicyName"])
         .partition("-")[2]
-        .removesuffix("-eu-west-1"): one["Properties"]["PolicyDocument"]["Statement"]
-        for _, one in synthesis.of("AWS::IAM::ManagedPolicy")
+        .removesuffix("-eu-west-1"): policy["Properties"]["PolicyDocument"]["Statement"]
+        for _, policy in synthesis.of("AWS::IAM::ManagedPolicy")
     }
 
 
@@ -403,8 +403,8 @@ def needed(policy: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for command in COMMANDS.values():
         for what, actions in command.get(policy, {}).items():
-            for one in REACHED.get(what, {what}):
-                found.setdefault(one, set()).update(actions)
+            for item in REACHED.get(what, {what}):
+                found.setdefault(item, set()).update(actions)
     return found
 
 
@@ -430,9 +430,9 @@ def test_a_role_may_do_what_the_table_says_and_nothing_else(app: Synthesis, func
 
 def test_no_pattern_stands_for_the_rules_of_all_pipelines(app: Synthesis) -> None:
     [rules] = [
-        one
-        for one in statements(role_of(app["Deadletter-Orders"], "route"))
-        if one["Sid"] == "Rules"
+        statement
+        for statement in statements(role_of(app["Deadletter-Orders"], "route"))
+        if statement["Sid"] == "Rules"
     ]
     assert list(rules["Condition"]) == ["ForAllValues:StringEquals"]
 
@@ -515,8 +515,8 @@ def test_managed_policies_are_for_people_and_for_consumers_of_yours_and_wait_to_
         *("DlqReader", "DlqOperator", "RuleEditor"),
         *("order-events-consumer", "theirs-consumer", "watched-consumer"),
     }
-    for key, one in app.of("AWS::IAM::ManagedPolicy"):
-        assert not one["Properties"].keys() & {"Roles", "Users", "Groups"}, key
+    for key, policy in app.of("AWS::IAM::ManagedPolicy"):
+        assert not policy["Properties"].keys() & {"Roles", "Users", "Groups"}, key
 
 
 def test_no_policy_is_larger_than_iam_takes(thirty: Synthesis) -> None:
@@ -530,9 +530,9 @@ def test_no_policy_is_larger_than_iam_takes(thirty: Synthesis) -> None:
         filled(resource)
         for name, said in found.items()
         if name.startswith("DlqReader")
-        for one in said
-        if "sqs:ReceiveMessage" in listed(one["Action"])
-        for resource in listed(one["Resource"])
+        for statement in said
+        if "sqs:ReceiveMessage" in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
     }
     assert len(looked) == 30 * 5
 
@@ -543,33 +543,35 @@ def policies(value: Any) -> Iterator[dict[str, Any]]:
         case {"Effect": _, "Action": _}:
             yield value
         case dict():
-            for one in value.values():
-                yield from policies(one)
+            for item in value.values():
+                yield from policies(item)
         case list():
-            for one in value:
-                yield from policies(one)
+            for item in value:
+                yield from policies(item)
 
 
-def test_nobody_may_purge_a_queue(app: Synthesis, sandboxed: Synthesis, thirty: Synthesis) -> None:
+def test_no_role_may_purge_a_queue(app: Synthesis, sandboxed: Synthesis, thirty: Synthesis) -> None:
     for synthesis in (app, sandboxed, thirty):
         for stack in synthesis.stacks.values():
             said = list(policies(stack.resources))
             allowed = [
                 action.lower()
-                for one in said
-                if one["Effect"] == "Allow"
-                for action in listed(one["Action"])
+                for statement in said
+                if statement["Effect"] == "Allow"
+                for action in listed(statement["Action"])
             ]
-            assert not [one for one in allowed if fnmatchcase("sqs:purgequeue", one)], stack.name
-            assert not [one for one in said if "NotAction" in one], stack.name
+            assert not [action for action in allowed if fnmatchcase("sqs:purgequeue", action)], (
+                stack.name
+            )
+            assert not [statement for statement in said if "NotAction" in statement], stack.name
 
 
 def test_no_action_is_a_wildcard(app: Synthesis, sandboxed: Synthesis) -> None:
     for synthesis in (app, sandboxed):
         for stack in synthesis.stacks.values():
-            for one in policies(stack.resources):
-                if one["Effect"] == "Allow":
-                    assert "*" not in "".join(listed(one["Action"])), stack.name
+            for document in policies(stack.resources):
+                if document["Effect"] == "Allow":
+                    assert "*" not in "".join(listed(document["Action"])), stack.name
 
 
 def test_people_on_call_can_neither_send_nor_delete_a_message() -> None:
@@ -580,9 +582,11 @@ def test_people_on_call_can_neither_send_nor_delete_a_message() -> None:
 
 def test_the_router_can_move_nothing() -> None:
     actions = set().union(*GRANTED["route"].values())
-    assert {one for one in actions if one.startswith(("sqs:", "s3:", "lambda:"))} == set()
+    assert {action for action in actions if action.startswith(("sqs:", "s3:", "lambda:"))} == set()
     assert {
-        one for one in actions if re.search("Put(?!Trace|Telemetry|Log)|Update|Delete", one)
+        action
+        for action in actions
+        if re.search("Put(?!Trace|Telemetry|Log)|Update|Delete", action)
     } == set()
 
 
@@ -605,7 +609,9 @@ def test_a_pipeline_of_existing_queues_reaches_those_and_no_others(app: Synthesi
     made = stack.named("AWS::Lambda::Function", "FunctionName", "deadletter-theirs-redrive")
     role = stack.resources[made["Role"]["Fn::GetAtt"][0]]
     reached = granted(statements(role))
-    assert {one for one in reached if ":sqs:" in one or one.startswith("queue")} == {
+    assert {
+        resource for resource in reached if ":sqs:" in resource or resource.startswith("queue")
+    } == {
         "arn:aws:sqs:eu-west-1:111122223333:their-main",
         "arn:aws:sqs:eu-west-1:111122223333:their-dlq",
         "queue theirs-parking",
@@ -615,9 +621,9 @@ def test_a_pipeline_of_existing_queues_reaches_those_and_no_others(app: Synthesi
 def test_a_mapping_is_changed_only_if_it_is_the_consumers(app: Synthesis) -> None:
     for function in ("redrive", "circuit"):
         [ours] = [
-            one
-            for one in statements(role_of(app["Deadletter-Orders"], function))
-            if one["Sid"] == "Mapping"
+            statement
+            for statement in statements(role_of(app["Deadletter-Orders"], function))
+            if statement["Sid"] == "Mapping"
         ]
         assert filled(ours["Condition"]) == {
             "ArnEquals": {
@@ -630,7 +636,10 @@ def test_a_mapping_is_changed_only_if_it_is_the_consumers(app: Synthesis) -> Non
 def functions_statements(stack: Stack, name: str) -> dict[str, dict[str, Any]]:
     """What a function may do, by the name of the statement."""
     made = stack.named("AWS::Lambda::Function", "FunctionName", name)
-    return {one["Sid"]: one for one in statements(stack.resources[made["Role"]["Fn::GetAtt"][0]])}
+    return {
+        statement["Sid"]: statement
+        for statement in statements(stack.resources[made["Role"]["Fn::GetAtt"][0]])
+    }
 
 
 def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
@@ -650,7 +659,7 @@ def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
     ]
 
 
-def test_where_no_function_consumes_nobody_may_change_a_mapping_or_invoke_a_consumer(
+def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_consumer(
     app: Synthesis,
 ) -> None:
     stack = app["Deadletter-Watched"]
@@ -676,8 +685,8 @@ def test_where_no_function_consumes_and_the_ledger_is_written_the_probe_sends_a_
     assert set(said["Letters"]["Action"]) == letters
     # Of the ledger it reads, and nothing more.
     assert said["Ledger"]["Action"] == "dynamodb:BatchGetItem"
-    where = [one["Condition"] for one in (said["Ledger"], said["Letters"])]
-    assert ["hasty#ledger#*" in json.dumps(one) for one in where] == [True, False]
+    where = [statement["Condition"] for statement in (said["Ledger"], said["Letters"])]
+    assert ["hasty#ledger#*" in json.dumps(item) for item in where] == [True, False]
     function = "arn:aws:lambda:eu-west-1:111122223333:function:mail-hasty-route"
     assert filled(said["Functions"]["Resource"]) == function
     check_key(list(said.values()), KEY_TO_WRITE, ["sqs", "dynamodb", "s3"])
@@ -727,10 +736,10 @@ def test_managed_policies_hold_what_a_customers_key_takes(
 
 
 def check_key(said: list[dict[str, Any]], actions: set[str], services: list[str]) -> None:
-    [use] = [one for one in said if one.get("Sid") == "Key"]
+    [use] = [statement for statement in said if statement.get("Sid") == "Key"]
     assert set(use["Action"]) == actions
     assert use["Resource"] == "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
     via = listed(use["Condition"]["StringEquals"]["kms:ViaService"])
-    assert [filled(one) for one in via] == [
+    assert [filled(item) for item in via] == [
         f"{service}.eu-west-1.amazonaws.com" for service in services
     ]

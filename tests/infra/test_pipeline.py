@@ -1,4 +1,4 @@
-"""One statement in somebody else's app makes a whole pipeline."""
+"""One statement in another app makes a whole pipeline."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_what_is_not_given_is_made_once(theirs: Stack) -> None:
     assert len(theirs.of("AWS::S3::Bucket")) == 1
     assert len(theirs.of("AWS::SNS::Topic")) == 1
     assert len(theirs.of("AWS::SQS::Queue")) == 7
-    assert {one["Properties"]["Name"] for one in theirs.of("AWS::SSM::Parameter").values()} == {
-        *("/deadletter/app", "/deadletter/pipelines/orders", "/deadletter/pipelines/refunds")
-    }
+    assert {
+        parameter["Properties"]["Name"] for parameter in theirs.of("AWS::SSM::Parameter").values()
+    } == {*("/deadletter/app", "/deadletter/pipelines/orders", "/deadletter/pipelines/refunds")}
 
 
 def test_its_nouns_can_be_used(theirs: Stack) -> None:
@@ -55,7 +55,10 @@ def test_its_nouns_can_be_used(theirs: Stack) -> None:
 
 
 def test_no_resource_waits_for_itself(theirs: Stack) -> None:
-    waits = {key: _references(one, set(theirs.resources)) for key, one in theirs.resources.items()}
+    waits = {
+        key: _references(resource, set(theirs.resources))
+        for key, resource in theirs.resources.items()
+    }
     made: set[str] = set()
     while ready := {key for key in waits if key not in made and waits[key] <= made}:
         made |= ready
@@ -64,14 +67,14 @@ def test_no_resource_waits_for_itself(theirs: Stack) -> None:
 
 def test_the_mapping_waits_for_its_queue_which_it_knows_by_name_only(theirs: Stack) -> None:
     [mapping] = [
-        one
-        for one in theirs.of("AWS::Lambda::EventSourceMapping").values()
-        if filled(one["Properties"]["EventSourceArn"]).endswith("-main")
+        mapping
+        for mapping in theirs.of("AWS::Lambda::EventSourceMapping").values()
+        if filled(mapping["Properties"]["EventSourceArn"]).endswith("-main")
     ]
     [main] = [
         key
-        for key, one in theirs.of("AWS::SQS::Queue").items()
-        if filled(one["Properties"]["QueueName"]) == "deadletter-orders-main"
+        for key, queue in theirs.of("AWS::SQS::Queue").items()
+        if filled(queue["Properties"]["QueueName"]) == "deadletter-orders-main"
     ]
     assert main in mapping["DependsOn"]
 

@@ -18,13 +18,13 @@ HOLDS_DATA = ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::S3::Bucket")
 
 
 def refuses_plain_http(policy: dict[str, Any], action: str) -> bool:
-    """Whether somebody who comes without TLS is turned away from everything."""
+    """Whether the policy denies every request without TLS."""
     return any(
-        one["Effect"] == "Deny"
-        and one["Action"] == action
-        and one["Principal"] in ("*", {"AWS": "*"})
-        and one["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-        for one in policy["Statement"]
+        statement["Effect"] == "Deny"
+        and statement["Action"] == action
+        and statement["Principal"] in ("*", {"AWS": "*"})
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for statement in policy["Statement"]
     )
 
 
@@ -39,47 +39,47 @@ def test_there_is_something_to_protect(app: Synthesis) -> None:
 
 
 def test_tables_are_encrypted_backed_up_and_protected(app: Synthesis) -> None:
-    for key, one in app.of("AWS::DynamoDB::Table"):
-        properties = one["Properties"]
+    for key, table in app.of("AWS::DynamoDB::Table"):
+        properties = table["Properties"]
         assert properties["SSESpecification"] == {"SSEEnabled": True}, key
         assert properties["PointInTimeRecoverySpecification"] == {
             "PointInTimeRecoveryEnabled": True
         }
         assert properties["DeletionProtectionEnabled"] is True
         assert properties["BillingMode"] == "PAY_PER_REQUEST"
-        assert one["DeletionPolicy"] == one["UpdateReplacePolicy"] == "Retain"
+        assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
 
 
 def test_queues_are_encrypted_and_outlive_their_stack(app: Synthesis) -> None:
-    for key, one in app.of("AWS::SQS::Queue"):
-        assert one["Properties"]["SqsManagedSseEnabled"] is True, key
+    for key, queue in app.of("AWS::SQS::Queue"):
+        assert queue["Properties"]["SqsManagedSseEnabled"] is True, key
         # A queue that a failed first deployment left behind would block its own name.
-        assert one["DeletionPolicy"] == "RetainExceptOnCreate"
-        assert one["UpdateReplacePolicy"] == "Retain"
+        assert queue["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert queue["UpdateReplacePolicy"] == "Retain"
 
 
 def test_every_queue_refuses_plain_http(app: Synthesis) -> None:
     policies = {
-        filled(queue): one["Properties"]["PolicyDocument"]
-        for _, one in app.of("AWS::SQS::QueuePolicy")
-        for queue in one["Properties"]["Queues"]
+        filled(queue): policy["Properties"]["PolicyDocument"]
+        for _, policy in app.of("AWS::SQS::QueuePolicy")
+        for queue in policy["Properties"]["Queues"]
     }
     for key, _ in app.of("AWS::SQS::Queue"):
         assert refuses_plain_http(policies[f"<{key.partition('/')[2]}>"], "sqs:*"), key
 
 
 def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesis) -> None:
-    [(_, one)] = app.of("AWS::S3::Bucket")
-    properties = one["Properties"]
+    [(_, bucket)] = app.of("AWS::S3::Bucket")
+    properties = bucket["Properties"]
     [rule] = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
-    assert one["DeletionPolicy"] == "RetainExceptOnCreate"
-    [policy] = [one["Properties"] for _, one in app.of("AWS::S3::BucketPolicy")]
+    assert bucket["DeletionPolicy"] == "RetainExceptOnCreate"
+    [policy] = [bucket["Properties"] for _, bucket in app.of("AWS::S3::BucketPolicy")]
     assert refuses_plain_http(policy["PolicyDocument"], "s3:*")
     # A letter may be held for longer than anybody thought: no rule takes its body away.
     rules = properties["LifecycleConfiguration"]["Rules"]
-    assert not [one for one in rules if "ExpirationInDays" in one or "ExpirationDate" in one]
+    assert not [item for item in rules if "ExpirationInDays" in item or "ExpirationDate" in item]
 
 
 def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(
@@ -87,7 +87,7 @@ def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that
 ) -> None:
     [(_, topic)] = app.of("AWS::SNS::Topic")
     [(_, key)] = app.of("AWS::KMS::Key")
-    # CloudWatch can't publish under alias/aws/sns, and nobody would hear that.
+    # CloudWatch can't publish under alias/aws/sns, and reports no error.
     [used] = app["Deadletter-Shared"].of("AWS::KMS::Key")
     assert filled(topic["Properties"]["KmsMasterKeyId"]) == f"<{used}.Arn>"
     assert key["Properties"]["EnableKeyRotation"] is True
@@ -100,7 +100,7 @@ def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that
     [(_, policy)] = app.of("AWS::SNS::TopicPolicy")
     document = policy["Properties"]["PolicyDocument"]
     assert refuses_plain_http(document, "sns:Publish")
-    [publish] = [one for one in document["Statement"] if one["Effect"] == "Allow"]
+    [publish] = [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
     assert publish["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert publish["Action"] == "sns:Publish"
     account = publish["Condition"]["StringEquals"]["aws:SourceAccount"]
@@ -110,14 +110,17 @@ def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that
 def test_logs_are_kept_for_as_long_as_is_said(app: Synthesis, sandboxed: Synthesis) -> None:
     for synthesis, days in ((app, 90), (sandboxed, 7)):
         groups = dict(synthesis.of("AWS::Logs::LogGroup"))
-        assert {one["Properties"]["RetentionInDays"] for one in groups.values()} == {days}
-        named = {one["Properties"]["LogGroupName"] for one in groups.values()}
-        functions = [one["Properties"] for _, one in synthesis.of("AWS::Lambda::Function")]
-        machines = [
-            one["Properties"] for _, one in synthesis.of("AWS::StepFunctions::StateMachine")
+        assert {item["Properties"]["RetentionInDays"] for item in groups.values()} == {days}
+        named = {group["Properties"]["LogGroupName"] for group in groups.values()}
+        functions = [
+            function["Properties"] for _, function in synthesis.of("AWS::Lambda::Function")
         ]
-        assert named == {f"/aws/lambda/{one['FunctionName']}" for one in functions} | {
-            f"/aws/vendedlogs/states/{one['StateMachineName']}" for one in machines
+        machines = [
+            resource["Properties"]
+            for _, resource in synthesis.of("AWS::StepFunctions::StateMachine")
+        ]
+        assert named == {f"/aws/lambda/{item['FunctionName']}" for item in functions} | {
+            f"/aws/vendedlogs/states/{machine['StateMachineName']}" for machine in machines
         }
 
 
@@ -129,62 +132,63 @@ def test_stacks_that_hold_data_can_not_be_deleted_by_mistake(app: Synthesis) -> 
 
 def test_a_sandbox_can_be_thrown_away(sandboxed: Synthesis) -> None:
     for kind in HOLDS_DATA:
-        for key, one in sandboxed.of(kind):
-            assert one["DeletionPolicy"] == "Delete", key
+        for key, resource in sandboxed.of(kind):
+            assert resource["DeletionPolicy"] == "Delete", key
     for _, table in sandboxed.of("AWS::DynamoDB::Table"):
         assert table["Properties"]["DeletionProtectionEnabled"] is False
-    assert not any(one.termination_protection for one in sandboxed.stacks.values())
+    assert not any(item.termination_protection for item in sandboxed.stacks.values())
 
 
 def test_a_customers_key_encrypts_everything(sandboxed: Synthesis) -> None:
-    for key, one in sandboxed.of("AWS::SQS::Queue"):
-        assert one["Properties"]["KmsMasterKeyId"] == KEY, key
-    for _, one in sandboxed.of("AWS::DynamoDB::Table"):
-        assert one["Properties"]["SSESpecification"] == {
+    for key, queue in sandboxed.of("AWS::SQS::Queue"):
+        assert queue["Properties"]["KmsMasterKeyId"] == KEY, key
+    for _, table in sandboxed.of("AWS::DynamoDB::Table"):
+        assert table["Properties"]["SSESpecification"] == {
             "KMSMasterKeyId": KEY,
             "SSEEnabled": True,
             "SSEType": "KMS",
         }
-    for _, one in sandboxed.of("AWS::S3::Bucket"):
-        [rule] = one["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    for _, bucket in sandboxed.of("AWS::S3::Bucket"):
+        [rule] = bucket["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert rule["BucketKeyEnabled"] is True
         assert rule["ServerSideEncryptionByDefault"] == {
             "KMSMasterKeyID": KEY,
             "SSEAlgorithm": "aws:kms",
         }
-    for _, one in sandboxed.of("AWS::Logs::LogGroup"):
-        assert one["Properties"]["KmsKeyId"] == KEY
-    for _, one in sandboxed.of("AWS::SNS::Topic"):
-        assert one["Properties"]["KmsMasterKeyId"] == KEY
+    for _, log_group in sandboxed.of("AWS::Logs::LogGroup"):
+        assert log_group["Properties"]["KmsKeyId"] == KEY
+    for _, resource in sandboxed.of("AWS::SNS::Topic"):
+        assert resource["Properties"]["KmsMasterKeyId"] == KEY
     assert list(sandboxed.of("AWS::KMS::Key")) == []
 
 
 def test_the_settings_page_says_what_a_customers_key_has_to_allow(app: Synthesis) -> None:
-    """Nobody but its owner can look at that policy, and without it alarms page nobody."""
+    """The customer writes this policy; without it, alarms reach no one."""
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.S)
     named = {
-        one["Principal"].get("Service"): one["Action"]
-        for one in json.loads(example)
-        if "Service" in one["Principal"]
+        item["Principal"].get("Service"): item["Action"]
+        for item in json.loads(example)
+        if "Service" in item["Principal"]
     }
     assert set(named["cloudwatch.amazonaws.com"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
     assert "kms:Encrypt" in named["logs.eu-west-1.amazonaws.com"]
-    [groups] = [one for one in json.loads(example) if one["Sid"] == "LogGroups"]
+    [groups] = [item for item in json.loads(example) if item["Sid"] == "LogGroups"]
     [allowed] = groups["Condition"]["ArnLike"].values()
-    for _, one in app.of("AWS::Logs::LogGroup"):
-        arn = f"arn:aws:logs:eu-west-1:111122223333:log-group:{one['Properties']['LogGroupName']}"
+    for _, log_group in app.of("AWS::Logs::LogGroup"):
+        name = log_group["Properties"]["LogGroupName"]
+        arn = f"arn:aws:logs:eu-west-1:111122223333:log-group:{name}"
         assert any(fnmatchcase(arn, pattern) for pattern in allowed), arn
 
 
 def test_only_main_queues_may_use_a_dlq_as_theirs_and_nothing_may_use_an_end(
     app: Synthesis,
 ) -> None:
-    for key, one in app.of("AWS::SQS::Queue"):
-        name = str(one["Properties"]["QueueName"])
-        allowed = filled(one["Properties"].get("RedriveAllowPolicy"))
+    for key, queue in app.of("AWS::SQS::Queue"):
+        name = str(queue["Properties"]["QueueName"])
+        allowed = filled(queue["Properties"].get("RedriveAllowPolicy"))
         if name.removesuffix(".fifo").endswith("-main"):
             assert allowed is None, key
-            assert one["Properties"]["RedrivePolicy"]
+            assert queue["Properties"]["RedrivePolicy"]
         elif name.removesuffix(".fifo").endswith("-dlq"):
             [source] = allowed.pop("sourceQueueArns")
             assert allowed == {"redrivePermission": "byQueue"}, key
@@ -195,16 +199,16 @@ def test_only_main_queues_may_use_a_dlq_as_theirs_and_nothing_may_use_an_end(
 
 @pytest.mark.parametrize("kind", [*HOLDS_DATA, "AWS::Lambda::Function", "AWS::IAM::Role"])
 def test_everything_says_whose_it_is(sandboxed: Synthesis, kind: str) -> None:
-    for key, one in sandboxed.of(kind):
-        tags = {tag["Key"]: tag["Value"] for tag in one["Properties"]["Tags"]}
+    for key, resource in sandboxed.of(kind):
+        tags = {tag["Key"]: tag["Value"] for tag in resource["Properties"]["Tags"]}
         assert tags["app"] == "mail", key
         assert tags["team"] == "checkout"
         assert ("pipeline" in tags) is ("Shared" not in key)
 
 
 def test_nothing_secret_is_in_an_environment(app: Synthesis) -> None:
-    for key, one in app.of("AWS::Lambda::Function"):
-        text = json.dumps(one["Properties"]["Environment"]).lower()
-        # Where the names of secrets begin is none.
+    for key, function in app.of("AWS::Lambda::Function"):
+        text = json.dumps(function["Properties"]["Environment"]).lower()
+        # The prefix of the secrets' names is no secret.
         assert "secret" not in text.replace("secret_prefix", ""), key
         assert "password" not in text

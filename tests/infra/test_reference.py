@@ -42,12 +42,12 @@ def test_what_the_page_calls_the_default_is_a_value_that_is_allowed() -> None:
 
 def test_the_example_in_cdk_json_is_taken() -> None:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    assert [one.name for one in read(context).pipelines] == ["orders"]
+    assert [pipeline.name for pipeline in read(context).pipelines] == ["orders"]
 
 
 def test_every_example_in_the_readme_is_taken() -> None:
     examples = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    pipelines = [one for one in map(json.loads, examples) if "pipelines" in one]
+    pipelines = [item for item in map(json.loads, examples) if "pipelines" in item]
     assert pipelines
-    for one in pipelines:
-        read(one)
+    for pipeline in pipelines:
+        read(pipeline)

@@ -17,17 +17,21 @@ def shared(app: Synthesis) -> Stack:
 
 
 def table(stack: Stack, name: str) -> dict[str, Any]:
-    [one] = [
-        one["Properties"] for key, one in stack.of("AWS::DynamoDB::Table").items() if name in key
+    [table] = [
+        table["Properties"]
+        for key, table in stack.of("AWS::DynamoDB::Table").items()
+        if name in key
     ]
-    return dict(one)
+    return dict(table)
 
 
 def test_the_stream_shows_an_edit_with_what_was_there_before(shared: Stack) -> None:
     assert table(shared, "StorageRules")["StreamSpecification"] == {
         "StreamViewType": "NEW_AND_OLD_IMAGES"
     }
-    streams = [one for one in shared.of("AWS::DynamoDB::Table").values() if "Stream" in str(one)]
+    streams = [
+        table for table in shared.of("AWS::DynamoDB::Table").values() if "Stream" in str(table)
+    ]
     assert len(streams) == 1
 
 
@@ -73,7 +77,7 @@ def test_a_customers_key_encrypts_what_the_checker_writes(sandboxed: Synthesis) 
     stack = sandboxed["Mail-Shared"]
     made = stack.named("AWS::Lambda::Function", "FunctionName", "mail-check-rules")
     role = stack.resources[made["Role"]["Fn::GetAtt"][0]]
-    [use] = [one for one in statements(role) if one.get("Sid") == "Key"]
+    [use] = [statement for statement in statements(role) if statement.get("Sid") == "Key"]
     assert set(use["Action"]) == KEY_TO_WRITE
     via = listed(use["Condition"]["StringEquals"]["kms:ViaService"])
-    assert [filled(one).partition(".")[0] for one in via] == ["dynamodb", "sqs"]
+    assert [filled(item).partition(".")[0] for item in via] == ["dynamodb", "sqs"]

@@ -272,7 +272,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "sentence"), REFUSED, ids=[one[1][:40] for one in REFUSED])
+@pytest.mark.parametrize(("given", "sentence"), REFUSED, ids=[case[1][:40] for case in REFUSED])
 def test_a_wrong_setting_is_refused_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         read({"pipelines": [{"name": "orders", **given}]})
@@ -359,7 +359,7 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("context", "sentence"), REFUSED_APPS, ids=[one[1][:50] for one in REFUSED_APPS]
+    ("context", "sentence"), REFUSED_APPS, ids=[case[1][:50] for case in REFUSED_APPS]
 )
 def test_a_wrong_app_is_refused_in_one_sentence(context: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
@@ -393,7 +393,7 @@ def test_a_key_or_a_topic_in_another_region_is_refused() -> None:
 def test_two_pipelines_may_share_a_dlq_if_both_say_so() -> None:
     shared = {"dlq": {"arn": ORDERS_DLQ}, "shared_dlq": True}
     app = read({"pipelines": [{"name": "orders", **shared}, {"name": "refunds", **shared}]})
-    assert [one.dlq.arn for one in app.pipelines] == [ORDERS_DLQ, ORDERS_DLQ]
+    assert [pipeline.dlq.arn for pipeline in app.pipelines] == [ORDERS_DLQ, ORDERS_DLQ]
 
 
 def test_pipelines_may_come_as_text_and_keys_of_the_cdk_are_left_alone() -> None:

@@ -16,8 +16,8 @@ MOST_RESOURCES = 500
 
 def queues(stack: Stack) -> dict[str, dict[str, Any]]:
     """The queues a stack makes, by name."""
-    made = [one["Properties"] for one in stack.of("AWS::SQS::Queue").values()]
-    return {one["QueueName"]: one for one in made}
+    made = [queue["Properties"] for queue in stack.of("AWS::SQS::Queue").values()]
+    return {item["QueueName"]: item for item in made}
 
 
 def test_there_is_one_stack_for_all_and_two_for_each_pipeline(app: Synthesis) -> None:
@@ -35,7 +35,7 @@ def test_a_pipeline_waits_for_its_queues_which_it_knows_by_name_only(app: Synthe
         assert app[f"Deadletter-{name}"].waits_for >= {
             *("Deadletter-Shared", f"Deadletter-{name}-Queues")
         }
-        exported = [one for one in app[f"Deadletter-{name}-Queues"].outputs if "Export" in one]
+        exported = [item for item in app[f"Deadletter-{name}-Queues"].outputs if "Export" in item]
         assert exported == [], "an export keeps a queue from ever being removed"
 
 
@@ -63,10 +63,13 @@ def test_the_outputs_name_queues_and_tables(app: Synthesis) -> None:
 
 def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None:
     keys = {
-        key: [(one["AttributeName"], one["KeyType"]) for one in table["Properties"]["KeySchema"]]
+        key: [
+            (key_part["AttributeName"], key_part["KeyType"])
+            for key_part in table["Properties"]["KeySchema"]
+        ]
         for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
     }
-    assert {key[len("Storage") : -8]: [name for name, _ in one] for key, one in keys.items()} == {
+    assert {key[len("Storage") : -8]: [name for name, _ in item] for key, item in keys.items()} == {
         "Letters": ["pk", "sk"],
         "Rules": ["pipeline", "rule_id"],
         "Audit": ["pk", "sk"],
@@ -81,7 +84,7 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
     assert letters["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
     [lanes] = letters["GlobalSecondaryIndexes"]
     assert lanes["IndexName"] == "lanes"
-    assert [one["AttributeName"] for one in lanes["KeySchema"]] == ["lane", "due"]
+    assert [item["AttributeName"] for item in lanes["KeySchema"]] == ["lane", "due"]
     assert lanes["Projection"] == {"ProjectionType": "KEYS_ONLY"}
     assert {"AttributeName": "due", "AttributeType": "N"} in letters["AttributeDefinitions"]
     [circuits] = [
@@ -92,7 +95,7 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
     assert circuits["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
     [troubled] = circuits["GlobalSecondaryIndexes"]
     assert troubled["IndexName"] == "troubled"
-    assert [one["AttributeName"] for one in troubled["KeySchema"]] == ["troubled"]
+    assert [item["AttributeName"] for item in troubled["KeySchema"]] == ["troubled"]
 
 
 def test_main_and_dlq_name_each_other(app: Synthesis) -> None:
@@ -113,37 +116,38 @@ def test_main_and_dlq_name_each_other(app: Synthesis) -> None:
 
 def test_no_queue_may_use_the_parking_lot_or_a_dedicated_dlq_as_its_dlq(app: Synthesis) -> None:
     made = queues(app["Deadletter-Orders-Queues"])
-    ends = {name: one for name, one in made.items() if not name.endswith(("-main", "-dlq"))}
+    ends = {name: item for name, item in made.items() if not name.endswith(("-main", "-dlq"))}
     assert set(ends) == {
         *("deadletter-orders-parking", "deadletter-orders-parking_quarantine"),
         *("deadletter-orders-dlq_vip", "deadletter-orders-dlq_slow"),
     }
-    for one in ends.values():
-        assert one["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
-        assert one["MessageRetentionPeriod"] == 14 * 86_400
+    for item in ends.values():
+        assert item["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
+        assert item["MessageRetentionPeriod"] == 14 * 86_400
 
 
 def test_all_queues_of_a_fifo_pipeline_are_fifo(app: Synthesis) -> None:
     made = queues(app["Deadletter-OrderEvents-Queues"])
     assert set(made) == {
-        f"deadletter-order-events-{one}.fifo" for one in ("main", "dlq", "dlq_vip", "parking")
+        f"deadletter-order-events-{item}.fifo" for item in ("main", "dlq", "dlq_vip", "parking")
     }
-    assert all(one["FifoQueue"] is True for one in made.values())
+    assert all(item["FifoQueue"] is True for item in made.values())
 
 
 def test_of_a_pipeline_with_queues_and_a_consumer_only_the_rest_is_made(app: Synthesis) -> None:
     assert set(queues(app["Deadletter-Theirs-Queues"])) == {"deadletter-theirs-parking"}
     stack = app["Deadletter-Theirs"]
     assert {
-        one["Properties"]["FunctionName"] for one in stack.of("AWS::Lambda::Function").values()
-    } == {f"deadletter-theirs-{one}" for one in ("redrive", "route", "circuit", "probe")}
+        function["Properties"]["FunctionName"]
+        for function in stack.of("AWS::Lambda::Function").values()
+    } == {f"deadletter-theirs-{item}" for item in ("redrive", "route", "circuit", "probe")}
     assert stack.of("AWS::Lambda::EventSourceMapping") == {}
     assert len(stack.of("AWS::Scheduler::Schedule")) == 1
 
 
 def test_a_pipeline_that_only_watches_is_made_like_any_other(app: Synthesis) -> None:
-    assert {one["Type"] for one in app["Deadletter-Watched"].resources.values()} == {
-        one["Type"] for one in app["Deadletter-OrderEvents"].resources.values()
+    assert {resource["Type"] for resource in app["Deadletter-Watched"].resources.values()} == {
+        resource["Type"] for resource in app["Deadletter-OrderEvents"].resources.values()
     }
     assert parameter(app, "/deadletter/pipelines/watched")["mode"] == "observe"
 
@@ -188,20 +192,22 @@ def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthes
     sizes = {"redrive": (512, 55), "route": (512, 20), "consumer": (512, 60)}
     sizes |= {"circuit": (256, 50), "probe": (256, 180)}
     for role, (memory, timeout) in sizes.items():
-        one = app.function(f"deadletter-orders-{role}")
-        assert (one["MemorySize"], one["Timeout"]) == (memory, timeout)
-        assert (one["Runtime"], one["Architectures"]) == ("python3.13", ["arm64"])
-        assert one["TracingConfig"] == {"Mode": "Active"}
-        assert one["LoggingConfig"]["LogFormat"] == "JSON"
+        function = app.function(f"deadletter-orders-{role}")
+        assert (function["MemorySize"], function["Timeout"]) == (memory, timeout)
+        assert (function["Runtime"], function["Architectures"]) == ("python3.13", ["arm64"])
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["LoggingConfig"]["LogFormat"] == "JSON"
         # An account with a low limit could not deploy.
-        assert "ReservedConcurrentExecutions" not in one
+        assert "ReservedConcurrentExecutions" not in function
 
 
 def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
-    handlers = {one["Properties"]["Handler"] for _, one in app.of("AWS::Lambda::Function")}
+    handlers = {
+        function["Properties"]["Handler"] for _, function in app.of("AWS::Lambda::Function")
+    }
     assert handlers == {
-        f"handlers.{one}.handler"
-        for one in ("redrive", "route", "dispatch", "circuit", "probe", "check_rules")
+        f"handlers.{item}.handler"
+        for item in ("redrive", "route", "dispatch", "circuit", "probe", "check_rules")
     }
     for handler in handlers:
         _, module, name = handler.split(".")
@@ -211,7 +217,13 @@ def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
 
 def test_all_functions_share_one_asset(app: Synthesis) -> None:
     assert (
-        len({one["Properties"]["Code"]["S3Key"] for _, one in app.of("AWS::Lambda::Function")}) == 1
+        len(
+            {
+                function["Properties"]["Code"]["S3Key"]
+                for _, function in app.of("AWS::Lambda::Function")
+            }
+        )
+        == 1
     )
 
 
@@ -262,18 +274,18 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
 
 def test_thirty_pipelines_fit(thirty: Synthesis) -> None:
     assert len(thirty.stacks) == 61
-    assert max(len(one.resources) for one in thirty.stacks.values()) < MOST_RESOURCES
+    assert max(len(item.resources) for item in thirty.stacks.values()) < MOST_RESOURCES
 
 
 def test_two_apps_in_one_account_share_no_name(app: Synthesis, sandboxed: Synthesis) -> None:
     def names(synthesis: Synthesis) -> set[str]:
         keys = ("QueueName", "FunctionName", "AlarmName", "Name", "LogGroupName", "TopicName")
         return {
-            str(filled(one["Properties"][key]))
+            str(filled(resource["Properties"][key]))
             for stack in synthesis.stacks.values()
-            for one in stack.resources.values()
+            for resource in stack.resources.values()
             for key in keys
-            if isinstance(one.get("Properties", {}).get(key), str)
+            if isinstance(resource.get("Properties", {}).get(key), str)
         }
 
     assert names(app)
