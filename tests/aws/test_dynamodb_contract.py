@@ -699,28 +699,6 @@ def test_a_query_goes_on_where_its_last_page_ended(aws: Aws, forward: bool) -> N
     assert found == ["a0", "a1", "a2", "b3", "b4"][:: 1 if forward else -1]
 
 
-@pytest.mark.usefixtures("rows")
-@differs("dynamodb-last-page")
-def test_a_page_that_is_just_full_says_that_there_may_be_more(aws: Aws) -> None:
-    answer = query(aws, "pk = :p", {":p": s("p")}, Limit=5)
-    assert answer["Count"] == 5
-    assert answer["LastEvaluatedKey"] == {"pk": s("p"), "sk": s("b4")}
-
-
-@pytest.mark.usefixtures("rows")
-def test_the_limit_counts_before_the_filter(aws: Aws) -> None:
-    answer = query(
-        aws,
-        "pk = :p",
-        {":p": s("p"), ":d": n(8)},
-        FilterExpression="due < :d",
-        Limit=4,
-    )
-    assert sort_keys(answer) == ["b3"]
-    assert (answer["Count"], answer["ScannedCount"]) == (1, 4)
-    assert answer["LastEvaluatedKey"] == {"pk": s("p"), "sk": s("b3")}
-
-
 def test_a_page_ends_after_a_mebibyte(aws: Aws) -> None:
     for number in range(4):
         put_key = {"pk": s("p"), "sk": s(str(number))}
@@ -730,43 +708,53 @@ def test_a_page_ends_after_a_mebibyte(aws: Aws) -> None:
     assert "LastEvaluatedKey" in answer
 
 
-@pytest.mark.usefixtures("rows")
-def test_a_query_can_count_without_showing(aws: Aws) -> None:
-    answer = query(aws, "pk = :p", {":p": s("p")}, Select="COUNT")
-    assert answer["Count"] == 5
-    assert not answer.get("Items")
+P, DUE = {":p": s("p")}, {":p": s("due")}
+LAST_OF_THREE = {"pk": s("p"), "sk": s("a2"), "lane": s("due"), "due": n(8)}
+
+# fmt: off
+PAGES = [
+    row("a page that is just full says that there may be more",
+        "pk = :p", P, {"Limit": 5}, "a0 a1 a2 b3 b4",
+        {"Count": 5, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b4")}}, but="dynamodb-last-page"),
+    row("the limit counts before the filter",
+        "pk = :p", {**P, ":d": n(8)}, {"FilterExpression": "due < :d", "Limit": 4}, "b3",
+        {"Count": 1, "ScannedCount": 4, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b3")}}),
+    row("a query can count without showing",
+        "pk = :p", P, {"Select": "COUNT"}, "", {"Count": 5}),
+    row("an index has its own order",
+        "lane = :p AND due < :d", {**DUE, ":d": n(10)}, {"IndexName": "lanes"}, "b4 b3 a2 a1", {}),
+    row("an index is read page by page",
+        "lane = :p", DUE, {"IndexName": "lanes", "Limit": 3}, "b4 b3 a2",
+        {"LastEvaluatedKey": LAST_OF_THREE}),
+    row("an index goes on where its last page ended",
+        "lane = :p", DUE, {"IndexName": "lanes", "ExclusiveStartKey": LAST_OF_THREE}, "a1 a0", {}),
+]
+# fmt: on
 
 
 @pytest.mark.usefixtures("rows")
-def test_an_index_has_its_own_order(aws: Aws) -> None:
-    answer = query(aws, "lane = :l AND due < :d", {":l": s("due"), ":d": n(10)}, IndexName="lanes")
-    assert sort_keys(answer) == ["b4", "b3", "a2", "a1"]
-    assert answer["Items"][0]["note"] == s("x" * 10)
+@pytest.mark.parametrize(("condition", "values", "arguments", "shown", "members"), PAGES)
+def test_what_a_query_answers(
+    aws: Aws,
+    condition: str,
+    values: dict[str, Any],
+    arguments: dict[str, Any],
+    shown: str,
+    members: dict[str, Any],
+) -> None:
+    answer = query(aws, condition, values, **arguments)
+    assert [item["sk"]["S"] for item in answer.get("Items", [])] == shown.split()
+    assert {name: answer.get(name) for name in members} == members
 
 
 @pytest.mark.usefixtures("rows")
-def test_an_index_is_read_page_by_page(aws: Aws) -> None:
-    first = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes", Limit=3)
-    assert first["LastEvaluatedKey"] == {
-        "pk": s("p"),
-        "sk": s("a2"),
-        "lane": s("due"),
-        "due": n(8),
-    }
-    rest = query(
-        aws,
-        "lane = :l",
-        {":l": s("due")},
-        IndexName="lanes",
-        ExclusiveStartKey=first["LastEvaluatedKey"],
-    )
-    assert sort_keys(rest) == ["a1", "a0"]
-
-
-@pytest.mark.usefixtures("rows")
-def test_an_index_of_keys_shows_nothing_else(aws: Aws) -> None:
-    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="keys")
-    assert {frozenset(item) for item in answer["Items"]} == {frozenset(("pk", "sk", "lane"))}
+@pytest.mark.parametrize(
+    ("index", "attributes"),
+    [("lanes", {"pk", "sk", "lane", "due", "note"}), ("keys", {"pk", "sk", "lane"})],
+)
+def test_an_index_shows_its_projection(aws: Aws, index: str, attributes: set[str]) -> None:
+    answer = query(aws, "lane = :p", DUE, IndexName=index)
+    assert {frozenset(item) for item in answer["Items"]} == {frozenset(attributes)}
 
 
 @pytest.mark.usefixtures("rows")
