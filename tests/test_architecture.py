@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -339,6 +340,20 @@ def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
             yield f"is called {part}"
 
 
+# Words with which a docstring becomes a riddle: it says what is, of a thing that has a name.
+RIDDLES = re.compile(
+    r"(?:whoever|whatever|somebody|nobody|none of)\b|[^.]*\bis none\b", re.IGNORECASE
+)
+
+
+def riddles(path: str, tree: ast.Module, _text: str) -> Iterator[str]:
+    """A docstring that begins with a riddle instead of the noun that it is about."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and RIDDLES.match(ast.get_docstring(node) or ""):
+            yield f"line {getattr(node, 'lineno', 1)} begins with a riddle"
+
+
 CHECKS: list[Check] = [
     out_of_bounds,
     upstairs,
@@ -350,6 +365,7 @@ CHECKS: list[Check] = [
     unfounded_confirmations,
     sleeps,
     empty_names,
+    riddles,
 ]
 
 
@@ -380,6 +396,35 @@ def test_the_checks_see_every_part_of_the_project(
         assert any(path.startswith(f"{folder}/") for path in paths), folder
     for path in (*MAY_CONFIRM, LIBRARY_EDGE):
         assert path in paths
+
+
+def class_names(sources: Iterable[tuple[str, ast.Module]]) -> Iterator[tuple[str, str]]:
+    """The name of each class on the top level of a module, with the module's path."""
+    for path, tree in sources:
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield node.name, path
+
+
+def used_twice(sources: Iterable[tuple[str, ast.Module]]) -> list[str]:
+    """Class names that two modules use: a reader would have to ask which of them is meant."""
+    paths: dict[str, set[str]] = {}
+    for name, path in class_names(sources):
+        paths.setdefault(name, set()).add(path)
+    return [
+        f"{name}: {', '.join(sorted(found))}" for name, found in paths.items() if len(found) > 1
+    ]
+
+
+def test_a_class_name_is_used_once(sources: list[tuple[str, ast.Module, str]]) -> None:
+    ours = [(path, tree) for path, tree, _ in sources if not path.startswith("tests/")]
+    assert used_twice(ours) == []
+
+
+def test_a_class_name_that_is_used_twice_is_found() -> None:
+    module = ast.parse("class Queue: ...")
+    assert used_twice([("a.py", module), ("b.py", module)]) == ["Queue: a.py, b.py"]
+    assert used_twice([("a.py", module), ("b.py", ast.parse("x = 1"))]) == []
 
 
 # Each check is shown what it is there for, and something close to it that is fine.
@@ -526,6 +571,9 @@ FAULTS: list[tuple[Check, str, str]] = [
     (empty_names, "console/helpers/x.py", ""),
     (empty_names, "infra/_common.py", ""),
     (empty_names, "sandbox/manager.py", ""),
+    (riddles, PURE, '"""Whoever decides."""'),
+    (riddles, TEST, 'def f():\n    """Nobody looks at the lock."""'),
+    (riddles, PURE, 'class A:\n    """A number; what is none counts as missing."""'),
 ]
 
 FINE: list[tuple[Check, str, str]] = [
@@ -577,6 +625,7 @@ FINE: list[tuple[Check, str, str]] = [
     (sleeps, TEST, "import time\nx = time.perf_counter()"),
     (sleeps, "sandbox/x.py", "import time\ntime.sleep(1)"),
     (empty_names, "lambdas/deadletter/score.py", ""),
+    (riddles, PURE, '"""Decides about letters. Nobody else does."""'),
 ]
 
 

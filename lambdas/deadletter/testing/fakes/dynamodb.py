@@ -29,8 +29,8 @@ from deadletter.testing.fakes.dynamodb_requests import (
     transacted,
 )
 from deadletter.testing.fakes.dynamodb_table import (
+    FakeIndex,
     FakeTable,
-    Index,
     KeySchema,
     Spot,
     StoredRow,
@@ -161,7 +161,7 @@ class MemoryDynamoDB:
                 used.update(index_key.names)
                 held = kept(index["Projection"], {*key.names, *index_key.names})
                 name = index["IndexName"]
-                table.indexes[name] = Index(name, index_key, key, held)
+                table.indexes[name] = FakeIndex(name, index_key, key, held)
             if used != types.keys():
                 raise ValidationError(
                     "One or more parameter values were invalid: AttributeDefinitions defines "

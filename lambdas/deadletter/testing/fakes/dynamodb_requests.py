@@ -15,7 +15,7 @@ from deadletter.testing.fakes.attribute_values import (
     accept_item,
     size_of_item,
 )
-from deadletter.testing.fakes.dynamodb_table import FakeTable, Index, KeySchema, Spot, StoredRow
+from deadletter.testing.fakes.dynamodb_table import FakeIndex, FakeTable, KeySchema, Spot, StoredRow
 from deadletter.testing.fakes.errors import malformed
 from deadletter.testing.fakes.expressions import (
     Condition,
@@ -192,7 +192,7 @@ class View:
     def __init__(
         self,
         table: FakeTable,
-        index: Index | None,
+        index: FakeIndex | None,
         *,
         filter_text: str,
         projection_text: str,
@@ -291,7 +291,7 @@ def projected(text: str, names: Mapping[str, str]) -> Projection | None:
     return shown
 
 
-def index_of(table: FakeTable, name: str, *, consistent: bool) -> Index | None:
+def index_of(table: FakeTable, name: str, *, consistent: bool) -> FakeIndex | None:
     if name is ABSENT:
         return None
     index = table.indexes.get(name)

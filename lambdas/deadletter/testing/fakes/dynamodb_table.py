@@ -159,7 +159,7 @@ def _scattered(hash_key: Any) -> tuple[int, Any]:
     return crc32(repr(hash_key).encode()), hash_key
 
 
-class Index:
+class FakeIndex:
     """A global secondary index: the items that have its key attributes, or parts of them."""
 
     def __init__(self, name: str, key: KeySchema, table: KeySchema, kept: frozenset[str] | None):
@@ -192,7 +192,7 @@ class Index:
 class _Follow:
     """What an index has to do after a write."""
 
-    index: Index
+    index: FakeIndex
     leave: Spot | None
     enter: Spot | None
     row: StoredRow | None
@@ -210,7 +210,7 @@ class FakeTable:
     def __init__(self, name: str, key: KeySchema, *, lagging: bool) -> None:
         self.name = name
         self.key = key
-        self.indexes: dict[str, Index] = {}
+        self.indexes: dict[str, FakeIndex] = {}
         self.rows = Rows()
         self._lagging = lagging
         self._behind: list[_Follow] = []
@@ -265,7 +265,7 @@ class FakeTable:
         return units, sum(self._follow(index, primary, old, row) for index in self.indexes.values())
 
     def _follow(
-        self, index: Index, primary: Spot, old: StoredRow | None, new: StoredRow | None
+        self, index: FakeIndex, primary: Spot, old: StoredRow | None, new: StoredRow | None
     ) -> int:
         leave = index.spot(old.item, primary) if old else None
         enter = index.spot(new.item, primary) if new else None
