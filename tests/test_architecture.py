@@ -342,7 +342,7 @@ def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
 
 # Words with which a docstring becomes a riddle: it says what is, of a thing that has a name.
 RIDDLES = re.compile(
-    r"(?:whoever|whatever|somebody|nobody|none of)\b|[^.]*\bis none\b", re.IGNORECASE
+    r"(?:[Ww]hoever|[Ww]hatever|[Ss]omebody|[Nn]obody)\b|[^.]*(?<!there )\bis none\b"
 )
 
 

@@ -69,7 +69,7 @@ PIPELINES = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever stands in this folder needs the sandbox; what looks back comes last."""
+    """Every test in this folder needs the sandbox; the tests that look back run last."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.sandbox)

@@ -1,4 +1,4 @@
-"""Whatever holds data is encrypted, reached over TLS only, and not lost by mistake."""
+"""Everything that holds data is encrypted, reached over TLS only, and not lost by mistake."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def check_batch(
 
 
 def check_token(token: str, parameter: str) -> None:
-    """MessageGroupId and MessageDeduplicationId share their alphabet; "" is none."""
+    """MessageGroupId and MessageDeduplicationId share their alphabet; "" means not given."""
     if type(token) is not str:
         raise malformed(f"{parameter} is a string")
     if token and not _TOKEN(token):
