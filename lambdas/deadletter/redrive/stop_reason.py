@@ -28,7 +28,7 @@ ENDS_A_RUN: tuple[type[Exception], ...] = (RunStopped, *(kind for kind, _, _ in 
 def stop_reason(error: Exception, tally: Tally) -> str:
     """The reason in the report of a run that `error` ends; counts the error under its metric.
 
-    Raises the error again if it is none of ENDS_A_RUN.
+    Raises an error again that is not in ENDS_A_RUN.
     """
     for kind, metric, reason in _UNAVAILABLE:
         if isinstance(error, kind):
