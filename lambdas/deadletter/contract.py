@@ -17,8 +17,8 @@ a deployment. All durations are whole seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -140,8 +140,7 @@ def pipeline_parameter(app: str, pipeline: str) -> str:
 # Tables
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """An index of a table: its name and its key attributes; a sort key is a number."""
 
     name: str
@@ -149,8 +148,7 @@ class Index:
     sort: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """A table's key attributes, both texts, and the attribute with its expiry (epoch seconds)."""
 
     partition: str
@@ -439,8 +437,7 @@ RESPONSE = "deadletter"
 # Defaults of the settings
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffDefaults:
+class BackoffDefaults(NamedTuple):
     """See `deadletter.settings.backoff` for the formula."""
 
     base: int
@@ -460,8 +457,7 @@ MAX_ATTEMPTS = 6
 """Re-drives before a letter is parked as EXHAUSTED."""
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitDefaults:
+class CircuitDefaults(NamedTuple):
     """See `deadletter.circuit.state.CircuitPolicy` for what they mean."""
 
     failure_rate: float = 0.5
@@ -481,8 +477,7 @@ class CircuitDefaults:
 CIRCUIT = CircuitDefaults()
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineDefaults:
+class PipelineDefaults(NamedTuple):
     """See `deadletter.settings.pipeline.Pipeline` for what they mean."""
 
     mode: Mode = Mode.ENFORCE
@@ -503,8 +498,7 @@ class PipelineDefaults:
 PIPELINE = PipelineDefaults()
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDefaults:
+class WebhookDefaults(NamedTuple):
     """See `deadletter.settings.webhook.Webhook` for what they mean."""
 
     request_timeout: float = 5.0
