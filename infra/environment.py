@@ -1,4 +1,7 @@
-"""The environment of a function, which Lambda limits to 4 KB."""
+"""The variable PIPELINE, and the size of a function's environment: Lambda allows 4 KB.
+
+The other variables (`deadletter.contract.Variable`) are set by the construct of each function.
+"""
 
 from __future__ import annotations
 

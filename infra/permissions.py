@@ -1,4 +1,4 @@
-"""What one role may do. The nouns grant it: each permission stands with what it opens."""
+"""Grants: queues, tables and functions say what may be done with them, roles receive it."""
 
 from __future__ import annotations
 

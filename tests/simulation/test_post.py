@@ -433,7 +433,7 @@ def nth(number: int, fault: str) -> tuple[Callable[[str], str | None], list[str]
 def test_a_fault_at_any_call_loses_nothing_doubles_nothing_unmarked_and_jams_nothing(
     fault: str, lane: bool
 ) -> None:
-    """Whatever call of the sending probe fails: the letter is somewhere, the circuit closes."""
+    """At each call of the sending probe: the letter is kept, and the circuit closes."""
     number, struck = 0, True
     while struck:
         site = site_for(**({"circuit_key": "body.to"} if lane else {}))

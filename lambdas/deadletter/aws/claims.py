@@ -124,7 +124,7 @@ class DynamoDBClaims:
         return None
 
     def _with_standing(self, claim: Claim, conflicting: Mapping[str, Any] | None) -> Claim:
-        """The claim with its standing, by the row that conflicts with it; None if it is written."""
+        """The claim with its standing, which the conflicting row decides; no row, no conflict."""
         # The conflicting row may be ours, from a first try whose answer was lost.
         ours = conflicting is None or (
             conflicting["own"] == claim.owner and conflicting["status"] == _CLAIMED

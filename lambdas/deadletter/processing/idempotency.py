@@ -104,9 +104,9 @@ def key_of(
 ) -> BusinessKey:
     """The key of a letter: the value of `path`, a JMESPath expression, in the rules' document.
 
-    Without a path, or if its value is neither a non-empty text nor a number, the origin id is
-    the key: such a letter may be processed twice if its producer sends it twice, but is never
-    confused with another. Raises BadSettings for an invalid path.
+    The origin id is the key if there is no path, or if the value is neither a number nor a
+    non-empty text. A letter that its producer sends twice is then processed twice. It is never
+    confused with another letter. Raises BadSettings for an invalid path.
     """
     value = None if path is None else _value_at(compiled(path), document)
     # The prefix keeps a producer's key from being the origin id of another letter.

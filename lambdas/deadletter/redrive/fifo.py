@@ -17,8 +17,8 @@ def as_groups(
 ) -> dict[str, Verdict]:
     """The verdicts, changed so that each group keeps its order; `letters` in the queue's order.
 
-    The first letter of a group that has to wait takes all that follow into the same
-    wait, and letters that already wait (`waits`, by group) do so too. A letter
+    The first letter of a group that has to wait takes all that follow into the same wait. A
+    group that already waits (`waits`, by group) takes all its letters into that wait. A letter
     without a verdict stays in the queue, and so does the rest of its group. A letter
     that leaves for good, parked or diverted, stops no other.
     """

@@ -125,7 +125,7 @@ class OpenIntents:
         return key_of(copy) in self._busy
 
     def unknown_target(self, copy: str) -> str | None:
-        """The target of an expired intent without a mark, or None: the copy may have arrived."""
+        """Where a copy may have arrived: the target of its expired, unmarked intent, if it has one."""
         return self._unknown.get(key_of(copy))
 
 

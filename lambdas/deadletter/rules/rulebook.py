@@ -62,8 +62,9 @@ class RuleBook:
     ) -> Match:
         """The first enforced rule that matches, and the shadow rules that match before it.
 
-        These rules count as disabled: an expired rule, a rule with `max_matches` or more
-        `matches`, and for a letter in a dedicated DLQ (`diverted`) a DEDICATED_DLQ rule.
+        A rule is passed over if it is expired, or if it has matched `max_matches` times
+        (`matches` says how often). For a letter in a dedicated DLQ (`diverted`) the
+        DEDICATED_DLQ rules are passed over too.
         """
         shadows: list[str] = []
         for rule_id in self._index.matching(document):
