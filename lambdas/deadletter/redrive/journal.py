@@ -125,7 +125,7 @@ class OpenIntents:
         return key_of(copy) in self._busy
 
     def unknown_target(self, copy: str) -> str | None:
-        """Where a copy may have arrived: the target of its expired intent without a mark, if any."""
+        """Where a copy may have arrived: the target of its expired intent without mark, if any."""
         return self._unknown.get(key_of(copy))
 
 
