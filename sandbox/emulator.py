@@ -144,18 +144,19 @@ def permit_one_mapping_as_iam_does() -> None:
     verbs = {"GET": "Get", "PUT": "Update", "DELETE": "Delete"}
 
     def name(service: str, method: str, path: str, *rest: Any) -> str | None:
-        _, _, one = path.partition("/event-source-mappings/")
-        if service == "lambda" and one and method in verbs:
+        _, _, mapping_id = path.partition("/event-source-mappings/")
+        if service == "lambda" and mapping_id and method in verbs:
             return f"lambda:{verbs[method]}EventSourceMapping"
         action: str | None = named(service, method, path, *rest)
         return action
 
     def enforce_with_function(*call: Any, **more: Any) -> Any:
-        kind, _, one = str(more.get("resource_arn", "")).rpartition(":")
-        mapping = lambda_svc._esms.get(one) if kind.endswith(":event-source-mapping") else None
+        kind, _, mapping_id = str(more.get("resource_arn", "")).rpartition(":")
+        is_mapping = kind.endswith(":event-source-mapping")
+        mapping = lambda_svc._esms.get(mapping_id) if is_mapping else None
         if mapping:
-            said = {"lambda:FunctionArn": mapping["FunctionArn"]}
-            more["service_context"] = {**(more.get("service_context") or {}), **said}
+            keys = {"lambda:FunctionArn": mapping["FunctionArn"]}
+            more["service_context"] = {**(more.get("service_context") or {}), **keys}
         return enforce(*call, **more)
 
     iam_actions.extract_iam_action = name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients
 from deadletter.aws.wiring.parts.breaker import breaker_for
@@ -12,7 +14,7 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
 
-class OutageHarness:
+class OutageHarness(ABC):
     """The circuits of one pipeline; `key` is the circuit that a test is about.
 
     `wiring` returns what every function of the pipeline is wired from.
@@ -20,8 +22,8 @@ class OutageHarness:
 
     key: str = "orders"
 
-    def wiring(self) -> tuple[Pipeline, Resources, Clients, World]:
-        raise NotImplementedError
+    @abstractmethod
+    def wiring(self) -> tuple[Pipeline, Resources, Clients, World]: ...
 
     @property
     def breaker(self) -> DynamoDBBreaker:

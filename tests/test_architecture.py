@@ -298,7 +298,9 @@ def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             caught = [node.type] if node.type else [ast.Name("Exception")]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
             caught = node.args
-        names = {one.id for part in caught for one in ast.walk(part) if isinstance(one, ast.Name)}
+        names = {
+            name.id for part in caught for name in ast.walk(part) if isinstance(name, ast.Name)
+        }
         if names & {"Exception", "BaseException"}:
             yield f"{ast.unparse(node).splitlines()[0]} catches everything"
 

@@ -20,19 +20,15 @@ PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")
 def unpinned(workflow: str) -> list[str]:
     """What a workflow uses that is not pinned by commit, with its version for people beside it."""
     used = re.findall(r"\buses:\s*(.*)", workflow)
-    return [one for one in used if not PINNED.fullmatch(one.strip())]
+    return [action for action in used if not PINNED.fullmatch(action.strip())]
 
 
 def unhashed(lock: str) -> list[str]:
     """The requirements of a lock file without an exact version and a hash."""
     requirements = re.sub(r"\s*\\\n\s*", " ", lock)
-    lines = [one.split("#")[0].strip() for one in requirements.splitlines()]
-    return [
-        one
-        for one in lines
-        if one
-        and not re.fullmatch(r"[\w.\[\],-]+==\S+( ;[^-]*)?( --hash=sha256:[0-9a-f]{64})+", one)
-    ]
+    lines = [line.split("#")[0].strip() for line in requirements.splitlines()]
+    pinned = re.compile(r"[\w.\[\],-]+==\S+( ;[^-]*)?( --hash=sha256:[0-9a-f]{64})+")
+    return [line for line in lines if line and not pinned.fullmatch(line)]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -58,8 +54,10 @@ def test_an_action_that_is_not_pinned_is_found(line: str) -> None:
 
 
 def test_one_action_has_one_version_everywhere() -> None:
-    used = {one for path in WORKFLOWS for one in re.findall(r"uses:\s*(\S+)", path.read_text())}
-    assert len({one.partition("@")[0] for one in used}) == len(used)
+    used = {
+        action for path in WORKFLOWS for action in re.findall(r"uses:\s*(\S+)", path.read_text())
+    }
+    assert len({action.partition("@")[0] for action in used}) == len(used)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -46,7 +46,7 @@ class Registry:
                 {"AttributeName": "endpoint", "KeyType": "RANGE"},
             ],
         )
-        self.one, self.other = (
+        self.first, self.second = (
             DynamoDBEndpoints(self.dynamodb, TABLE, self.clock) for _ in range(2)
         )
 
@@ -71,9 +71,9 @@ class TestRegistry:
     def test_an_endpoint_is_found_as_it_was_registered(self, registry: Registry) -> None:
         registry.put(secrets=["app/webhooks/acme"])
         expected = Endpoint("acme", "default", URL, secrets=("app/webhooks/acme",))
-        assert registry.one.find("acme", "default") == expected
-        assert registry.one.find("acme", "other") is None
-        assert registry.one.find("other", "default") is None
+        assert registry.first.find("acme", "default") == expected
+        assert registry.first.find("acme", "other") is None
+        assert registry.first.find("other", "default") is None
 
     @pytest.mark.parametrize(
         ("tenant", "endpoint"),
@@ -82,15 +82,15 @@ class TestRegistry:
     def test_what_dynamodb_takes_for_no_key_is_no_endpoint(
         self, registry: Registry, tenant: str, endpoint: str
     ) -> None:
-        assert registry.one.find(tenant, endpoint) is None
+        assert registry.first.find(tenant, endpoint) is None
 
     def test_an_edit_counts_within_seconds(self, registry: Registry) -> None:
         registry.put()
-        assert registry.one.find("acme", "default")
+        assert registry.first.find("acme", "default")
         registry.put(url="https://other.example.com")
         seen = []
         for _ in range(2):
-            found = registry.one.find("acme", "default")
+            found = registry.first.find("acme", "default")
             assert found is not None
             seen.append(found.url)
             registry.clock.advance(REMEMBERED)
@@ -100,13 +100,13 @@ class TestRegistry:
         self, registry: Registry
     ) -> None:
         endpoint = registry.put()
-        assert registry.one.disable(endpoint, "it answered 410", 1_800_000_000.9)
-        assert not registry.other.disable(endpoint, "it answered 410", 1_800_000_001)
+        assert registry.first.disable(endpoint, "it answered 410", 1_800_000_000.9)
+        assert not registry.second.disable(endpoint, "it answered 410", 1_800_000_001)
         row = registry.row()
         assert row["enabled"] is False
         assert row["disabled_because"] == "it answered 410"
         assert row["disabled_at"] == 1_800_000_000
-        for reader in (registry.one, registry.other):
+        for reader in (registry.first, registry.second):
             found = reader.find("acme", "default")
             assert found is not None
             assert not found.enabled
@@ -116,31 +116,31 @@ class TestRegistry:
     ) -> None:
         old = registry.put()
         registry.put(url="https://new.example.com", enabled=True)
-        assert not registry.one.disable(old, "it answered 410", 1.0)
-        assert not registry.one.throttle(old, 100.0, 429, 1.0)
-        found = registry.one.find("acme", "default")
+        assert not registry.first.disable(old, "it answered 410", 1.0)
+        assert not registry.first.throttle(old, 100.0, 429, 1.0)
+        found = registry.first.find("acme", "default")
         assert found == replace(old, url="https://new.example.com")
 
     def test_an_endpoint_that_was_taken_out_is_not_put_back(self, registry: Registry) -> None:
         gone = Endpoint("acme", "default", URL)
-        assert not registry.one.disable(gone, "it answered 410", 1.0)
-        assert not registry.one.throttle(gone, 100.0, 429, 1.0)
-        assert registry.one.find("acme", "default") is None
+        assert not registry.first.disable(gone, "it answered 410", 1.0)
+        assert not registry.first.throttle(gone, 100.0, 429, 1.0)
+        assert registry.first.find("acme", "default") is None
 
     def test_of_many_workers_that_meet_one_throttle_one_writes(self, registry: Registry) -> None:
         endpoint = registry.put()
-        assert registry.other.find("acme", "default") == endpoint
-        assert registry.one.throttle(endpoint, 160.0, 429, 100.0)
-        assert not registry.other.throttle(endpoint, 170.0, 503, 110.0)
-        found = registry.other.find("acme", "default")
+        assert registry.second.find("acme", "default") == endpoint
+        assert registry.first.throttle(endpoint, 160.0, 429, 100.0)
+        assert not registry.second.throttle(endpoint, 170.0, 503, 110.0)
+        found = registry.second.find("acme", "default")
         assert found == replace(endpoint, throttled_until=160.0, throttled_by=429)
-        assert registry.other.throttle(endpoint, 190.0, 503, 160.0)
+        assert registry.second.throttle(endpoint, 190.0, 503, 160.0)
 
     def test_who_wrote_the_pause_knows_it_without_reading(self, registry: Registry) -> None:
         endpoint = registry.put()
-        assert registry.one.find("acme", "default") == endpoint
-        registry.one.throttle(endpoint, 160.0, 429, 100.0)
-        found = registry.one.find("acme", "default")
+        assert registry.first.find("acme", "default") == endpoint
+        registry.first.throttle(endpoint, 160.0, 429, 100.0)
+        found = registry.first.find("acme", "default")
         assert found is not None
         assert found.throttled_until == 160.0
 
@@ -148,7 +148,7 @@ class TestRegistry:
         row = {"tenant": "acme", "endpoint": "default"}
         registry.dynamodb.put_item(TableName=TABLE, Item=stored(row))
         with pytest.raises(BadEndpoint, match="url"):
-            registry.one.find("acme", "default")
+            registry.first.find("acme", "default")
 
     def test_a_table_that_is_not_there_is_no_answer(self, aws: Aws) -> None:
         registry = DynamoDBEndpoints(aws.dynamodb, "nowhere", Clock())
@@ -162,8 +162,8 @@ class TestRegistry:
 
     def test_no_number_of_endpoints_is_remembered_for_ever(self, registry: Registry) -> None:
         for number in range(1001):
-            registry.one._remember(Endpoint("acme", str(number), URL), 0)
-        assert len(registry.one._rows) <= 1000
+            registry.first._remember(Endpoint("acme", str(number), URL), 0)
+        assert len(registry.first._rows) <= 1000
 
 
 NAME = "app/webhooks/acme"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -58,9 +59,9 @@ class ProbedStage(OutageHarness):
         self.execution = Execution(opened.key, opened.outage, opened.restart, said="OPEN")
         return opened
 
+    @abstractmethod
     def probe_clients(self) -> tuple[Clients, Any]:
         """The clients of the probe's function, and the one that calls the consumer."""
-        raise NotImplementedError
 
     def probe(self) -> ExecutionStep:
         """One call of the probe's function, the cooldown being over."""
