@@ -16,6 +16,11 @@ def row(sentence: str, *values: Any, but: str = "") -> Any:
     return pytest.param(*values, id=sentence, marks=marks)
 
 
+def cases(table: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Cases that become rows, with values of any type."""
+    return table
+
+
 def error_of(call: Any, **arguments: Any) -> dict[str, Any]:
     """The whole answer of a call that is refused."""
     with pytest.raises(ClientError) as caught:

@@ -1,33 +1,49 @@
-"""What DynamoDB does, on every backend."""
+"""What DynamoDB does, on every backend: a table of scenes, each a plain sentence and its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.aws.backends import Aws
-from tests.aws.rows import differs, refusal, row
+from tests.aws.dynamodb_steps import (
+    CANCELED,
+    CONDITION,
+    KB,
+    KEY,
+    Step,
+    action,
+    answers,
+    batch_get,
+    batch_write,
+    call,
+    canceled,
+    condition,
+    delete,
+    holds,
+    keys,
+    n,
+    play,
+    put,
+    query,
+    raises,
+    reads,
+    refused,
+    s,
+    shows,
+    transact,
+    update,
+)
+from tests.aws.rows import cases, row
 from tests.tables import create_keyed_table
 
-KB = 1024
-VALIDATION = "ValidationException"
-CONDITION = "ConditionalCheckFailedException"
-
-
-def s(value: str) -> dict[str, Any]:
-    return {"S": value}
-
-
-def n(value: object) -> dict[str, Any]:
-    return {"N": str(value)}
-
-
-KEY = {"pk": s("p"), "sk": s("s")}
 A_TEXT = {":v": s("x")}
-"""One value, as an expression is given it."""
+ONE = {":v": n(1)}
+P, DUE = {":p": s("p")}, {":p": s("due")}
+MISSING = "ResourceNotFoundException"
+NOT_THERE = "attribute_not_exists(pk)"
 
 
 @pytest.fixture(autouse=True)
@@ -43,163 +59,17 @@ def tables(aws: Aws) -> None:
     create_keyed_table(aws.dynamodb, "numbers", ("id", "at"))
 
 
-def put(aws: Aws, **attributes: Any) -> None:
-    aws.dynamodb.put_item(TableName="letters", Item={**KEY, **attributes})
-
-
-def get(aws: Aws, **arguments: Any) -> Any:
-    answer = aws.dynamodb.get_item(TableName="letters", Key=KEY, ConsistentRead=True, **arguments)
-    return answer.get("Item")
-
-
-def given(values: dict[str, Any] | None, names: dict[str, str] | None = None) -> dict[str, Any]:
-    """The placeholders of an expression, each kind only where there are any."""
-    both = {"ExpressionAttributeValues": values, "ExpressionAttributeNames": names}
-    return {name: placeholders for name, placeholders in both.items() if placeholders}
-
-
-def update(aws: Aws, expression: str, values: Any = None, **arguments: Any) -> Any:
-    return aws.dynamodb.update_item(
-        TableName="letters", Key=KEY, UpdateExpression=expression, **given(values), **arguments
-    )
-
-
-def holds(aws: Aws, condition: str, values: Any = None, names: Any = None) -> bool:
-    """Whether a condition is true of the item that is there."""
-    arguments = {"ConditionExpression": condition, **given(values, names)}
-    check = {"TableName": "letters", "Key": KEY, **arguments}
-    try:
-        aws.dynamodb.transact_write_items(TransactItems=[{"ConditionCheck": check}])
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "TransactionCanceledException":
-            return False
-        raise
-    return True
+# fmt: off
 
 
 # Items.
 
 
-def test_an_item_comes_back_as_it_was_put(aws: Aws) -> None:
-    everything = {
-        "text": s("héllo"),
-        "empty": s(""),
-        "number": n("-12.5"),
-        "blob": {"B": b"\x00\xff"},
-        "yes": {"BOOL": True},
-        "nothing": {"NULL": True},
-        "list": {"L": [s("a"), n(1), {"L": []}]},
-        "map": {"M": {"a": s("b"), "c": {"M": {}}}},
-    }
-    put(aws, **everything)
-    assert get(aws) == {**KEY, **everything}
-
-
-@pytest.mark.parametrize(
-    ("kind", "members"), [("SS", ["b", "a"]), ("NS", ["10", "9"]), ("BS", [b"2", b"1"])]
-)
-def test_a_set_comes_back_with_its_members(aws: Aws, kind: str, members: list[Any]) -> None:
-    put(aws, tags={kind: members})
-    assert set(get(aws)["tags"][kind]) == set(members)
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        row("007", "007", "7", but="dynamodb-number-spelling"),
-        row("1.50", "1.50", "1.5", but="dynamodb-number-spelling"),
-        row("1e3", "1e3", "1000", but="dynamodb-number-spelling"),
-        row("-0", "-0", "0", but="dynamodb-number-spelling"),
-        ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"),
-    ],
-)
-def test_a_number_has_one_spelling(aws: Aws, given: str, kept: str) -> None:
-    put(aws, number=n(given))
-    assert get(aws)["number"] == n(kept)
-
-
 def test_what_a_caller_does_to_an_answer_stays_with_the_caller(aws: Aws) -> None:
-    put(aws, map={"M": {"a": s("b")}})
-    get(aws)["map"]["M"]["a"]["S"] = "changed"
-    assert get(aws)["map"] == {"M": {"a": s("b")}}
-
-
-def test_an_item_that_is_not_there_is_an_answer_without_one(aws: Aws) -> None:
-    assert get(aws) is None
-
-
-def test_an_item_can_be_shown_in_parts(aws: Aws) -> None:
-    put(aws, a=s("1"), m={"M": {"x": s("2"), "y": s("3")}}, l={"L": [s("4"), s("5"), s("6")]})
-    found = get(
-        aws,
-        ProjectionExpression="a, #m.x, l[2], gone",
-        ExpressionAttributeNames={"#m": "m"},
-    )
-    assert found == {"a": s("1"), "m": {"M": {"x": s("2")}}, "l": {"L": [s("6")]}}
-
-
-def test_putting_again_replaces_the_whole_item(aws: Aws) -> None:
-    put(aws, a=s("1"))
-    answer = aws.dynamodb.put_item(
-        TableName="letters", Item={**KEY, "b": s("2")}, ReturnValues="ALL_OLD"
-    )
-    assert answer["Attributes"] == {**KEY, "a": s("1")}
-    assert get(aws) == {**KEY, "b": s("2")}
-
-
-def test_deleting_shows_the_old_item_if_asked_and_if_there_was_one(aws: Aws) -> None:
-    put(aws, a=s("1"))
-    delete = {"TableName": "letters", "Key": KEY, "ReturnValues": "ALL_OLD"}
-    assert aws.dynamodb.delete_item(**delete)["Attributes"] == {**KEY, "a": s("1")}
-    assert "Attributes" not in aws.dynamodb.delete_item(**delete)
-    assert get(aws) is None
-
-
-# fmt: off
-REFUSED_ITEMS = [
-    row("sort key of a wrong type", {"sk": n(1)}),
-    row("empty hash key", {"pk": s("")}),
-    row("empty sort key", {"sk": s("")}),
-    row("hash key of 2,049 bytes", {"pk": s("x" * 2049)}),
-    row("sort key of 1,025 bytes", {"sk": s("x" * 1025)}),
-    row("index key of a wrong type", {"lane": n(1)}, but="dynamodb-index-key"),
-    row("empty index key", {"lane": s("")}),
-    row("empty set", {"a": {"SS": []}}),
-    row("a member twice", {"a": {"SS": ["x", "x"]}}, but="dynamodb-set-members"),
-    row("a number twice", {"a": {"NS": ["1", "1.0"]}}, but="dynamodb-number"),
-    row("number that is a text", {"a": n("x")}),
-    row("number of 39 digits", {"a": n("1" * 39)}, but="dynamodb-number"),
-    row("number too large", {"a": n("1e126")}, but="dynamodb-number"),
-    row("number too small", {"a": n("1e-131")}),
-    row("null that isn't", {"a": {"NULL": False}}),
-    row("value without a type", {"a": {}}, but="dynamodb-one-type"),
-    row("value of two types", {"a": {"S": "x", "N": "1"}}, but="dynamodb-one-type"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("attributes", REFUSED_ITEMS)
-def test_items_that_are_refused(aws: Aws, attributes: dict[str, Any]) -> None:
-    item = {**KEY, **attributes}
-    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
-
-
-def test_an_item_without_its_whole_key_is_refused(aws: Aws) -> None:
-    item = {"pk": s("p")}
-    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        row("half a key", {"pk": s("p")}),
-        row("more than the key", {**KEY, "a": s("x")}),
-        row("key of a wrong type", {"pk": n(1), "sk": s("s")}, but="dynamodb-key-type"),
-    ],
-)
-def test_keys_that_are_refused(aws: Aws, key: dict[str, Any]) -> None:
-    assert refusal(aws.dynamodb.get_item, TableName="letters", Key=key) == VALIDATION
-    assert refusal(aws.dynamodb.delete_item, TableName="letters", Key=key) == VALIDATION
+    read = call("get_item")
+    play(aws, [put(map={"M": {"a": s("b")}})])
+    read(aws)["Item"]["map"]["M"]["a"]["S"] = "changed"
+    assert read(aws)["Item"]["map"] == {"M": {"a": s("b")}}
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -209,56 +79,104 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-def test_a_value_nests_32_levels_deep(aws: Aws) -> None:
+EVERYTHING = {
+    "text": s("héllo"),
+    "empty": s(""),
+    "number": n("-12.5"),
+    "blob": {"B": b"\x00\xff"},
+    "yes": {"BOOL": True},
+    "nothing": {"NULL": True},
+    "list": {"L": [s("a"), n(1), {"L": []}]},
+    "map": {"M": {"a": s("b"), "c": {"M": {}}}},
+}
+
+# pk, p, sk, s and the attribute's name are seven bytes.
+LARGEST = s("x" * (400 * KB - 7))
+TOO_LARGE = s("x" * (400 * KB - 6))
+
+ITEMS = [
+    row("an item comes back as it was put", [put(**EVERYTHING), reads({**KEY, **EVERYTHING})]),
+    *(row(f"a set comes back with its members: {kind}",
+          [put(tags={kind: members}), reads({**KEY, "tags": {kind: members}})])
+      for kind, members in [("SS", ["b", "a"]), ("NS", ["10", "9"]), ("BS", [b"2", b"1"])]),
+    *(row(f"the number {number} is kept as {kept}",
+          [put(number=n(number)), reads({**KEY, "number": n(kept)})], but=but)
+      for number, kept, but in [
+        ("007", "7", "dynamodb-number-spelling"),
+        ("1.50", "1.5", "dynamodb-number-spelling"),
+        ("1e3", "1000", "dynamodb-number-spelling"),
+        ("-0", "0", "dynamodb-number-spelling"),
+        ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678", ""),
+    ]),
+    row("an item that is not there is an answer without one", [reads(None)]),
+    row("an item can be shown in parts",
+        [put(a=s("1"), m={"M": {"x": s("2"), "y": s("3")}}, l={"L": [s("4"), s("5"), s("6")]}),
+         reads({"a": s("1"), "m": {"M": {"x": s("2")}}, "l": {"L": [s("6")]}},
+               ProjectionExpression="a, #m.x, l[2], gone", names={"#m": "m"})]),
+    row("putting again replaces the whole item, and shows the old one if asked",
+        [put(a=s("1")),
+         answers(call("put_item", Item={**KEY, "b": s("2")}, ReturnValues="ALL_OLD"),
+                 Attributes={**KEY, "a": s("1")}),
+         reads({**KEY, "b": s("2")})]),
+    row("deleting shows the old item if asked and if there was one",
+        [put(a=s("1")),
+         answers(delete(ReturnValues="ALL_OLD"), Attributes={**KEY, "a": s("1")}),
+         answers(delete(ReturnValues="ALL_OLD"), Attributes=None), reads(None)]),
+    *(row(f"an item is refused: {what}", [refused(put(**attributes))], but=but)
+      for what, attributes, but in cases([
+        ("sort key of a wrong type", {"sk": n(1)}, ""),
+        ("empty hash key", {"pk": s("")}, ""),
+        ("empty sort key", {"sk": s("")}, ""),
+        ("hash key of 2,049 bytes", {"pk": s("x" * 2049)}, ""),
+        ("sort key of 1,025 bytes", {"sk": s("x" * 1025)}, ""),
+        ("index key of a wrong type", {"lane": n(1)}, "dynamodb-index-key"),
+        ("empty index key", {"lane": s("")}, ""),
+        ("empty set", {"a": {"SS": []}}, ""),
+        ("a member twice", {"a": {"SS": ["x", "x"]}}, "dynamodb-set-members"),
+        ("a number twice", {"a": {"NS": ["1", "1.0"]}}, "dynamodb-number"),
+        ("number that is a text", {"a": n("x")}, ""),
+        ("number of 39 digits", {"a": n("1" * 39)}, "dynamodb-number"),
+        ("number too large", {"a": n("1e126")}, "dynamodb-number"),
+        ("number too small", {"a": n("1e-131")}, ""),
+        ("null that is false", {"a": {"NULL": False}}, ""),
+        ("value without a type", {"a": {}}, "dynamodb-one-type"),
+        ("value of two types", {"a": {"S": "x", "N": "1"}}, "dynamodb-one-type"),
+    ])),
+    row("an item without its whole key is refused",
+        [refused(call("put_item", Item={"pk": s("p")}))]),
+    *(row(f"a key is refused: {what}",
+          [refused(call("get_item", Key=key)), refused(delete(Key=key))], but=but)
+      for what, key, but in [
+        ("half a key", {"pk": s("p")}, ""),
+        ("more than the key", {**KEY, "a": s("x")}, ""),
+        ("key of a wrong type", {"pk": n(1), "sk": s("s")}, "dynamodb-key-type"),
+    ]),
     # The text inside is a level too.
-    put(aws, deep=nested(31))
+    row("a value nests 32 levels deep", [put(deep=nested(31))]),
+    row("a value does not nest 33 levels deep", [refused(put(deep=nested(32)))],
+        but="dynamodb-nesting"),
+    row("an item may have 400 kilobytes", [put(a=LARGEST)], but="dynamodb-item-size"),
+    row("an item may not have one byte more", [refused(put(a=TOO_LARGE))]),
+    row("an update may not let an item grow beyond 400 kilobytes",
+        [put(a=s("x" * 300 * KB)), refused(update("SET b = :v", {":v": s("x" * 100 * KB)}))]),
+    row("a put can not show what is new", [refused(call("put_item", ReturnValues="ALL_NEW"))]),
+]
 
-
-@differs("dynamodb-nesting")
-def test_a_value_does_not_nest_33_levels_deep(aws: Aws) -> None:
-    item = {**KEY, "deep": nested(32)}
-    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
-
-
-@differs("dynamodb-item-size")
-def test_an_item_may_have_400_kilobytes(aws: Aws) -> None:
-    # pk, p, sk, s and the attribute's name are seven bytes.
-    put(aws, a=s("x" * (400 * KB - 7)))
-
-
-def test_an_item_may_not_have_one_byte_more(aws: Aws) -> None:
-    item = {**KEY, "a": s("x" * (400 * KB - 6))}
-    assert refusal(aws.dynamodb.put_item, TableName="letters", Item=item) == VALIDATION
-
-
-def test_an_update_may_not_let_an_item_grow_beyond_400_kilobytes(aws: Aws) -> None:
-    put(aws, a=s("x" * 300 * KB))
-    more = {":b": s("x" * 100 * KB)}
-    assert refusal(update, aws=aws, expression="SET b = :b", values=more) == VALIDATION
-
-
-def test_a_table_that_does_not_exist_has_an_error_of_its_own(aws: Aws) -> None:
-    code = "ResourceNotFoundException"
-    assert refusal(aws.dynamodb.get_item, TableName="none", Key=KEY) == code
-    assert refusal(aws.dynamodb.put_item, TableName="none", Item=KEY) == code
-    assert refusal(aws.dynamodb.batch_get_item, RequestItems={"none": {"Keys": [KEY]}}) == code
-    with pytest.raises(aws.dynamodb.exceptions.ResourceNotFoundException):
-        aws.dynamodb.delete_item(TableName="none", Key=KEY)
-
-
-def test_a_table_is_created_once(aws: Aws) -> None:
-    code = refusal(
-        aws.dynamodb.create_table,
-        TableName="numbers",
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    assert code == "ResourceInUseException"
+TABLES = [
+    row("a table that does not exist has an error of its own",
+        [refused(call("get_item", TableName="none"), MISSING),
+         refused(call("put_item", TableName="none"), MISSING),
+         refused(call("batch_get_item", RequestItems={"none": {"Keys": [KEY]}}), MISSING),
+         raises(MISSING, delete(TableName="none"))]),
+    row("a table is created once",
+        [refused(call("create_table", TableName="numbers",
+                      KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                      AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                      BillingMode="PAY_PER_REQUEST"), "ResourceInUseException")]),
+]
 
 
 # Conditions.
-
 
 ITEM = {
     "a": s("text"),
@@ -336,307 +254,248 @@ FALSE = """
 """
 
 
-def conditions(text: str, truth: bool) -> Iterator[Any]:
-    for line in text.strip().splitlines():
-        yield row(f"{line.strip()} is {str(truth).lower()}", line.strip(), truth)
+def conditions(lines: str, truth: bool, but: str = "") -> Iterator[Any]:
+    for line in lines.strip().splitlines():
+        words = set(line.translate(dict.fromkeys(map(ord, "(),"), " ")).split())
+        step = condition(line.strip(), {name: VALUES[name] for name in VALUES if name in words})
+        expected = step if truth else refused(step, CANCELED)
+        yield row(f"{line.strip()} is {str(truth).lower()}", [put(**ITEM), expected], but=but)
 
 
-@pytest.mark.parametrize(
-    ("condition", "truth"),
-    [
-        *conditions(TRUE, True),
-        *conditions(FALSE, False),
-        row("gone = lost is false", "gone = lost", False, but="dynamodb-operands"),
-    ],
-)
-def test_what_conditions_mean(aws: Aws, condition: str, truth: bool) -> None:
-    put(aws, **ITEM)
-    used = {name: value for name, value in VALUES.items() if name in _words(condition)}
-    assert holds(aws, condition, used) is truth
-
-
-def _words(text: str) -> set[str]:
-    for sign in "(),":
-        text = text.replace(sign, " ")
-    return set(text.split())
-
-
-# fmt: off
-REFUSED_CONDITIONS = [
-    row("empty condition", "", {}, {}, but="dynamodb-condition-syntax"),
-    row("half a comparison", "a =", {}, {}, but="dynamodb-condition-syntax"),
-    row("half a conjunction", "a = :v AND", A_TEXT, {}, but="dynamodb-condition-syntax"),
-    row("open bracket", "(a = :v", A_TEXT, {}, but="dynamodb-condition-syntax"),
-    row("a literal", "a = 5", {}, {}, but="dynamodb-condition-syntax"),
-    row("a quotation", "a = 'x'", {}, {}, but="dynamodb-condition-words"),
-    row("unknown function", "shrink(a)", {}, {}, but="dynamodb-condition-words"),
-    row("function in capitals", "Attribute_Exists(a)", {}, {}, but="dynamodb-condition-words"),
-    row("reserved word", "status = :v", A_TEXT, {}),
-    row("reserved word in capitals", "Name = :v", A_TEXT, {}),
-    row("value not given", "a = :v", {}, {}, but="dynamodb-condition-syntax"),
-    row("name not given", "#a = :v", A_TEXT, {}, but="dynamodb-condition-syntax"),
-    row("value too many", "a = :v", {**A_TEXT, ":w": s("x")}, {}, but="dynamodb-condition-syntax"),
-    row("name not used", "a = :v", A_TEXT, {"#a": "a"}),
-    row("an attribute and itself", "a = a", {}, {}, but="dynamodb-operands"),
-    row("a boolean before", ":v < a", {":v": {"BOOL": True}}, {}, but="dynamodb-operands"),
-    row("order of booleans", "a < :v", {":v": {"BOOL": True}}, {}, but="dynamodb-operands"),
-    row("beginning of a number", "begins_with(a, :v)", {":v": n(1)}, {}, but="dynamodb-bounds"),
-    row("unknown type", "attribute_type(a, :v)", {":v": s("X")}, {}, but="dynamodb-operands"),
-    row("bounds reversed", "a BETWEEN :v AND :w", {":v": n(2), ":w": n(1)}, {},
-        but="dynamodb-bounds"),
-    row("redundant brackets", "((a = :v))", A_TEXT, {}),
-    row("101 alternatives", f"num IN ({', '.join(f':v{i}' for i in range(101))})",
-        {f":v{i}": n(i) for i in range(101)}, {}, but="dynamodb-operands"),
-    row("comparison with an empty set", "a = :v", {":v": {"SS": []}}, {}, but="dynamodb-operands"),
+CONDITIONS = [
+    *conditions(TRUE, True),
+    *conditions(FALSE, False),
+    *conditions("gone = lost", False, but="dynamodb-operands"),
+    row("a condition on an item that is not there sees nothing",
+        [condition(NOT_THERE), refused(condition("a = :v", A_TEXT), CANCELED),
+         condition("a <> :v", A_TEXT)]),
+    *(row(f"a condition is refused: {what}",
+          [put(a=s("x")), refused(condition(text, values))], but=but and f"dynamodb-{but}")
+      for what, text, values, but in [
+        ("empty", "", {}, "condition-syntax"),
+        ("half a comparison", "a =", {}, "condition-syntax"),
+        ("half a conjunction", "a = :v AND", A_TEXT, "condition-syntax"),
+        ("open bracket", "(a = :v", A_TEXT, "condition-syntax"),
+        ("a literal", "a = 5", {}, "condition-syntax"),
+        ("a quotation", "a = 'x'", {}, "condition-words"),
+        ("unknown function", "shrink(a)", {}, "condition-words"),
+        ("function in capitals", "Attribute_Exists(a)", {}, "condition-words"),
+        ("reserved word", "status = :v", A_TEXT, ""),
+        ("reserved word in capitals", "Name = :v", A_TEXT, ""),
+        ("value not given", "a = :v", {}, "condition-syntax"),
+        ("name not given", "#a = :v", A_TEXT, "condition-syntax"),
+        ("value too many", "a = :v", {**A_TEXT, ":w": s("x")}, "condition-syntax"),
+        ("an attribute and itself", "a = a", {}, "operands"),
+        ("a boolean before", ":v < a", {":v": {"BOOL": True}}, "operands"),
+        ("order of booleans", "a < :v", {":v": {"BOOL": True}}, "operands"),
+        ("beginning of a number", "begins_with(a, :v)", ONE, "bounds"),
+        ("unknown type", "attribute_type(a, :v)", {":v": s("X")}, "operands"),
+        ("bounds reversed", "a BETWEEN :v AND :w", {":v": n(2), ":w": n(1)}, "bounds"),
+        ("redundant brackets", "((a = :v))", A_TEXT, ""),
+        ("101 alternatives", f"num IN ({', '.join(f':v{i}' for i in range(101))})",
+         {f":v{i}": n(i) for i in range(101)}, "operands"),
+        ("comparison with an empty set", "a = :v", {":v": {"SS": []}}, "operands"),
+    ]),
+    row("a condition is refused: name not used",
+        [put(a=s("x")), refused(condition("a = :v", A_TEXT, {"#a": "a"}))]),
+    row("names without an expression are refused",
+        [refused(call("put_item", names={"#a": "a"}))]),
+    row("values without an expression are refused",
+        [refused(call("put_item", values={":a": s("a")}))], but="dynamodb-condition-syntax"),
+    row("a put that its condition stops changes nothing",
+        [put(a=s("old")),
+         refused(call("put_item", Item={**KEY, "a": s("new")}, ConditionExpression=NOT_THERE),
+                 CONDITION, Item=None),
+         raises(CONDITION, call("put_item", ConditionExpression=NOT_THERE)),
+         reads({**KEY, "a": s("old")})]),
+    *(row(f"a failed condition of {operation} shows the item if asked",
+          [put(owner=s("other")), refused(step, CONDITION, Item={**KEY, "owner": s("other")}),
+           delete(), refused(step, CONDITION, Item=None)])
+      for operation in ("put_item", "update_item", "delete_item")
+      for step in [call(operation, ConditionExpression="#o = :me", names={"#o": "owner"},
+                        values={":me": s("me")}, ReturnValuesOnConditionCheckFailure="ALL_OLD")]),
 ]
-# fmt: on
-
-
-@pytest.mark.parametrize(("condition", "values", "names"), REFUSED_CONDITIONS)
-def test_conditions_that_are_refused(
-    aws: Aws, condition: str, values: dict[str, Any], names: dict[str, str]
-) -> None:
-    put(aws, a=s("x"))
-    assert refusal(holds, aws=aws, condition=condition, values=values, names=names) == VALIDATION
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        "ExpressionAttributeNames",
-        row(
-            "ExpressionAttributeValues",
-            "ExpressionAttributeValues",
-            but="dynamodb-condition-syntax",
-        ),
-    ],
-)
-def test_placeholders_without_an_expression_are_refused(aws: Aws, member: str) -> None:
-    given = {"#a": "a"} if member == "ExpressionAttributeNames" else {":a": s("a")}
-    code = refusal(aws.dynamodb.put_item, TableName="letters", Item=KEY, **{member: given})
-    assert code == VALIDATION
-
-
-def test_a_put_that_its_condition_stops_changes_nothing(aws: Aws) -> None:
-    put(aws, a=s("old"))
-    with pytest.raises(aws.dynamodb.exceptions.ConditionalCheckFailedException) as caught:
-        aws.dynamodb.put_item(
-            TableName="letters",
-            Item={**KEY, "a": s("new")},
-            ConditionExpression="attribute_not_exists(pk)",
-        )
-    assert caught.value.response["Error"]["Code"] == CONDITION
-    assert "Item" not in caught.value.response
-    assert get(aws)["a"] == s("old")
-
-
-@pytest.mark.parametrize("operation", ["put", "update", "delete"])
-def test_a_failed_condition_shows_the_item_if_asked(aws: Aws, operation: str) -> None:
-    put(aws, owner=s("other"))
-    call = getattr(aws.dynamodb, f"{operation}_item")
-    target = {"Item": KEY} if operation == "put" else {"Key": KEY}
-    arguments = {
-        "TableName": "letters",
-        **target,
-        "ConditionExpression": "#o = :me",
-        "ExpressionAttributeNames": {"#o": "owner"},
-        "ExpressionAttributeValues": {":me": s("me")},
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    response: Any = caught.value.response
-    assert response["Item"] == {**KEY, "owner": s("other")}
-    aws.dynamodb.delete_item(TableName="letters", Key=KEY)
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    assert caught.value.response["Error"]["Code"] == CONDITION
-    assert "Item" not in caught.value.response
-
-
-def test_a_condition_on_an_item_that_is_not_there_sees_nothing(aws: Aws) -> None:
-    assert holds(aws, "attribute_not_exists(pk)")
-    assert not holds(aws, "a = :v", {":v": s("x")})
-    assert holds(aws, "a <> :v", {":v": s("x")})
 
 
 # Updates.
 
+BEFORE = {
+    "a": s("old"),
+    "num": n(5),
+    "l": {"L": [s("x"), s("y")]},
+    "m": {"M": {"x": s("x"), "y": n(1)}},
+    "tags": {"SS": ["a", "b"]},
+}
 
-# fmt: off
+
+def after(changes: dict[str, Any]) -> dict[str, Any]:
+    """The item of BEFORE with these changes; an attribute that changes to None is gone."""
+    return {name: value for name, value in {**KEY, **BEFORE, **changes}.items() if value}
+
+
+def texts(letters: str) -> dict[str, Any]:
+    return {"L": [s(letter) for letter in letters]}
+
+
+def tags(members: str) -> dict[str, Any]:
+    return {"SS": [*members]}
+
+
 UPDATES = [
-    ("SET a = :v", {":v": s("new")}, {"a": s("new")}),
-    ("SET b = a", {}, {"b": s("old")}),
-    ("SET a = :v, b = a", {":v": s("new")}, {"a": s("new"), "b": s("old")}),
-    ("SET num = num + :v", {":v": n(2)}, {"num": n(7)}),
-    ("SET num = num - :v", {":v": n("0.5")}, {"num": n("4.5")}),
-    ("SET num = :v - num", {":v": n(1)}, {"num": n(-4)}),
-    ("SET num = if_not_exists(num, :v)", {":v": n(0)}, {"num": n(5)}),
-    ("SET c = if_not_exists(c, :v) + :v", {":v": n(1)}, {"c": n(2)}),
-    ("SET l = list_append(l, :v)", {":v": {"L": [s("z")]}}, {"l": {"L": [*"xyz"]}}),
-    ("SET l = list_append(:v, l)", {":v": {"L": [s("w")]}}, {"l": {"L": [*"wxy"]}}),
-    ("SET fresh = list_append(if_not_exists(fresh, :gone), :v)",
-     {":v": {"L": [s("z")]}, ":gone": {"L": []}}, {"fresh": {"L": [*"z"]}}),
-    ("SET l[0] = :v", {":v": s("z")}, {"l": {"L": [*"zy"]}}),
-    ("SET l[9] = :v", {":v": s("z")}, {"l": {"L": [*"xyz"]}}),
-    ("SET m.x = :v", {":v": s("z")}, {"m": {"M": {"x": s("z"), "y": n(1)}}}),
-    ("SET m.z = :v", {":v": s("z")}, {"m": {"M": {"x": s("x"), "y": n(1), "z": s("z")}}}),
-    ("SET m.y = m.y + :v", {":v": n(1)}, {"m": {"M": {"x": s("x"), "y": n(2)}}}),
-    ("REMOVE a", {}, {"a": None}),
-    ("REMOVE gone", {}, {}),
-    ("REMOVE m.x, a", {}, {"m": {"M": {"y": n(1)}}, "a": None}),
-    ("REMOVE l[0]", {}, {"l": {"L": [*"y"]}}),
-    row("REMOVE l[0], l[1]", "REMOVE l[0], l[1]", {}, {"l": {"L": []}},
-        but="dynamodb-removed-elements"),
-    ("ADD num :v", {":v": n(-5)}, {"num": n(0)}),
-    ("ADD c :v", {":v": n(3)}, {"c": n(3)}),
-    ("ADD tags :v", {":v": {"SS": ["b", "c"]}}, {"tags": {"SS": ["a", "b", "c"]}}),
-    ("DELETE tags :v", {":v": {"SS": ["b", "c"]}}, {"tags": {"SS": ["a"]}}),
-    ("DELETE tags :v", {":v": {"SS": ["a", "b"]}}, {"tags": None}),
-    ("DELETE gone :v", {":v": {"SS": ["a"]}}, {}),
-    ("set a = :v remove m add num :one delete tags :tags",
-     {":v": s("z"), ":one": n(1), ":tags": {"SS": ["a"]}},
-     {"a": s("z"), "m": None, "num": n(6), "tags": {"SS": ["b"]}}),
+    *(row(f"an update {what}", [put(**BEFORE), update(expression, values), reads(after(changes))],
+          but=but)
+      for what, expression, values, changes, but in cases([
+        ("sets an attribute", "SET a = :v", A_TEXT, {"a": s("x")}, ""),
+        ("copies an attribute", "SET b = a", {}, {"b": s("old")}, ""),
+        ("copies what was there before it", "SET a = :v, b = a", A_TEXT,
+         {"a": s("x"), "b": s("old")}, ""),
+        ("adds to a number", "SET num = num + :v", {":v": n(2)}, {"num": n(7)}, ""),
+        ("subtracts a fraction", "SET num = num - :v", {":v": n("0.5")}, {"num": n("4.5")}, ""),
+        ("subtracts from a value", "SET num = :v - num", ONE, {"num": n(-4)}, ""),
+        ("keeps what exists", "SET num = if_not_exists(num, :v)", {":v": n(0)}, {"num": n(5)}, ""),
+        ("begins a counter", "SET c = if_not_exists(c, :v) + :v", ONE, {"c": n(2)}, ""),
+        ("appends to a list", "SET l = list_append(l, :v)", {":v": texts("z")},
+         {"l": texts("xyz")}, ""),
+        ("puts before a list", "SET l = list_append(:v, l)", {":v": texts("w")},
+         {"l": texts("wxy")}, ""),
+        ("begins a list", "SET fresh = list_append(if_not_exists(fresh, :gone), :v)",
+         {":v": texts("z"), ":gone": texts("")}, {"fresh": texts("z")}, ""),
+        ("replaces an element", "SET l[0] = :v", {":v": s("z")}, {"l": texts("zy")}, ""),
+        ("sets an element past the end as the last", "SET l[9] = :v", {":v": s("z")},
+         {"l": texts("xyz")}, ""),
+        ("replaces a member of a map", "SET m.x = :v", {":v": s("z")},
+         {"m": {"M": {"x": s("z"), "y": n(1)}}}, ""),
+        ("gives a map a member", "SET m.z = :v", {":v": s("z")},
+         {"m": {"M": {"x": s("x"), "y": n(1), "z": s("z")}}}, ""),
+        ("counts inside a map", "SET m.y = m.y + :v", ONE,
+         {"m": {"M": {"x": s("x"), "y": n(2)}}}, ""),
+        ("removes an attribute", "REMOVE a", {}, {"a": None}, ""),
+        ("may remove what is not there", "REMOVE gone", {}, {}, ""),
+        ("removes a member of a map", "REMOVE m.x, a", {},
+         {"m": {"M": {"y": n(1)}}, "a": None}, ""),
+        ("removes an element", "REMOVE l[0]", {}, {"l": texts("y")}, ""),
+        ("removes two elements as the list was before it", "REMOVE l[0], l[1]", {},
+         {"l": texts("")}, "dynamodb-removed-elements"),
+        ("adds a negative number", "ADD num :v", {":v": n(-5)}, {"num": n(0)}, ""),
+        ("adds to a number that is not there", "ADD c :v", {":v": n(3)}, {"c": n(3)}, ""),
+        ("adds members to a set", "ADD tags :v", {":v": tags("bc")}, {"tags": tags("abc")}, ""),
+        ("deletes members of a set", "DELETE tags :v", {":v": tags("bc")}, {"tags": tags("a")}, ""),
+        ("removes a set with its last member", "DELETE tags :v", {":v": tags("ab")},
+         {"tags": None}, ""),
+        ("may delete from a set that is not there", "DELETE gone :v", {":v": tags("a")}, {}, ""),
+        ("has four sections, in any case",
+         "set a = :v remove m add num :one delete tags :tags",
+         {":v": s("z"), ":one": n(1), ":tags": tags("a")},
+         {"a": s("z"), "m": None, "num": n(6), "tags": tags("b")}, ""),
+    ])),
+    *(row(f"an update is refused: {what}",
+          [put(**BEFORE), refused(update(expression, values)), reads(after({}))],
+          but=but and f"dynamodb-{but}")
+      for what, expression, values, but in [
+        ("nothing", "", {}, ""),
+        ("half an assignment", "SET a", {}, "update-syntax"),
+        ("unknown section", "PUT a = :v", A_TEXT, ""),
+        ("a section twice", "SET a = :v SET b = :v", A_TEXT, "update-syntax"),
+        ("key attribute", "SET pk = :v", A_TEXT, ""),
+        ("a path twice", "SET a = :v, a = :v", A_TEXT, "update-syntax"),
+        ("a path within another", "SET m = :v, m.x = :v", A_TEXT, ""),
+        ("missing attribute", "SET a = gone", {}, ""),
+        ("sum with a missing attribute", "SET a = gone + :v", ONE, ""),
+        ("sum with a text", "SET a = a + :v", ONE, "update-operands"),
+        ("sum with a text value", "SET a = num + :v", {":v": s("1")}, "update-operands"),
+        ("below a missing attribute", "SET gone.x = :v", A_TEXT, ""),
+        ("below a text", "SET a.x = :v", A_TEXT, "document-path"),
+        ("element of a text", "SET a[0] = :v", A_TEXT, "path-to-nothing"),
+        ("removal below nothing", "REMOVE gone.x", {}, "path-to-nothing"),
+        ("appended text", "SET l = list_append(l, :v)", A_TEXT, "update-operands"),
+        ("list appended to a text", "SET l = list_append(a, :v)", {":v": texts("")},
+         "update-operands"),
+        ("number added to a text", "ADD a :v", ONE, ""),
+        ("text added", "ADD num :v", A_TEXT, ""),
+        ("numbers added to texts", "ADD tags :v", {":v": {"NS": ["1"]}}, ""),
+        ("member deleted from a text", "DELETE a :v", {":v": tags("x")}, ""),
+        ("value not used", "SET a = :v", {**A_TEXT, ":w": s("x")}, ""),
+        ("reserved word", "SET size = :v", A_TEXT, "reserved-word"),
+        ("index key changed to a wrong type", "SET lane = :v", ONE, ""),
+        ("more than 38 digits", "SET num = num + :v", {":v": n("0." + "0" * 37 + "1")}, "digits"),
+    ]),
+    row("an update creates a missing item",
+        [update("ADD num :v", ONE), reads({**KEY, "num": n(1)})]),
+    *(row(f"an update shows what was asked for: {returns}",
+          [put(a=s("1"), m={"M": {"x": s("1"), "y": s("1")}}),
+           answers(update("SET a = :v, m.x = :v", {":v": s("2")}, ReturnValues=returns),
+                   Attributes=shown)], but=but)
+      for returns, shown, but in [
+        ("NONE", None, ""),
+        ("ALL_OLD", {**KEY, "a": s("1"), "m": {"M": {"x": s("1"), "y": s("1")}}}, ""),
+        ("ALL_NEW", {**KEY, "a": s("2"), "m": {"M": {"x": s("2"), "y": s("1")}}}, ""),
+        ("UPDATED_OLD", {"a": s("1"), "m": {"M": {"x": s("1")}}}, "dynamodb-updated-old"),
+        ("UPDATED_NEW", {"a": s("2"), "m": {"M": {"x": s("2")}}}, ""),
+    ]),
 ]
-# fmt: on
 
 
-@pytest.mark.parametrize(("expression", "values", "after"), UPDATES)
-def test_what_updates_do(
-    aws: Aws, expression: str, values: dict[str, Any], after: dict[str, Any]
-) -> None:
-    before = {
-        **KEY,
-        "a": s("old"),
-        "num": n(5),
-        "l": {"L": [s("x"), s("y")]},
-        "m": {"M": {"x": s("x"), "y": n(1)}},
-        "tags": {"SS": ["a", "b"]},
-    }
-    aws.dynamodb.put_item(TableName="letters", Item=before)
-    update(aws, expression, values)
-    changes = {
-        name: {"L": [s(t) if isinstance(t, str) else t for t in value["L"]]}
-        if value and "L" in value
-        else value
-        for name, value in after.items()
-    }
-    expected = {name: v for name, v in {**before, **changes}.items() if v is not None}
-    found = get(aws)
-    if "SS" in found.get("tags", {}):
-        found["tags"]["SS"].sort()
-    assert found == expected
+# Queries and scans, most of them of these six items.
 
-
-# fmt: off
-REFUSED_UPDATES = [
-    row("nothing", "", {}),
-    row("half an assignment", "SET a", {}, but="dynamodb-update-syntax"),
-    row("unknown section", "PUT a = :v", A_TEXT),
-    row("a section twice", "SET a = :v SET b = :v", A_TEXT, but="dynamodb-update-syntax"),
-    row("key attribute", "SET pk = :v", A_TEXT),
-    row("a path twice", "SET a = :v, a = :v", A_TEXT, but="dynamodb-update-syntax"),
-    row("a path within another", "SET m = :v, m.x = :v", A_TEXT),
-    row("missing attribute", "SET a = gone", {}),
-    row("sum with a missing attribute", "SET a = gone + :v", {":v": n(1)}),
-    row("sum with a text", "SET a = a + :v", {":v": n(1)}, but="dynamodb-update-operands"),
-    row("sum with a text value", "SET a = num + :v", {":v": s("1")},
-        but="dynamodb-update-operands"),
-    row("below a missing attribute", "SET gone.x = :v", A_TEXT),
-    row("below a text", "SET a.x = :v", A_TEXT, but="dynamodb-document-path"),
-    row("element of a text", "SET a[0] = :v", A_TEXT, but="dynamodb-path-to-nothing"),
-    row("removal below nothing", "REMOVE gone.x", {}, but="dynamodb-path-to-nothing"),
-    row("appended text", "SET l = list_append(l, :v)", A_TEXT, but="dynamodb-update-operands"),
-    row("list appended to a text", "SET l = list_append(a, :v)", {":v": {"L": []}},
-        but="dynamodb-update-operands"),
-    row("number added to a text", "ADD a :v", {":v": n(1)}),
-    row("text added", "ADD num :v", A_TEXT),
-    row("numbers added to texts", "ADD tags :v", {":v": {"NS": ["1"]}}),
-    row("member deleted from a text", "DELETE a :v", {":v": {"SS": ["x"]}}),
-    row("value not used", "SET a = :v", {**A_TEXT, ":w": s("x")}),
-    row("reserved word", "SET size = :v", A_TEXT, but="dynamodb-reserved-word"),
-    row("index key changed to a wrong type", "SET lane = :v", {":v": n(1)}),
-    row("more than 38 digits", "SET num = num + :v", {":v": n("0." + "0" * 37 + "1")},
-        but="dynamodb-digits"),
+SORT_KEYS = ("a0", "a1", "a2", "b3", "b4")
+SIX = [
+    *(put(sk=s(key), lane=s("due"), due=n(10 - number), note=s("x" * 10))
+      for number, key in enumerate(SORT_KEYS)),
+    put(pk=s("q"), sk=s("a0")),
 ]
-# fmt: on
+
+LAST_OF_THREE = {"pk": s("p"), "sk": s("a2"), "lane": s("due"), "due": n(8)}
+LANE = "lane = :p"
+BETWEEN = "pk = :p AND sk BETWEEN :a AND :b"
 
 
-@pytest.mark.parametrize(("expression", "values"), REFUSED_UPDATES)
-def test_updates_that_are_refused(aws: Aws, expression: str, values: dict[str, Any]) -> None:
-    put(aws, a=s("x"), num=n(5), m={"M": {"x": s("x")}}, l={"L": []}, tags={"SS": ["a"]})
-    before = get(aws)
-    assert refusal(update, aws=aws, expression=expression, values=values) == VALIDATION
-    assert get(aws) == before
+def pages(aws: Aws, operation: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """The answers of a query or a scan, each going on where the one before ended."""
+    last: dict[str, Any] = {}
+    while True:
+        answer = call(operation, **arguments, **last)(aws)
+        yield answer
+        if "LastEvaluatedKey" not in answer:
+            return
+        last = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
 
-def test_an_update_creates_a_missing_item(aws: Aws) -> None:
-    update(aws, "ADD num :v", {":v": n(1)})
-    assert get(aws) == {**KEY, "num": n(1)}
+@pytest.mark.parametrize("forward", [row("forward", True), row("backward", False)])
+def test_a_query_goes_on_where_its_last_page_ended(aws: Aws, forward: bool) -> None:
+    play(aws, SIX)
+    answers = [*pages(aws, "query", KeyConditionExpression="pk = :p", values=P, Limit=2,
+                      ScanIndexForward=forward)]
+    shown = [item["sk"]["S"] for answer in answers for item in answer["Items"]]
+    assert shown == [*SORT_KEYS][:: 1 if forward else -1]
+    assert all(answer["LastEvaluatedKey"].keys() == {"pk", "sk"} for answer in answers[:-1])
 
 
-@pytest.mark.parametrize(
-    ("returns", "shown"),
-    [
-        ("NONE", None),
-        ("ALL_OLD", {**KEY, "a": s("1"), "m": {"M": {"x": s("1"), "y": s("1")}}}),
-        ("ALL_NEW", {**KEY, "a": s("2"), "m": {"M": {"x": s("2"), "y": s("1")}}}),
-        row(
-            "UPDATED_OLD",
-            "UPDATED_OLD",
-            {"a": s("1"), "m": {"M": {"x": s("1")}}},
-            but="dynamodb-updated-old",
-        ),
-        ("UPDATED_NEW", {"a": s("2"), "m": {"M": {"x": s("2")}}}),
-    ],
-)
-def test_an_update_shows_what_was_asked_for(aws: Aws, returns: str, shown: Any) -> None:
-    put(aws, a=s("1"), m={"M": {"x": s("1"), "y": s("1")}})
-    answer = update(aws, "SET a = :v, m.x = :v", {":v": s("2")}, ReturnValues=returns)
-    assert answer.get("Attributes") == shown
+def test_a_scan_comes_by_every_item_page_by_page(aws: Aws) -> None:
+    play(aws, SIX)
+    items = [item for answer in pages(aws, "scan", Limit=2) for item in answer["Items"]]
+    shown = sorted((item["pk"]["S"], item["sk"]["S"]) for item in items)
+    assert shown == [*(("p", key) for key in SORT_KEYS), ("q", "a0")]
 
 
-def test_a_put_can_not_show_what_is_new(aws: Aws) -> None:
-    code = refusal(aws.dynamodb.put_item, TableName="letters", Item=KEY, ReturnValues="ALL_NEW")
-    assert code == VALIDATION
-
-
-# Queries.
-
-
-@pytest.fixture
-def rows(aws: Aws) -> None:
-    for number in range(5):
-        aws.dynamodb.put_item(
-            TableName="letters",
-            Item={
-                "pk": s("p"),
-                "sk": s(f"a{number}" if number < 3 else f"b{number}"),
-                "lane": s("due"),
-                "due": n(10 - number),
-                "note": s("x" * 10),
-            },
-        )
-    aws.dynamodb.put_item(TableName="letters", Item={"pk": s("q"), "sk": s("a0")})
-
-
-def query(aws: Aws, condition: str, values: dict[str, Any], **arguments: Any) -> Any:
-    return aws.dynamodb.query(
-        TableName="letters",
-        KeyConditionExpression=condition,
-        ExpressionAttributeValues=values,
-        **arguments,
+def index_shows(index: str, *attributes: str) -> Step:
+    """An index shows these attributes of each item in a lane."""
+    return holds(
+        query(LANE, DUE, IndexName=index),
+        lambda answer: {frozenset(item) for item in answer["Items"]} == {frozenset(attributes)},
     )
 
 
-def sort_keys(answer: Any) -> list[str]:
-    return [item["sk"]["S"] for item in answer["Items"]]
+def number_at(at: str) -> Step:
+    return call("put_item", TableName="numbers", Item={"id": n(1), "at": n(at)})
 
 
-@pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize(
-    ("condition", "bounds", "found"),
-    [
+QUERIES = [
+    *(row(f"a query finds a range in order: {text or 'a whole partition'} {' '.join(bounds)}",
+          [*SIX,
+           shows(query(whole, values), found, Count=count, ScannedCount=count,
+                 LastEvaluatedKey=None),
+           shows(query(whole, values, ScanIndexForward=False), " ".join(found.split()[::-1]))])
+      for text, bounds, found in [
         ("", [], "a0 a1 a2 b3 b4"),
         ("sk = :a", ["a1"], "a1"),
         ("sk < :a", ["a1"], "a0"),
@@ -646,408 +505,187 @@ def sort_keys(answer: Any) -> list[str]:
         ("sk BETWEEN :a AND :b", ["a1", "b3"], "a1 a2 b3"),
         ("begins_with(sk, :a)", ["a"], "a0 a1 a2"),
         ("begins_with(sk, :a)", ["c"], ""),
-    ],
-)
-def test_a_query_finds_a_range_in_order(
-    aws: Aws, condition: str, bounds: list[str], found: str
-) -> None:
-    values = {":p": s("p"), **dict(zip((":a", ":b"), map(s, bounds), strict=False))}
-    text = "pk = :p" + (f" AND {condition}" if condition else "")
-    answer = query(aws, text, values)
-    assert sort_keys(answer) == found.split()
-    assert answer["Count"] == answer["ScannedCount"] == len(found.split())
-    assert "LastEvaluatedKey" not in answer
-    backward = query(aws, text, values, ScanIndexForward=False)
-    assert sort_keys(backward) == found.split()[::-1]
-
-
-def test_numbers_are_ordered_as_numbers(aws: Aws) -> None:
-    for at in ("10", "-1", "9.5", "2"):
-        aws.dynamodb.put_item(TableName="numbers", Item={"id": n(1), "at": n(at)})
-    answer = aws.dynamodb.query(
-        TableName="numbers",
-        KeyConditionExpression="id = :id AND #at > :zero",
-        ExpressionAttributeNames={"#at": "at"},
-        ExpressionAttributeValues={":id": n(1), ":zero": n(0)},
-    )
-    assert [item["at"]["N"] for item in answer["Items"]] == ["2", "9.5", "10"]
-
-
-@differs("dynamodb-number-key")
-def test_a_number_is_one_key_in_every_spelling(aws: Aws) -> None:
-    aws.dynamodb.put_item(TableName="numbers", Item={"id": n(1), "at": n(2)})
-    answer = aws.dynamodb.query(
-        TableName="numbers",
-        KeyConditionExpression="id = :id",
-        ExpressionAttributeValues={":id": n("1.0")},
-    )
-    assert answer["Count"] == 1
-
-
-@pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize("forward", [True, False])
-def test_a_query_goes_on_where_its_last_page_ended(aws: Aws, forward: bool) -> None:
-    found: list[str] = []
-    start: dict[str, Any] = {}
-    while True:
-        answer = query(aws, "pk = :p", {":p": s("p")}, Limit=2, ScanIndexForward=forward, **start)
-        found += sort_keys(answer)
-        if "LastEvaluatedKey" not in answer:
-            break
-        assert answer["LastEvaluatedKey"].keys() == {"pk", "sk"}
-        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
-    assert found == ["a0", "a1", "a2", "b3", "b4"][:: 1 if forward else -1]
-
-
-def test_a_page_ends_after_a_mebibyte(aws: Aws) -> None:
-    for number in range(4):
-        put_key = {"pk": s("p"), "sk": s(str(number))}
-        aws.dynamodb.put_item(TableName="letters", Item={**put_key, "a": s("x" * 350 * KB)})
-    answer = query(aws, "pk = :p", {":p": s("p")})
-    assert 1 <= answer["Count"] <= 3
-    assert "LastEvaluatedKey" in answer
-
-
-P, DUE = {":p": s("p")}, {":p": s("due")}
-LAST_OF_THREE = {"pk": s("p"), "sk": s("a2"), "lane": s("due"), "due": n(8)}
-
-# fmt: off
-PAGES = [
-    row("a page that is just full says that there may be more",
-        "pk = :p", P, {"Limit": 5}, "a0 a1 a2 b3 b4",
-        {"Count": 5, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b4")}}, but="dynamodb-last-page"),
-    row("the limit counts before the filter",
-        "pk = :p", {**P, ":d": n(8)}, {"FilterExpression": "due < :d", "Limit": 4}, "b3",
-        {"Count": 1, "ScannedCount": 4, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b3")}}),
-    row("a query can count without showing",
-        "pk = :p", P, {"Select": "COUNT"}, "", {"Count": 5}),
-    row("an index has its own order",
-        "lane = :p AND due < :d", {**DUE, ":d": n(10)}, {"IndexName": "lanes"}, "b4 b3 a2 a1", {}),
-    row("an index is read page by page",
-        "lane = :p", DUE, {"IndexName": "lanes", "Limit": 3}, "b4 b3 a2",
-        {"LastEvaluatedKey": LAST_OF_THREE}),
-    row("an index goes on where its last page ended",
-        "lane = :p", DUE, {"IndexName": "lanes", "ExclusiveStartKey": LAST_OF_THREE}, "a1 a0", {}),
+      ]
+      for whole in ["pk = :p" + (f" AND {text}" if text else "")]
+      for values in [{**P, **dict(zip((":a", ":b"), map(s, bounds), strict=False))}]
+      for count in [len(found.split())]),
+    row("numbers are ordered as numbers",
+        [*map(number_at, ("10", "-1", "9.5", "2")),
+         answers(query("id = :id AND #at > :zero", {":id": n(1), ":zero": n(0)},
+                       names={"#at": "at"}, TableName="numbers"),
+                 Items=[{"id": n(1), "at": n(at)} for at in ("2", "9.5", "10")])]),
+    row("a number is one key in every spelling",
+        [number_at("2"),
+         answers(query("id = :id", {":id": n("1.0")}, TableName="numbers"), Count=1)],
+        but="dynamodb-number-key"),
+    row("a page ends after a mebibyte",
+        [*(put(**key, a=s("x" * 350 * KB)) for key in keys(4)),
+         holds(query("pk = :p", P),
+               lambda answer: 1 <= answer["Count"] <= 3 and "LastEvaluatedKey" in answer)]),
+    *(row(sentence, [*SIX, shows(query(text, values, **arguments), shown, **members)], but=but)
+      for sentence, text, values, arguments, shown, members, but in cases([
+        ("a page that is just full says that there may be more",
+         "pk = :p", P, {"Limit": 5}, "a0 a1 a2 b3 b4",
+         {"Count": 5, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b4")}}, "dynamodb-last-page"),
+        ("the limit counts before the filter",
+         "pk = :p", {**P, ":d": n(8)}, {"FilterExpression": "due < :d", "Limit": 4}, "b3",
+         {"Count": 1, "ScannedCount": 4, "LastEvaluatedKey": {"pk": s("p"), "sk": s("b3")}}, ""),
+        ("a query can count without showing",
+         "pk = :p", P, {"Select": "COUNT"}, "", {"Count": 5}, ""),
+        ("an index has its own order",
+         "lane = :p AND due < :d", {**DUE, ":d": n(10)}, {"IndexName": "lanes"}, "b4 b3 a2 a1",
+         {}, ""),
+        ("an index is read page by page",
+         LANE, DUE, {"IndexName": "lanes", "Limit": 3}, "b4 b3 a2",
+         {"LastEvaluatedKey": LAST_OF_THREE}, ""),
+        ("an index goes on where its last page ended",
+         LANE, DUE, {"IndexName": "lanes", "ExclusiveStartKey": LAST_OF_THREE}, "a1 a0", {}, ""),
+    ])),
+    row("an index of everything shows whole items",
+        [*SIX, index_shows("lanes", "pk", "sk", "lane", "due", "note")]),
+    row("an index of keys shows the keys of the table and its own",
+        [*SIX, index_shows("keys", "pk", "sk", "lane")]),
+    row("an item leaves an index with its key attribute",
+        [*SIX, update("REMOVE lane", Key={"pk": s("p"), "sk": s("a0")}),
+         shows(query(LANE, DUE, IndexName="lanes"), "b4 b3 a2 a1"),
+         update("SET lane = :p, due = :d", {**DUE, ":d": n(0)},
+                Key={"pk": s("p"), "sk": s("a0")}),
+         shows(query(LANE, DUE, IndexName="lanes"), "a0 b4 b3 a2 a1")]),
+    *(row(f"a query is refused: {what}", [refused(query(text, values, **arguments))],
+          but=but and f"dynamodb-{but}")
+      for what, text, values, arguments, but in cases([
+        ("no hash key", "sk = :v", A_TEXT, {}, ""),
+        ("range of hash keys", "pk > :v", A_TEXT, {}, ""),
+        ("another attribute", "pk = :v AND note = :v", A_TEXT, {}, ""),
+        ("unequal sort key", "pk = :v AND sk <> :v", A_TEXT, {}, "key-operators"),
+        ("alternative", "pk = :v OR sk = :v", A_TEXT, {}, "key-operators"),
+        ("hash key of a wrong type", "pk = :v", ONE, {}, "key-type"),
+        ("empty key", "pk = :v", {":v": s("")}, {}, ""),
+        ("reversed bounds", BETWEEN, {":p": s("x"), ":a": s("b"), ":b": s("a")}, {},
+         "key-condition"),
+        ("unused value", "pk = :v", {**A_TEXT, ":w": s("x")}, {}, "key-condition"),
+        ("unknown index", "pk = :v", A_TEXT, {"IndexName": "none"}, "query"),
+        ("filter on a key", "pk = :v", A_TEXT, {"FilterExpression": "sk = :v"}, "filter-on-key"),
+        ("half a start key", "pk = :v", A_TEXT, {"ExclusiveStartKey": {"pk": s("x")}}, "query"),
+        ("start key of another hash key", "pk = :v", A_TEXT,
+         {"ExclusiveStartKey": {"pk": s("q"), "sk": s("s")}}, "query"),
+        ("consistent read of an index", "lane = :v", A_TEXT,
+         {"IndexName": "lanes", "ConsistentRead": True}, ""),
+    ])),
+    *(row(f"a start key outside the range is refused {way}",
+          [*SIX, *(refused(query(BETWEEN, {**P, ":a": s("a1"), ":b": s("a2")},
+                                 ExclusiveStartKey={"pk": s("p"), "sk": s(start)},
+                                 ScanIndexForward=way == "forward")) for start in ("a0", "b4"))],
+          but="dynamodb-query")
+      for way in ("forward", "backward")),
+    row("a scan can be filtered",
+        [*SIX, holds(call("scan", FilterExpression="due <= :d", values={":d": n(7)},
+                          ProjectionExpression="sk"),
+                     lambda answer: sorted(item["sk"]["S"] for item in answer["Items"])
+                     == ["b3", "b4"] and (answer["Count"], answer["ScannedCount"]) == (2, 6))]),
 ]
-# fmt: on
-
-
-@pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize(("condition", "values", "arguments", "shown", "members"), PAGES)
-def test_what_a_query_answers(
-    aws: Aws,
-    condition: str,
-    values: dict[str, Any],
-    arguments: dict[str, Any],
-    shown: str,
-    members: dict[str, Any],
-) -> None:
-    answer = query(aws, condition, values, **arguments)
-    assert [item["sk"]["S"] for item in answer.get("Items", [])] == shown.split()
-    assert {name: answer.get(name) for name in members} == members
-
-
-@pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize(
-    ("index", "attributes"),
-    [("lanes", {"pk", "sk", "lane", "due", "note"}), ("keys", {"pk", "sk", "lane"})],
-)
-def test_an_index_shows_its_projection(aws: Aws, index: str, attributes: set[str]) -> None:
-    answer = query(aws, "lane = :p", DUE, IndexName=index)
-    assert {frozenset(item) for item in answer["Items"]} == {frozenset(attributes)}
-
-
-@pytest.mark.usefixtures("rows")
-def test_an_item_leaves_an_index_with_its_key_attribute(aws: Aws) -> None:
-    key = {"pk": s("p"), "sk": s("a0")}
-    aws.dynamodb.update_item(TableName="letters", Key=key, UpdateExpression="REMOVE lane")
-    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes")
-    assert sort_keys(answer) == ["b4", "b3", "a2", "a1"]
-    aws.dynamodb.update_item(
-        TableName="letters",
-        Key=key,
-        UpdateExpression="SET lane = :l, due = :d",
-        ExpressionAttributeValues={":l": s("due"), ":d": n(0)},
-    )
-    answer = query(aws, "lane = :l", {":l": s("due")}, IndexName="lanes")
-    assert sort_keys(answer) == ["a0", "b4", "b3", "a2", "a1"]
-
-
-BETWEEN = "pk = :v AND sk BETWEEN :b AND :a"
-BOUNDS = {":a": s("a"), ":b": s("b")}
-
-
-# fmt: off
-REFUSED_QUERIES = [
-    row("no hash key", "sk = :v", A_TEXT, {}),
-    row("range of hash keys", "pk > :v", A_TEXT, {}),
-    row("another attribute", "pk = :v AND note = :v", A_TEXT, {}),
-    row("unequal sort key", "pk = :v AND sk <> :v", A_TEXT, {}, but="dynamodb-key-operators"),
-    row("alternative", "pk = :v OR sk = :v", A_TEXT, {}, but="dynamodb-key-operators"),
-    row("hash key of a wrong type", "pk = :v", {":v": n(1)}, {}, but="dynamodb-key-type"),
-    row("empty key", "pk = :v", {":v": s("")}, {}),
-    row("reversed bounds", BETWEEN, {**A_TEXT, **BOUNDS}, {}, but="dynamodb-key-condition"),
-    row("unused value", "pk = :v", {**A_TEXT, ":w": s("x")}, {}, but="dynamodb-key-condition"),
-    row("unknown index", "pk = :v", A_TEXT, {"IndexName": "none"}, but="dynamodb-query"),
-    row("filter on a key", "pk = :v", A_TEXT, {"FilterExpression": "sk = :v"},
-        but="dynamodb-filter-on-key"),
-    row("half a start key", "pk = :v", A_TEXT, {"ExclusiveStartKey": {"pk": s("x")}},
-        but="dynamodb-query"),
-    row("start key of another hash key", "pk = :v", A_TEXT,
-        {"ExclusiveStartKey": {"pk": s("q"), "sk": s("s")}}, but="dynamodb-query"),
-    row("consistent read of an index", "lane = :v", A_TEXT,
-        {"IndexName": "lanes", "ConsistentRead": True}),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize(("condition", "values", "arguments"), REFUSED_QUERIES)
-def test_queries_that_are_refused(
-    aws: Aws, condition: str, values: dict[str, Any], arguments: dict[str, Any]
-) -> None:
-    code = refusal(query, aws=aws, condition=condition, values=values, **arguments)
-    assert code == VALIDATION
-
-
-@pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize("forward", [True, False])
-@differs("dynamodb-query")
-def test_a_start_key_outside_the_range_is_refused(aws: Aws, forward: bool) -> None:
-    for sort_key in ("a0", "b4"):
-        code = refusal(
-            query,
-            aws=aws,
-            condition="pk = :p AND sk BETWEEN :a AND :b",
-            values={":p": s("p"), ":a": s("a1"), ":b": s("a2")},
-            ExclusiveStartKey={"pk": s("p"), "sk": s(sort_key)},
-            ScanIndexForward=forward,
-        )
-        assert code == VALIDATION
-
-
-@pytest.mark.usefixtures("rows")
-def test_a_scan_comes_by_every_item_page_by_page(aws: Aws) -> None:
-    found: list[tuple[str, str]] = []
-    start: dict[str, Any] = {}
-    while True:
-        answer = aws.dynamodb.scan(TableName="letters", Limit=2, **start)
-        found += [(item["pk"]["S"], item["sk"]["S"]) for item in answer["Items"]]
-        if "LastEvaluatedKey" not in answer:
-            break
-        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
-    assert sorted(found) == [
-        *(("p", key) for key in ("a0", "a1", "a2", "b3", "b4")),
-        ("q", "a0"),
-    ]
-
-
-@pytest.mark.usefixtures("rows")
-def test_a_scan_can_be_filtered(aws: Aws) -> None:
-    answer = aws.dynamodb.scan(
-        TableName="letters",
-        FilterExpression="due <= :d",
-        ExpressionAttributeValues={":d": n(7)},
-        ProjectionExpression="sk",
-    )
-    assert sorted(sort_keys(answer)) == ["b3", "b4"]
-    assert (answer["Count"], answer["ScannedCount"]) == (2, 6)
 
 
 # Batches.
 
+LARGE = s("x" * (390 * KB - 100))
 
-def keys(count: int) -> list[dict[str, Any]]:
-    return [{"pk": s("p"), "sk": s(str(number))} for number in range(count)]
-
-
-def puts(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"PutRequest": {"Item": item}} for item in items]
-
-
-def test_a_batch_writes_and_deletes(aws: Aws) -> None:
-    put(aws)
-    answer = aws.dynamodb.batch_write_item(
-        RequestItems={"letters": [*puts(keys(24)), {"DeleteRequest": {"Key": KEY}}]}
-    )
-    assert answer["UnprocessedItems"] == {}
-    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 24
-
-
-@pytest.mark.parametrize(
-    "requests",
-    [
-        row("26 items", puts(keys(26)), but="dynamodb-batch"),
-        row("an item twice", puts([KEY, KEY])),
-        row(
-            "an item put and deleted",
-            [*puts([KEY]), {"DeleteRequest": {"Key": KEY}}],
-            but="dynamodb-batch",
-        ),
-        row("half a key", puts([{"pk": s("p")}])),
-        row("a large item", puts([{**KEY, "a": s("x" * 400 * KB)}])),
-    ],
-)
-def test_batches_of_writes_that_are_refused_as_a_whole(
-    aws: Aws, requests: list[dict[str, Any]]
-) -> None:
-    batch = {"letters": [*requests, *puts([{"pk": s("p"), "sk": s("good")}])]}
-    assert refusal(aws.dynamodb.batch_write_item, RequestItems=batch) == VALIDATION
-    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 0
-
-
-def test_a_batch_reads_what_is_there(aws: Aws) -> None:
-    aws.dynamodb.batch_write_item(RequestItems={"letters": puts(keys(3))})
-    answer = aws.dynamodb.batch_get_item(
-        RequestItems={"letters": {"Keys": keys(4), "ProjectionExpression": "sk"}}
-    )
-    found = [item["sk"]["S"] for item in answer["Responses"]["letters"]]
-    assert sorted(found) == ["0", "1", "2"]
-    assert answer["UnprocessedKeys"] == {}
-
-
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        row("101 keys", keys(101)),
-        row("a key twice", [KEY, KEY]),
-        row("half a key", [{"pk": s("p")}]),
-    ],
-)
-def test_batches_of_reads_that_are_refused(aws: Aws, wanted: list[dict[str, Any]]) -> None:
-    code = refusal(aws.dynamodb.batch_get_item, RequestItems={"letters": {"Keys": wanted}})
-    assert code == VALIDATION
-
-
-@differs("dynamodb-batch-read-size")
-def test_a_batch_reads_16_megabytes_and_names_the_rest(aws: Aws) -> None:
-    for key in keys(43):
-        aws.dynamodb.put_item(TableName="letters", Item={**key, "a": s("x" * (390 * KB - 100))})
-    answer = aws.dynamodb.batch_get_item(RequestItems={"letters": {"Keys": keys(43)}})
-    assert len(answer["Responses"]["letters"]) == 42
-    assert len(answer["UnprocessedKeys"]["letters"]["Keys"]) == 1
+BATCHES = [
+    row("a batch writes and deletes",
+        [put(), answers(batch_write(*keys(24), deletes=[KEY]), UnprocessedItems={}),
+         answers(query("pk = :p", P), Count=24)]),
+    *(row(f"a batch of writes is refused as a whole: {what}",
+          [refused(batch_write(*items, {"pk": s("p"), "sk": s("good")}, deletes=deletes)),
+           answers(query("pk = :p", P), Count=0)], but=but)
+      for what, items, deletes, but in [
+        ("26 items", keys(26), [], "dynamodb-batch"),
+        ("an item twice", [KEY, KEY], [], ""),
+        ("an item put and deleted", [KEY], [KEY], "dynamodb-batch"),
+        ("half a key", [{"pk": s("p")}], [], ""),
+        ("a large item", [{**KEY, "a": s("x" * 400 * KB)}], [], ""),
+    ]),
+    row("a batch reads what is there",
+        [batch_write(*keys(3)),
+         holds(batch_get(keys(4), ProjectionExpression="sk"),
+               lambda answer: sorted(item["sk"]["S"] for item in answer["Responses"]["letters"])
+               == ["0", "1", "2"] and answer["UnprocessedKeys"] == {})]),
+    *(row(f"a batch of reads is refused: {what}", [refused(batch_get(wanted))])
+      for what, wanted in [
+        ("101 keys", keys(101)), ("a key twice", [KEY, KEY]), ("half a key", [{"pk": s("p")}]),
+    ]),
+    row("a batch reads 16 megabytes and names the rest",
+        [*(put(**key, a=LARGE) for key in keys(43)),
+         holds(batch_get(keys(43)),
+               lambda answer: len(answer["Responses"]["letters"]) == 42
+               and len(answer["UnprocessedKeys"]["letters"]["Keys"]) == 1)],
+        but="dynamodb-batch-read-size"),
+]
 
 
 # Transactions.
 
-
-def in_letters(kind: str, **members: Any) -> dict[str, Any]:
-    return {kind: {"TableName": "letters", **members}}
+FIRST, SECOND, THIRD, FOURTH = keys(4)
 
 
-def transact(aws: Aws, *items: dict[str, Any], **arguments: Any) -> None:
-    aws.dynamodb.transact_write_items(TransactItems=list(items), **arguments)
+def adding(value: int) -> Step:
+    """A transaction with a token that adds to a number."""
+    added = action("Update", UpdateExpression="ADD num :v", values={":v": n(value)})
+    return transact(added, ClientRequestToken="t")
 
 
-def test_a_transaction_does_everything(aws: Aws) -> None:
-    first, second, third, fourth = keys(4)
-    for key in (second, third, fourth):
-        aws.dynamodb.put_item(TableName="letters", Item={**key, "num": n(1)})
-    transact(
-        aws,
-        in_letters("Put", Item=first),
-        in_letters(
-            "Update",
-            Key=second,
-            UpdateExpression="SET num = num + :v",
-            ConditionExpression="num = :v",
-            ExpressionAttributeValues={":v": n(1)},
-        ),
-        in_letters("Delete", Key=third),
-        in_letters("ConditionCheck", Key=fourth, ConditionExpression="attribute_exists(pk)"),
-    )
-    found = query(aws, "pk = :p", {":p": s("p")})["Items"]
-    assert [(item["sk"]["S"], item.get("num")) for item in found] == [
-        ("0", None),
-        ("1", n(2)),
-        ("3", n(1)),
-    ]
+TRANSACTIONS = [
+    row("a transaction does everything",
+        [*(put(**key, num=n(1)) for key in (SECOND, THIRD, FOURTH)),
+         transact(
+             action("Put", Item=FIRST),
+             action("Update", Key=SECOND, UpdateExpression="SET num = num + :v",
+                    ConditionExpression="num = :v", values=ONE),
+             action("Delete", Key=THIRD),
+             action("ConditionCheck", Key=FOURTH, ConditionExpression="attribute_exists(pk)")),
+         answers(query("pk = :p", P),
+                 Items=[FIRST, {**SECOND, "num": n(2)}, {**FOURTH, "num": n(1)}])]),
+    row("a transaction does everything or nothing",
+        [put(owner=s("other")),
+         canceled(transact(action("Put", Item={"pk": s("p"), "sk": s("new")}),
+                           action("Delete", ConditionExpression=NOT_THERE,
+                                  ReturnValuesOnConditionCheckFailure="ALL_OLD")),
+                  ("None", None), ("ConditionalCheckFailed", {**KEY, "owner": s("other")})),
+         answers(query("pk = :p", P), Count=1)]),
+    row("a canceled transaction shows no item unless asked",
+        [put(), canceled(condition(NOT_THERE), ("ConditionalCheckFailed", None))]),
+    row("an update that does not fit its item cancels a transaction",
+        [put(a=s("text")),
+         canceled(transact(action("Update", UpdateExpression="SET a = a + :v", values=ONE)),
+                  ("ValidationError", None))], but="dynamodb-transaction-update"),
+    *(row(f"a transaction is refused: {what}", [refused(transact(*actions))])
+      for what, actions in [
+        ("101 items", [action("Put", Item=key) for key in keys(101)]),
+        ("an item twice", [action("Put"), action("Delete")]),
+        ("an item too large", [action("Put", Item={**KEY, "a": s("x" * 400 * KB)})]),
+    ]),
+    row("a transaction may have a hundred items",
+        [transact(*(action("Put", Item=key) for key in keys(100))),
+         answers(query("pk = :p", P), Count=100)]),
+    row("a transaction with a token happens once",
+        [adding(1), adding(1), reads({**KEY, "num": n(1)})], but="dynamodb-token"),
+    row("a token belongs to one transaction",
+        [adding(1), refused(adding(2), "IdempotentParameterMismatchException")],
+        but="dynamodb-token"),
+]
+
+# fmt: on
+
+TABLE = [
+    *ITEMS,
+    *TABLES,
+    *CONDITIONS,
+    *UPDATES,
+    *QUERIES,
+    *BATCHES,
+    *TRANSACTIONS,
+]
 
 
-def test_a_transaction_does_everything_or_nothing(aws: Aws) -> None:
-    put(aws, owner=s("other"))
-    other = {"pk": s("p"), "sk": s("new")}
-    with pytest.raises(aws.dynamodb.exceptions.TransactionCanceledException) as caught:
-        transact(
-            aws,
-            in_letters("Put", Item=other),
-            in_letters(
-                "Delete",
-                Key=KEY,
-                ConditionExpression="attribute_not_exists(pk)",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            ),
-        )
-    reasons = caught.value.response["CancellationReasons"]
-    assert [reason["Code"] for reason in reasons] == ["None", "ConditionalCheckFailed"]
-    assert reasons[1]["Item"] == {**KEY, "owner": s("other")}
-    assert "Item" not in reasons[0]
-    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 1
-
-
-def test_a_canceled_transaction_shows_no_item_unless_asked(aws: Aws) -> None:
-    put(aws)
-    check = {"Key": KEY, "ConditionExpression": "attribute_not_exists(pk)"}
-    with pytest.raises(ClientError) as caught:
-        transact(aws, in_letters("ConditionCheck", **check))
-    response: Any = caught.value.response
-    (reason,) = response["CancellationReasons"]
-    assert reason["Code"] == "ConditionalCheckFailed"
-    assert "Item" not in reason
-
-
-@differs("dynamodb-transaction-update")
-def test_an_update_that_does_not_fit_its_item_cancels_a_transaction(aws: Aws) -> None:
-    put(aws, a=s("text"))
-    with pytest.raises(ClientError) as caught:
-        transact(
-            aws,
-            in_letters(
-                "Update",
-                Key=KEY,
-                UpdateExpression="SET a = a + :v",
-                ExpressionAttributeValues={":v": n(1)},
-            ),
-        )
-    (reason,) = caught.value.response["CancellationReasons"]
-    assert reason["Code"] == "ValidationError"
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        row("101 items", [in_letters("Put", Item=key) for key in keys(101)]),
-        row("an item twice", [in_letters("Put", Item=KEY), in_letters("Delete", Key=KEY)]),
-        row("an item too large", [in_letters("Put", Item={**KEY, "a": s("x" * 400 * KB)})]),
-    ],
-)
-def test_transactions_that_are_refused(aws: Aws, items: list[dict[str, Any]]) -> None:
-    assert refusal(aws.dynamodb.transact_write_items, TransactItems=items) == VALIDATION
-
-
-def test_a_transaction_may_have_a_hundred_items(aws: Aws) -> None:
-    transact(aws, *(in_letters("Put", Item=key) for key in keys(100)))
-    assert query(aws, "pk = :p", {":p": s("p")})["Count"] == 100
-
-
-def adding(value: int) -> dict[str, Any]:
-    return in_letters(
-        "Update",
-        Key=KEY,
-        UpdateExpression="ADD num :v",
-        ExpressionAttributeValues={":v": n(value)},
-    )
-
-
-@differs("dynamodb-token")
-def test_a_transaction_with_a_token_happens_once(aws: Aws) -> None:
-    transact(aws, adding(1), ClientRequestToken="t")
-    transact(aws, adding(1), ClientRequestToken="t")
-    assert get(aws)["num"] == n(1)
-
-
-@differs("dynamodb-token")
-def test_a_token_belongs_to_one_transaction(aws: Aws) -> None:
-    transact(aws, adding(1), ClientRequestToken="t")
-    with pytest.raises(ClientError) as caught:
-        transact(aws, adding(2), ClientRequestToken="t")
-    assert caught.value.response["Error"]["Code"] == "IdempotentParameterMismatchException"
+@pytest.mark.parametrize("steps", TABLE)
+def test_dynamodb(aws: Aws, steps: Sequence[Step]) -> None:
+    play(aws, steps)

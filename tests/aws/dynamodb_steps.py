@@ -1,0 +1,203 @@
+"""Steps of a scene on DynamoDB: what a test does, and what has to come of it, a line each.
+
+A step acts on the table `letters` and on the item with KEY, unless its arguments name others.
+In every step `values` and `names` are the placeholders of the expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.aws.backends import Aws
+
+KB = 1024
+VALIDATION = "ValidationException"
+CONDITION = "ConditionalCheckFailedException"
+CANCELED = "TransactionCanceledException"
+
+Step = Callable[[Aws], Any]
+
+
+def s(value: str) -> dict[str, Any]:
+    return {"S": value}
+
+
+def n(value: object) -> dict[str, Any]:
+    return {"N": str(value)}
+
+
+KEY = {"pk": s("p"), "sk": s("s")}
+ON_ITEM = {"TableName": "letters", "Key": KEY}
+PUT = {"TableName": "letters", "Item": KEY}
+
+# What an operation acts on if its arguments name nothing else.
+TARGETS: dict[str, dict[str, Any]] = {
+    "put_item": PUT,
+    "get_item": ON_ITEM,
+    "update_item": ON_ITEM,
+    "delete_item": ON_ITEM,
+    "query": {"TableName": "letters"},
+    "scan": {"TableName": "letters"},
+}
+
+
+def keys(count: int) -> list[dict[str, Any]]:
+    """Keys of one partition, with the sort keys 0, 1, 2 and so on."""
+    return [{"pk": s("p"), "sk": s(str(number))} for number in range(count)]
+
+
+def play(aws: Aws, steps: Sequence[Step]) -> None:
+    """Do all steps in turn."""
+    for step in steps:
+        step(aws)
+
+
+# Calls.
+
+
+def call(operation: str, **arguments: Any) -> Step:
+    """A call, and its answer."""
+    request = {**TARGETS.get(operation, {}), **_sent(**arguments)}
+    return lambda aws: getattr(aws.dynamodb, operation)(**request)
+
+
+def put(**attributes: Any) -> Step:
+    return call("put_item", Item={**KEY, **attributes})
+
+
+def update(expression: str, values: Any = None, **arguments: Any) -> Step:
+    return call("update_item", UpdateExpression=expression, values=values, **arguments)
+
+
+def delete(**arguments: Any) -> Step:
+    return call("delete_item", **arguments)
+
+
+def query(condition: str, values: Any, **arguments: Any) -> Step:
+    return call("query", KeyConditionExpression=condition, values=values, **arguments)
+
+
+def action(kind: str, **arguments: Any) -> dict[str, Any]:
+    """One action of a transaction."""
+    return {kind: {**(PUT if kind == "Put" else ON_ITEM), **_sent(**arguments)}}
+
+
+def transact(*actions: dict[str, Any], **arguments: Any) -> Step:
+    request = {"TransactItems": list(actions), **arguments}
+    return lambda aws: aws.dynamodb.transact_write_items(**request)
+
+
+def condition(text: str, values: Any = None, names: Any = None) -> Step:
+    """Check a condition on its own: a transaction that does nothing else."""
+    return transact(action("ConditionCheck", ConditionExpression=text, values=values, names=names))
+
+
+def batch_write(*items: dict[str, Any], deletes: Sequence[dict[str, Any]] = ()) -> Step:
+    """A batch that puts some items and deletes others."""
+    requests = [
+        *({"PutRequest": {"Item": item}} for item in items),
+        *({"DeleteRequest": {"Key": key}} for key in deletes),
+    ]
+    return call("batch_write_item", RequestItems={"letters": requests})
+
+
+def batch_get(wanted: Sequence[dict[str, Any]], **arguments: Any) -> Step:
+    return call("batch_get_item", RequestItems={"letters": {"Keys": wanted, **arguments}})
+
+
+def _sent(*, values: Any = None, names: Any = None, **arguments: Any) -> dict[str, Any]:
+    """The arguments with the placeholders, each kind only if there are any."""
+    both = {"ExpressionAttributeValues": values, "ExpressionAttributeNames": names}
+    return {**arguments, **{member: given for member, given in both.items() if given}}
+
+
+# What has to come of them.
+
+
+def answers(step: Step, **members: Any) -> Step:
+    """A call's answer has these members; None says that it has no such member."""
+
+    def compare(aws: Aws) -> None:
+        answer = step(aws)
+        assert {name: answer.get(name) for name in members} == members
+
+    return compare
+
+
+def holds(step: Step, condition: Callable[[Any], object]) -> Step:
+    """Something is true of a call's answer."""
+
+    def compare(aws: Aws) -> None:
+        assert condition(step(aws))
+
+    return compare
+
+
+def shows(step: Step, sort_keys: str, **members: Any) -> Step:
+    """A call shows the items with these sort keys, in this order; see `answers` for the others."""
+
+    def compare(aws: Aws) -> None:
+        answer = step(aws)
+        assert [item["sk"]["S"] for item in answer.get("Items", [])] == sort_keys.split()
+        assert {name: answer.get(name) for name in members} == members
+
+    return compare
+
+
+def reads(expected: dict[str, Any] | None, **arguments: Any) -> Step:
+    """A consistent read finds this item, or none; the members of its sets have no order."""
+    read = call("get_item", ConsistentRead=True, **arguments)
+
+    def compare(aws: Aws) -> None:
+        assert _in_order(read(aws).get("Item")) == _in_order(expected)
+
+    return compare
+
+
+def _in_order(attributes: dict[str, Any] | None) -> Any:
+    return attributes and {
+        name: {
+            kind: sorted(value) if kind in ("SS", "NS", "BS") else value
+            for kind, value in typed.items()
+        }
+        for name, typed in attributes.items()
+    }
+
+
+def refused(step: Step, code: str = VALIDATION, **members: Any) -> Step:
+    """A call is refused with this code; the error has these members, as in `answers`."""
+
+    def refuse(aws: Aws) -> None:
+        with pytest.raises(ClientError) as caught:
+            step(aws)
+        response: Any = caught.value.response
+        assert response["Error"]["Code"] == code
+        assert {name: response.get(name) for name in members} == members
+
+    return refuse
+
+
+def raises(name: str, step: Step) -> Step:
+    """A call fails with the exception of this name that the client has."""
+
+    def fail(aws: Aws) -> None:
+        with pytest.raises(getattr(aws.dynamodb.exceptions, name)):
+            step(aws)
+
+    return fail
+
+
+def canceled(step: Step, *reasons: tuple[str, dict[str, Any] | None]) -> Step:
+    """A transaction is canceled for these reasons, a (code, item shown) for each action."""
+
+    def refuse(aws: Aws) -> None:
+        with pytest.raises(aws.dynamodb.exceptions.TransactionCanceledException) as caught:
+            step(aws)
+        given = caught.value.response["CancellationReasons"]
+        assert [(reason["Code"], reason.get("Item")) for reason in given] == list(reasons)
+
+    return refuse
