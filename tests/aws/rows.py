@@ -16,7 +16,7 @@ def row(sentence: str, *values: Any, but: str = "") -> Any:
     return pytest.param(*values, id=sentence, marks=marks)
 
 
-def cases(table: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def cases(table: list[Any]) -> list[Any]:
     """Cases that become rows, with values of any type."""
     return table
 

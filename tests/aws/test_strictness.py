@@ -1,19 +1,20 @@
-"""What only the memory clients do: limits that no emulator has, and AWS's rarer moods on demand."""
+"""What only the memory clients do: limits that no emulator has, and AWS's rarer moods on demand.
+
+Tables of scenes, as in the contract suites: each a plain sentence and its steps.
+"""
 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ParamValidationError
+from botocore.exceptions import ClientError
 from botocore.session import get_session
 
 from deadletter.testing.clock import Clock
@@ -25,56 +26,64 @@ from deadletter.testing.fakes import (
     MemorySqs,
     client_error,
 )
+from tests.aws import dynamodb_steps as db
 from tests.aws.differences import DIFFERENCES
-from tests.aws.rows import refusal
+from tests.aws.dynamodb_steps import KB, KEY, n, s
+from tests.aws.memory_steps import (
+    LambdaStep,
+    account,
+    bodies,
+    caller,
+    cannot_resurrect,
+    counted,
+    echo,
+    fails,
+    filled,
+    filling,
+    in_lane,
+    invoked,
+    lane,
+    left,
+    malformed,
+    passes,
+    payload,
+    redeliver,
+    resurrect,
+    same_message,
+    settle,
+    source,
+    table_size,
+    take,
+    turned_away,
+    unsent,
+    was_read,
+    written,
+)
+from tests.aws.rows import cases, error_of, row
+from tests.aws.sqs_steps import (
+    Scene,
+    Step,
+    at,
+    carries,
+    delete,
+    group,
+    hide,
+    holds,
+    play,
+    queue,
+    receive,
+    refused,
+    send,
+    text,
+    wait,
+)
 
-KB = 1024
+MIB = KB * KB
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sqs(clock: Clock) -> MemorySqs:
-    return MemorySqs(clock, counted())
-
-
-@pytest.fixture
-def dynamodb(clock: Clock) -> MemoryDynamoDB:
-    return letters(clock)
-
-
-@pytest.fixture
-def functions(clock: Clock) -> MemoryLambda:
-    return MemoryLambda(clock, counted())
-
-
-def counted() -> Callable[[], str]:
-    count = itertools.count(1)
-    return lambda: f"id-{next(count)}"
-
-
-def queue(sqs: MemorySqs, name: str = "orders", **attributes: str) -> str:
-    if name.endswith(".fifo"):
-        attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true", **attributes}
-    return str(sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
-
-
-def send(sqs: MemorySqs, url: str, *texts: str, **arguments: Any) -> list[str]:
-    return [
-        sqs.send_message(QueueUrl=url, MessageBody=text, **arguments)["MessageId"] for text in texts
-    ]
-
-
-def receive(sqs: MemorySqs, url: str, **arguments: Any) -> list[dict[str, Any]]:
-    answer = sqs.receive_message(**{"QueueUrl": url, "MaxNumberOfMessages": 10, **arguments})
-    return list(answer.get("Messages", []))
-
-
-def bodies(messages: list[dict[str, Any]]) -> list[str]:
-    return [message["Body"] for message in messages]
+def scenario(sentence: str, steps: Sequence[Any], **options: Any) -> Any:
+    """A row of steps, played by memory clients that are made with these options."""
+    return row(sentence, steps, options)
 
 
 # The table of differences.
@@ -120,295 +129,158 @@ def test_a_simulator_can_raise_what_aws_would() -> None:
     assert error.response["Error"]["Code"] == "ThrottlingException"
 
 
-# boto3 refuses malformed arguments before anything is sent.
-
-
-def test_sqs_arguments_of_a_wrong_shape_are_refused(sqs: MemorySqs) -> None:
-    url = queue(sqs)
-    wrong: list[tuple[Any, dict[str, Any]]] = [
-        (sqs.send_message, {"MessageBody": 5}),
-        (sqs.send_message, {"MessageBody": "x", "DelaySeconds": "5"}),
-        (sqs.send_message, {"MessageBody": "x", "DelaySeconds": 1.5}),
-        (sqs.send_message, {"MessageBody": "x", "DelaySeconds": None}),
-        (sqs.send_message, {"MessageBody": "x", "MessageAttributes": None}),
-        (sqs.send_message, {"MessageBody": "x", "MessageGroupId": None}),
-        (sqs.send_message, {"MessageBody": "x", "MessageAttributes": {"a": {"stringValue": "x"}}}),
-        (sqs.send_message_batch, {"Entries": [{"Id": "1", "MessageBody": "x", "Delay": 1}]}),
-        (sqs.send_message_batch, {"Entries": [{"Id": "1"}]}),
-        (sqs.send_message_batch, {"Entries": [{"Id": 1, "MessageBody": "x"}]}),
-        (sqs.receive_message, {"MaxNumberOfMessages": "10"}),
-        (sqs.delete_message, {"ReceiptHandle": None}),
-        (sqs.delete_message_batch, {"Entries": [{"Id": "1"}]}),
-    ]
-    for call, arguments in wrong:
-        with pytest.raises(ParamValidationError):
-            call(QueueUrl=url, **arguments)
-    assert sqs.snapshot() == []
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{"N": 5}, {"S": 5}, {"S": None}, {"BOOL": "yes"}, {"X": "x"}, "x", {"L": "x"}, {"SS": "x"}],
-)
-def test_dynamodb_values_of_a_wrong_shape_are_refused(value: Any, dynamodb: MemoryDynamoDB) -> None:
-    with pytest.raises(ParamValidationError):
-        dynamodb.put_item(TableName="letters", Item={**KEY, "a": value})
+# fmt: off
 
 
 # SQS.
 
+TEN = [send(letter) for letter in "abcdefghij"]
+FIFO_QUEUE = queue("orders.fifo")
+AGAIN = receive("body", VisibilityTimeout=0)
+TYPED = {"a": {"stringValue": "x"}}
 
-def test_no_more_messages_than_the_limit_are_in_flight(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), in_flight_limit=3)
-    url = queue(sqs)
-    send(sqs, url, "1", "2", "3", "4")
-    assert len(receive(sqs, url, VisibilityTimeout=10)) == 3
-    assert refusal(sqs.receive_message, QueueUrl=url) == "OverLimit"
-    clock.advance(10)
-    assert len(receive(sqs, url)) == 3
+SQS = [
+    *(scenario(f"arguments of a wrong shape are refused: {what}",
+          [malformed(operation, **arguments), left()])
+      for what, operation, arguments in cases([
+        ("a body that is a number", "send_message", {"MessageBody": 5}),
+        ("a delay that is a text", "send_message", {"MessageBody": "x", "DelaySeconds": "5"}),
+        ("a delay that is a fraction", "send_message", {"MessageBody": "x", "DelaySeconds": 1.5}),
+        ("None as a delay", "send_message", {"MessageBody": "x", "DelaySeconds": None}),
+        ("None as attributes", "send_message", {"MessageBody": "x", "MessageAttributes": None}),
+        ("None as a group", "send_message", {"MessageBody": "x", "MessageGroupId": None}),
+        ("a misspelled value", "send_message", {"MessageBody": "x", "MessageAttributes": TYPED}),
+        ("an unknown member of an entry", "send_message_batch",
+         {"Entries": [{"Id": "1", "MessageBody": "x", "Delay": 1}]}),
+        ("an entry without a body", "send_message_batch", {"Entries": [{"Id": "1"}]}),
+        ("an id that is a number", "send_message_batch",
+         {"Entries": [{"Id": 1, "MessageBody": "x"}]}),
+        ("a limit that is a text", "receive_message", {"MaxNumberOfMessages": "10"}),
+        ("None as a handle", "delete_message", {"ReceiptHandle": None}),
+        ("an entry without a handle", "delete_message_batch", {"Entries": [{"Id": "1"}]}),
+    ])),
+    scenario("no more messages than the limit are in flight",
+        [*map(send, "1234"), receive("1", "2", "3", VisibilityTimeout=10),
+         refused("OverLimit", "receive_message"), wait(10),
+         take(), holds(lambda scene: len(scene.received) == 3 + 3)], in_flight_limit=3),
+    scenario("a FIFO queue at the limit just shows nothing",
+        [FIFO_QUEUE, group("a", "1"), group("b", "2"), receive("1"), receive()],
+        in_flight_limit=1),
+    scenario("a short poll waits for nothing, and a long poll waits without sleeping",
+        [send("late", DelaySeconds=15), receive(), receive(WaitTimeSeconds=10),
+         receive("late", WaitTimeSeconds=10)]),
+    scenario("a long poll can be the default of a queue",
+        [queue(ReceiveMessageWaitTimeSeconds="20"), receive(), receive(WaitTimeSeconds=0),
+         holds(lambda scene: scene.aws.clock.now == Clock().now + 20)]),
+    scenario("without random, messages come first in first out", [*TEN, receive(*"abcdefghij")]),
+    scenario("with random, messages come in any order but each once",
+        [*TEN, take(WaitTimeSeconds=1),
+         holds(lambda scene: sorted(bodies(scene)) == [*"abcdefghij"] != bodies(scene))],
+        seed=1),
+    scenario("with random, a short poll may miss what is there",
+        [*TEN, holds(lambda scene: {len(scene.aws.receive(scene.url, VisibilityTimeout=0))
+                                    for _ in range(100)} == set(range(11)))], seed=1),
+    scenario("with random, a group still keeps its order",
+        [FIFO_QUEUE, *(group(name, name + number) for number in "123" for name in "abc"),
+         take(WaitTimeSeconds=1), holds(lambda scene: sorted(bodies(scene)) != bodies(scene)),
+         holds(lambda scene: all([body for body in bodies(scene) if body[0] == name]
+                                 == [name + number for number in "123"] for name in "abc"))],
+        seed=1),
+    scenario("a deleted message can come back",
+        [send(), receive("body"), cannot_resurrect, delete(), resurrect, receive("body"),
+         holds(same_message), carries(ApproximateReceiveCount="2")]),
+    scenario("a message that came back expires once",
+        [queue(MessageRetentionPeriod="60"), send(), receive("body"), delete(), resurrect,
+         wait(61), left()]),
+    scenario("a FIFO message never comes back",
+        [FIFO_QUEUE, group("g", "x"), receive("x"), delete(), cannot_resurrect]),
+    scenario("a message in flight can be delivered twice, and only the last handle counts",
+        [send(), receive("body"), redeliver, receive("body"), holds(same_message),
+         holds(lambda scene: scene.handle(0) != scene.handle(1)),
+         delete(0), left("in flight"), delete(1), left()]),
+    scenario("a stale handle may delete all the same",
+        [send(), AGAIN, receive("body"), delete(0), left()], stale_deletes=lambda: True),
+    scenario("a timeout that has just ended can be taken up again",
+        [send(), receive("body", VisibilityTimeout=5), wait(6), hide(60), receive()]),
+    scenario("deduplication can be a matter of the group",
+        [queue("orders.fifo", DeduplicationScope="messageGroup", ContentBasedDeduplication="true"),
+         *(send("same", MessageGroupId=name) for name in "aab"), receive("same", "same")]),
+    scenario("a redrive policy can be taken away",
+        [queue("dead"), source("main", "dead", "1"),
+         lambda scene: scene.aws.sqs.set_queue_attributes(
+             QueueUrl=scene.url, Attributes={"RedrivePolicy": ""}),
+         send(), AGAIN, AGAIN, AGAIN,
+         holds(lambda scene: "RedrivePolicy" not in scene.aws.sqs.get_queue_attributes(
+             QueueUrl=scene.url, AttributeNames=["All"])["Attributes"])]),
+    scenario("a batch shows a message once while others move away",
+        [queue("dead"), source("main", "dead"), send("bad"), receive("bad", VisibilityTimeout=0),
+         send("good"), receive("good", VisibilityTimeout=0), at("dead"), receive("bad")]),
+    scenario("a dead-letter queue counts its own receives",
+        [queue("last"), source("middle", "last"), source("first", "middle"), send(),
+         AGAIN, receive(), at("middle"), AGAIN, receive(), at("last"), receive("body")]),
+    scenario("a message stays if its dead-letter queue is gone",
+        [queue("dead"), source("main", "dead"),
+         lambda scene: scene.aws.sqs.delete_queue(QueueUrl=scene.urls["dead"]),
+         send(), AGAIN, AGAIN, AGAIN]),
+]
 
 
-def test_a_fifo_queue_at_the_limit_just_shows_nothing(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), in_flight_limit=1)
-    url = queue(sqs, "orders.fifo")
-    for group in "ab":
-        send(sqs, url, group, MessageGroupId=group)
-    assert bodies(receive(sqs, url)) == ["a"]
-    assert receive(sqs, url) == []
-
-
-def test_a_long_poll_waits_without_sleeping_and_looks_again(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), on_wait=clock.advance)
-    url = queue(sqs)
-    send(sqs, url, "late", DelaySeconds=15)
-    assert receive(sqs, url) == [], "a short poll waits for nothing"
-    assert receive(sqs, url, WaitTimeSeconds=10) == []
-    assert bodies(receive(sqs, url, WaitTimeSeconds=10)) == ["late"]
-
-
-def test_a_long_poll_can_be_the_default_of_a_queue(clock: Clock) -> None:
-    waits: list[float] = []
-    sqs = MemorySqs(clock, counted(), on_wait=waits.append)
-    url = queue(sqs, ReceiveMessageWaitTimeSeconds="20")
-    receive(sqs, url)
-    receive(sqs, url, WaitTimeSeconds=0)
-    assert waits == [20]
-
-
-def test_without_random_messages_come_first_in_first_out(sqs: MemorySqs) -> None:
-    url = queue(sqs)
-    send(sqs, url, *"abcdefghij")
-    assert bodies(receive(sqs, url)) == list("abcdefghij")
-
-
-def test_with_random_messages_come_in_any_order_but_each_once(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), random=Random(1))
-    url = queue(sqs)
-    send(sqs, url, *"abcdefghij")
-    found = bodies(receive(sqs, url, WaitTimeSeconds=1))
-    assert sorted(found) == list("abcdefghij")
-    assert found != sorted(found)
-
-
-def test_with_random_a_short_poll_may_miss_what_is_there(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), random=Random(1))
-    url = queue(sqs)
-    send(sqs, url, *"abcdefghij")
-    counts = {len(receive(sqs, url, VisibilityTimeout=0)) for _ in range(100)}
-    assert counts == set(range(11))
-
-
-def test_with_random_a_group_still_keeps_its_order(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), random=Random(1))
-    url = queue(sqs, "orders.fifo")
-    for number in "123":
-        for group in "abc":
-            send(sqs, url, group + number, MessageGroupId=group)
-    found = bodies(receive(sqs, url, WaitTimeSeconds=1))
-    assert found != sorted(found)
-    for group in "abc":
-        assert [text for text in found if text[0] == group] == [group + n for n in "123"]
+@pytest.mark.parametrize(("steps", "options"), SQS)
+def test_sqs(steps: Sequence[Step], options: dict[str, Any]) -> None:
+    play(account(**options), steps)
 
 
 def test_the_same_history_gives_the_same_answers() -> None:
     def history() -> list[Any]:
-        clock = Clock()
-        sqs = MemorySqs(clock, counted(), random=Random(7))
-        url = queue(sqs)
-        answers: list[Any] = []
+        scene = Scene(account(seed=7))
         for number in range(30):
-            send(sqs, url, str(number), DelaySeconds=number % 3)
-            clock.advance(1)
-            answers.append(receive(sqs, url, VisibilityTimeout=number % 5))
-        return [answers, sqs.snapshot()]
+            send(str(number), DelaySeconds=number % 3)(scene)
+            wait(1)(scene)
+            take(VisibilityTimeout=number % 5)(scene)
+        return [scene.received, scene.aws.sqs.snapshot()]
 
     assert history() == history()
 
 
-def test_each_sender_has_its_own_id_on_the_same_queues(sqs: MemorySqs) -> None:
-    redriver = sqs.as_sender("AROAREDRIVER:run")
-    url = queue(sqs)
-    send(sqs, url, "from outside")
-    send(redriver, url, "from us")
-    first, second = receive(sqs, url, MessageSystemAttributeNames=["SenderId"])
-    assert first["Attributes"]["SenderId"] != "AROAREDRIVER:run"
-    assert second["Attributes"]["SenderId"] == "AROAREDRIVER:run"
+def test_each_sender_has_its_own_id_on_the_same_queues() -> None:
+    scene = Scene(account())
+    redriver = scene.aws.sqs.as_sender("AROAREDRIVER:run")
+    send("from outside")(scene)
+    redriver.send_message(QueueUrl=scene.url, MessageBody="from us")
+    take()(scene)
+    first, second = (message["Attributes"]["SenderId"] for message in scene.received)
+    assert first != second == "AROAREDRIVER:run"
 
 
-def test_a_snapshot_shows_every_message_and_its_state(clock: Clock, sqs: MemorySqs) -> None:
-    url, other = queue(sqs), queue(sqs, "other")
-    attribute = {"a": {"StringValue": "x", "DataType": "String"}}
-    send(sqs, url, "held", MessageAttributes=attribute, MessageGroupId="g")
-    receive(sqs, url, VisibilityTimeout=10)
-    send(sqs, url, "seen")
-    send(sqs, other, "delayed", DelaySeconds=10)
-    assert [(m.queue, m.message_id, m.body, m.state) for m in sqs.snapshot()] == [
+def test_a_snapshot_shows_every_message_and_its_state() -> None:
+    scene, attribute = Scene(account()), {"a": text()}
+    for step in (
+        send("held", MessageAttributes=attribute, MessageGroupId="g"), take(VisibilityTimeout=10),
+        send("seen"), queue("other"), send("delayed", DelaySeconds=10),
+    ):
+        step(scene)
+    messages = scene.aws.sqs.snapshot()
+    assert [(m.queue, m.message_id, m.body, m.state) for m in messages] == [
         ("orders", "id-1", "held", "in flight"),
         ("orders", "id-2", "seen", "visible"),
         ("other", "id-3", "delayed", "delayed"),
     ]
-    held = sqs.snapshot()[0]
+    held = messages[0]
     assert (held.attributes, held.group, held.receive_count) == (attribute, "g", 1)
-    clock.advance(10)
-    assert {m.state for m in sqs.snapshot()} == {"visible"}
-    clock.advance(345_600)
-    assert sqs.snapshot() == []
+    for step in (wait(10), left("visible", "visible", "visible"), wait(345_600), left()):
+        step(scene)
 
 
-def test_a_deleted_message_can_come_back(sqs: MemorySqs) -> None:
-    url = queue(sqs)
-    (message_id,) = send(sqs, url, "zombie")
-    (message,) = receive(sqs, url)
-    with pytest.raises(KeyError):
-        sqs.resurrect(message_id)
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    sqs.resurrect(message_id)
-    (again,) = receive(sqs, url, MessageSystemAttributeNames=["All"])
-    assert again["MessageId"] == message_id
-    assert again["Attributes"]["ApproximateReceiveCount"] == "2"
-
-
-def test_a_message_that_came_back_expires_once(clock: Clock, sqs: MemorySqs) -> None:
-    url = queue(sqs, MessageRetentionPeriod="60")
-    (message_id,) = send(sqs, url, "zombie")
-    (message,) = receive(sqs, url)
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    sqs.resurrect(message_id)
-    clock.advance(61)
-    assert sqs.snapshot() == []
-
-
-def test_a_fifo_message_never_comes_back(sqs: MemorySqs) -> None:
-    url = queue(sqs, "orders.fifo")
-    (message_id,) = send(sqs, url, "x", MessageGroupId="g")
-    (message,) = receive(sqs, url)
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    with pytest.raises(KeyError):
-        sqs.resurrect(message_id)
-
-
-def test_a_message_in_flight_can_be_delivered_twice(sqs: MemorySqs) -> None:
-    url = queue(sqs)
-    (message_id,) = send(sqs, url, "twice")
-    (first,) = receive(sqs, url)
-    sqs.redeliver(message_id)
-    (second,) = receive(sqs, url)
-    assert first["MessageId"] == second["MessageId"]
-    assert first["ReceiptHandle"] != second["ReceiptHandle"]
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    assert len(sqs.snapshot()) == 1, "only the last handle counts"
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=second["ReceiptHandle"])
-    assert sqs.snapshot() == []
-
-
-def test_a_stale_handle_may_delete_all_the_same(clock: Clock) -> None:
-    sqs = MemorySqs(clock, counted(), stale_deletes=lambda: True)
-    url = queue(sqs)
-    send(sqs, url, "x")
-    (first,) = receive(sqs, url, VisibilityTimeout=0)
-    receive(sqs, url)
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    assert sqs.snapshot() == []
-
-
-def test_a_timeout_that_has_just_ended_can_be_taken_up_again(clock: Clock, sqs: MemorySqs) -> None:
-    url = queue(sqs)
-    send(sqs, url, "x")
-    (message,) = receive(sqs, url, VisibilityTimeout=5)
-    clock.advance(6)
-    receipt = message["ReceiptHandle"]
-    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=60)
-    assert receive(sqs, url) == []
-
-
-def test_deduplication_can_be_a_matter_of_the_group(sqs: MemorySqs) -> None:
-    url = queue(sqs, "orders.fifo", DeduplicationScope="messageGroup")
-    for group in "aab":
-        send(sqs, url, "same", MessageGroupId=group)
-    assert len(receive(sqs, url)) == 2
-
-
-def test_a_redrive_policy_can_be_taken_away(sqs: MemorySqs) -> None:
-    dlq = queue(sqs, "dead")
-    arn = sqs.get_queue_attributes(QueueUrl=dlq, AttributeNames=["QueueArn"])["Attributes"]
-    policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": "1"})
-    url = queue(sqs, RedrivePolicy=policy)
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": ""})
-    send(sqs, url, "x")
-    for _ in range(3):
-        assert len(receive(sqs, url, VisibilityTimeout=0)) == 1
-    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    assert "RedrivePolicy" not in found
-
-
-def with_policy(sqs: MemorySqs, name: str, target: str) -> str:
-    """A queue whose messages may be received once."""
-    found = sqs.get_queue_attributes(QueueUrl=target, AttributeNames=["QueueArn"])["Attributes"]
-    policy = {"deadLetterTargetArn": found["QueueArn"], "maxReceiveCount": 1}
-    return queue(sqs, name, RedrivePolicy=json.dumps(policy))
-
-
-def test_a_batch_shows_a_message_once_while_others_move_away(sqs: MemorySqs) -> None:
-    dlq = queue(sqs, "dead")
-    url = with_policy(sqs, "orders", dlq)
-    send(sqs, url, "bad")
-    receive(sqs, url, VisibilityTimeout=0)
-    send(sqs, url, "good")
-    assert bodies(receive(sqs, url, VisibilityTimeout=0)) == ["good"]
-    assert bodies(receive(sqs, dlq)) == ["bad"]
-
-
-def test_a_dead_letter_queue_counts_its_own_receives(sqs: MemorySqs) -> None:
-    last = queue(sqs, "last")
-    middle = with_policy(sqs, "middle", last)
-    first = with_policy(sqs, "first", middle)
-    send(sqs, first, "x")
-    for url in (first, middle):
-        assert len(receive(sqs, url, VisibilityTimeout=0)) == 1
-        assert receive(sqs, url) == []
-    assert bodies(receive(sqs, last)) == ["x"]
-
-
-def test_a_message_stays_if_its_dead_letter_queue_is_gone(sqs: MemorySqs) -> None:
-    dlq = queue(sqs, "dead")
-    arn = sqs.get_queue_attributes(QueueUrl=dlq, AttributeNames=["QueueArn"])["Attributes"]
-    policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 1})
-    url = queue(sqs, RedrivePolicy=policy)
-    sqs.delete_queue(QueueUrl=dlq)
-    send(sqs, url, "x")
-    for _ in range(3):
-        assert len(receive(sqs, url, VisibilityTimeout=0)) == 1
-
-
-def test_a_long_life_leaves_no_litter(clock: Clock, sqs: MemorySqs) -> None:
+def test_a_long_life_leaves_no_litter() -> None:
     """Timers, groups and tokens of deleted messages don't pile up: a benchmark sends millions."""
-    url = queue(sqs, "orders.fifo")
-    for number in range(1_000):
-        clock.advance(10)
-        send(sqs, url, str(number), MessageGroupId=str(number))
-        (message,) = receive(sqs, url, VisibilityTimeout=43_200)
-        sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    inside = sqs._queues["orders.fifo"]
+    scene = Scene(account())
+    FIFO_QUEUE(scene)
+    for number in map(str, range(1_000)):
+        scene.aws.clock.advance(10)
+        group(number, number)(scene)
+        receive(number, VisibilityTimeout=43_200)(scene)
+        delete()(scene)
+    inside = scene.aws.sqs._queues["orders.fifo"]
     assert len(inside.hidden.heap) + len(inside.ages.heap) < 200
     assert len(inside.sent_tokens) <= 30
     assert not inside.groups
@@ -416,176 +288,39 @@ def test_a_long_life_leaves_no_litter(clock: Clock, sqs: MemorySqs) -> None:
 
 # DynamoDB.
 
+EXISTS = "attribute_exists(pk)"
+FIRST = {"lane": s("due"), "note": s("1")}
+ADD = db.transact(db.action("Update", UpdateExpression="ADD n :v", values={":v": n(1)}),
+                  ClientRequestToken="t")
+ELEVEN = [db.action("Put", Item={**key, "x": s("x" * 399 * KB)}) for key in db.keys(11)]
 
-def test_empty_placeholders_are_refused(dynamodb: MemoryDynamoDB) -> None:
-    put = {"TableName": "letters", "Item": KEY, "ConditionExpression": "attribute_exists(pk)"}
-    for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-        assert refusal(dynamodb.put_item, **put, **{member: {}}) == "ValidationException"
-
-
-def test_a_batch_of_reads_has_no_unknown_members(dynamodb: MemoryDynamoDB) -> None:
-    for part in ({}, {"Keys": [KEY], "AttributesToGet": ["pk"]}):
-        with pytest.raises(ParamValidationError):
-            dynamodb.batch_get_item(RequestItems={"letters": part})
-
-
-def test_a_transaction_has_no_unknown_members(dynamodb: MemoryDynamoDB) -> None:
-    put = {"TableName": "letters", "Item": KEY, "ReturnValues": "ALL_OLD"}
-    with pytest.raises(ParamValidationError):
-        dynamodb.transact_write_items(TransactItems=[{"Put": put}])
-    with pytest.raises(ParamValidationError):
-        dynamodb.transact_write_items(
-            TransactItems=[{"ConditionCheck": {"TableName": "letters", "Key": KEY}}]
-        )
-
-
-KEY = {"pk": {"S": "p"}}
-
-
-def letters(clock: Clock, **options: Any) -> MemoryDynamoDB:
-    dynamodb = MemoryDynamoDB(clock, **options)
-    dynamodb.create_table(
-        TableName="letters",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "lane", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "lanes",
-                "KeySchema": [{"AttributeName": "lane", "KeyType": "HASH"}],
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["note"]},
-            }
-        ],
-    )
-    return dynamodb
-
-
-def in_lane(dynamodb: MemoryDynamoDB) -> list[Any]:
-    answer = dynamodb.query(
-        TableName="letters",
-        IndexName="lanes",
-        KeyConditionExpression="lane = :l",
-        ExpressionAttributeValues={":l": {"S": "due"}},
-    )
-    return list(answer["Items"])
-
-
-def test_an_index_may_lag_behind_its_table(clock: Clock) -> None:
-    dynamodb = letters(clock, lagging_indexes=True)
-    item = {**KEY, "lane": {"S": "due"}, "note": {"S": "1"}}
-    dynamodb.put_item(TableName="letters", Item=item)
-    assert in_lane(dynamodb) == []
-    dynamodb.settle()
-    assert in_lane(dynamodb) == [item]
-    dynamodb.put_item(TableName="letters", Item={**item, "note": {"S": "2"}})
-    assert in_lane(dynamodb) == [item]
-    dynamodb.delete_item(TableName="letters", Key=KEY)
-    assert in_lane(dynamodb) == [item], "a reader of the index has to look at the table"
-    dynamodb.settle()
-    assert in_lane(dynamodb) == []
-
-
-def test_an_index_holds_what_it_includes_and_no_more(dynamodb: MemoryDynamoDB) -> None:
-    item = {**KEY, "lane": {"S": "due"}, "note": {"S": "1"}, "other": {"S": "x"}}
-    dynamodb.put_item(TableName="letters", Item=item)
-    del item["other"]
-    assert in_lane(dynamodb) == [item]
-    refused = {
-        "TableName": "letters",
-        "IndexName": "lanes",
-        "KeyConditionExpression": "lane = :l",
-        "ExpressionAttributeValues": {":l": {"S": "due"}},
-    }
-    assert refusal(dynamodb.query, **refused, ProjectionExpression="other") == "ValidationException"
-    assert refusal(dynamodb.query, **refused, Select="ALL_ATTRIBUTES") == "ValidationException"
-
-
-def spent(dynamodb: MemoryDynamoDB, call: Any, **arguments: Any) -> Consumed:
-    before = dynamodb.consumed
-    with suppress(ClientError):
-        call(**arguments)
-    return dynamodb.consumed - before
-
-
-def text_item(size: int, **attributes: Any) -> dict[str, Any]:
-    """An item of so many bytes in all."""
-    fixed = {**KEY, **attributes}
-    used = sum(len(name) + len(value["S"]) for name, value in fixed.items())
-    return {**fixed, "x": {"S": "x" * (size - used - 1)}}
-
-
-def test_writes_are_charged_by_the_kilobyte(dynamodb: MemoryDynamoDB) -> None:
-    table = {"TableName": "letters"}
-    put = dynamodb.put_item
-    assert spent(dynamodb, put, **table, Item=text_item(KB)).write_units == 1
-    assert spent(dynamodb, put, **table, Item=text_item(KB + 1)).write_units == 2
-    assert spent(dynamodb, put, **table, Item=KEY).write_units == 2, "the larger of old and new"
-    assert spent(dynamodb, put, **table, Item=KEY) == Consumed(write_requests=1, write_units=1)
-    gone = {"pk": {"S": "gone"}}
-    assert spent(dynamodb, dynamodb.delete_item, **table, Key=gone).write_units == 1
-
-
-def test_a_write_that_its_condition_stops_is_charged_too(dynamodb: MemoryDynamoDB) -> None:
-    dynamodb.put_item(TableName="letters", Item=text_item(3 * KB))
-    stopped = spent(
-        dynamodb,
-        dynamodb.put_item,
-        TableName="letters",
-        Item=KEY,
-        ConditionExpression="attribute_not_exists(pk)",
-    )
-    assert stopped == Consumed(write_requests=1, write_units=3)
-
-
-def test_a_refused_request_costs_nothing(dynamodb: MemoryDynamoDB) -> None:
-    refused = spent(
-        dynamodb, dynamodb.put_item, TableName="letters", Item=KEY, ConditionExpression="("
-    )
-    assert refused == Consumed()
-
-
-def test_an_index_is_charged_where_it_changes(dynamodb: MemoryDynamoDB) -> None:
-    table = {"TableName": "letters"}
-    put = dynamodb.put_item
-    lane = {"lane": {"S": "due"}}
-    assert spent(dynamodb, put, **table, Item={**KEY, **lane}).write_units == 1 + 1
-    same = {**KEY, **lane, "other": {"S": "x"}}
-    assert spent(dynamodb, put, **table, Item=same).write_units == 1 + 0
-    noted = {**KEY, **lane, "note": {"S": "x"}}
-    assert spent(dynamodb, put, **table, Item=noted).write_units == 1 + 1
-    moved = {**KEY, "lane": {"S": "other"}}
-    assert spent(dynamodb, put, **table, Item=moved).write_units == 1 + 2
-    assert spent(dynamodb, put, **table, Item=KEY).write_units == 1 + 1
-
-
-def test_a_batch_is_one_request_and_a_transaction_costs_twice(dynamodb: MemoryDynamoDB) -> None:
-    puts = [{"PutRequest": {"Item": {"pk": {"S": str(number)}}}} for number in range(5)]
-    batch = spent(dynamodb, dynamodb.batch_write_item, RequestItems={"letters": puts})
-    assert batch == Consumed(write_requests=1, write_units=5)
-    items = [{"Delete": {"TableName": "letters", "Key": {"pk": {"S": str(n)}}}} for n in range(5)]
-    transaction = spent(dynamodb, dynamodb.transact_write_items, TransactItems=items)
-    assert transaction == Consumed(write_requests=1, write_units=10)
-
-
-def test_reads_are_charged_by_four_kilobytes_and_half_if_not_consistent(
-    dynamodb: MemoryDynamoDB,
-) -> None:
-    dynamodb.put_item(TableName="letters", Item=text_item(4 * KB + 1))
-    get = {"TableName": "letters", "Key": KEY}
-    consistent = spent(dynamodb, dynamodb.get_item, **get, ConsistentRead=True)
-    assert consistent == Consumed(read_requests=1, read_units=2)
-    assert spent(dynamodb, dynamodb.get_item, **get).read_units == 1
-    gone = {"TableName": "letters", "Key": {"pk": {"S": "gone"}}}
-    assert spent(dynamodb, dynamodb.get_item, **gone).read_units == 0.5
-    assert spent(dynamodb, dynamodb.scan, TableName="letters").read_units == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [
+DYNAMODB = [
+    *(scenario(f"a value of a wrong shape is refused: {value}", [unsent(db.put(a=value))])
+      for value in cases([
+        {"N": 5}, {"S": 5}, {"S": None}, {"BOOL": "yes"}, {"X": "x"}, "x", {"L": "x"}, {"SS": "x"},
+    ])),
+    scenario("empty placeholders are refused",
+        [db.refused(db.call("put_item", ConditionExpression=EXISTS, **{member: {}}))
+         for member in ("ExpressionAttributeNames", "ExpressionAttributeValues")]),
+    scenario("a batch of reads has no unknown members",
+        [unsent(db.call("batch_get_item", RequestItems={"letters": {}})),
+         unsent(db.batch_get([KEY], AttributesToGet=["pk"]))]),
+    scenario("a transaction has no unknown members, and a check its condition",
+        [unsent(db.transact(db.action("Put", ReturnValues="ALL_OLD"))),
+         unsent(db.transact(db.action("ConditionCheck")))]),
+    scenario("an index may lag behind its table, so a reader of the index has to look at the table",
+        [db.put(**FIRST), in_lane(), settle, in_lane({**KEY, **FIRST}),
+         db.put(**FIRST | {"note": s("2")}), in_lane({**KEY, **FIRST}),
+         db.delete(), in_lane({**KEY, **FIRST}), settle, in_lane()], lagging_indexes=True),
+    scenario("an index holds what it includes and no more",
+        [db.put(**FIRST, other=s("x")), in_lane({**KEY, **FIRST}),
+         db.refused(lane(ProjectionExpression="other")),
+         db.refused(lane(Select="ALL_ATTRIBUTES"))]),
+    # The names and values of the key have six bytes.
+    *(scenario(f"a value has the size of the developer guide: {value}",
+          [db.put(v=value), table_size(6 + 1 + size),
+           db.update("SET w = :w", {":w": value}), table_size(6 + 2 * (1 + size))])
+      for value, size in cases([
         ({"S": "é"}, 2),
         ({"N": "0"}, 1),
         ({"N": "100"}, 2),
@@ -597,78 +332,112 @@ def test_reads_are_charged_by_four_kilobytes_and_half_if_not_consistent(
         ({"L": []}, 3),
         ({"L": [{"S": "a"}, {"S": "b"}]}, 3 + 2 * (1 + 1)),
         ({"M": {"ab": {"S": "c"}}}, 3 + 1 + 2 + 1),
-    ],
-)
-def test_values_have_the_sizes_of_the_developer_guide(
-    value: dict[str, Any], size: int, dynamodb: MemoryDynamoDB
-) -> None:
-    dynamodb.put_item(TableName="letters", Item={**KEY, "v": value})
-    told = dynamodb.describe_table(TableName="letters")["Table"]
-    assert told["TableSizeBytes"] == 3 + 1 + size
-    dynamodb.update_item(
-        TableName="letters",
-        Key=KEY,
-        UpdateExpression="SET w = :w",
-        ExpressionAttributeValues={":w": value},
-    )
-    told = dynamodb.describe_table(TableName="letters")["Table"]
-    assert told["TableSizeBytes"] == 3 + 2 * (1 + size)
+    ])),
+    scenario("a token is forgotten after ten minutes",
+        [ADD, passes(599), ADD, db.reads({**KEY, "n": n(1)}), passes(2), ADD,
+         db.reads({**KEY, "n": n(2)})]),
+    scenario("a transaction holds four megabytes",
+        [db.refused(db.transact(*ELEVEN)), db.answers(db.call("scan"), Items=[]),
+         db.transact(*ELEVEN[:10])]),
+    scenario("an expression has at most four kilobytes",
+        [db.refused(db.call("put_item", ConditionExpression=" OR ".join([EXISTS] * 200)))]),
+]
 
 
-def test_a_token_is_forgotten_after_ten_minutes(clock: Clock, dynamodb: MemoryDynamoDB) -> None:
-    add = {
-        "TableName": "letters",
-        "Key": KEY,
-        "UpdateExpression": "ADD n :one",
-        "ExpressionAttributeValues": {":one": {"N": "1"}},
-    }
-    for seconds in (0, 599, 2):
-        clock.advance(seconds)
-        dynamodb.transact_write_items(TransactItems=[{"Update": add}], ClientRequestToken="t")
-    assert dynamodb.items("letters") == [{**KEY, "n": {"N": "2"}}]
+@pytest.mark.parametrize(("steps", "options"), DYNAMODB)
+def test_dynamodb(steps: Sequence[db.Step], options: dict[str, Any]) -> None:
+    db.play(account(**options), steps)
 
 
-def test_a_transaction_holds_four_megabytes(dynamodb: MemoryDynamoDB) -> None:
-    items = [
-        {
-            "Put": {
-                "TableName": "letters",
-                "Item": {"pk": {"S": str(n)}, "x": {"S": "x" * 399 * KB}},
-            }
-        }
-        for n in range(11)
-    ]
-    assert refusal(dynamodb.transact_write_items, TransactItems=items) == "ValidationException"
-    assert dynamodb.items("letters") == []
-    dynamodb.transact_write_items(TransactItems=items[:10])
+DUE, OTHER = {"lane": s("due")}, {"lane": s("other")}
+FIVE = db.keys(5)
+LARGE = filling(4 * KB + 1)
+GONE = {"Key": {"pk": s("gone"), "sk": s("s")}}
+
+CHARGES = [
+    row("a kilobyte is one unit", [], filling(KB), written(1)),
+    row("a byte more than a kilobyte is two units", [], filling(KB + 1), written(2)),
+    row("a put counts the larger of old and new", [filling(KB + 1)], db.put(), written(2)),
+    row("a put of the smallest item is one unit", [db.put()], db.put(), written(1)),
+    row("a delete of nothing is one unit", [], db.delete(**GONE), written(1)),
+    row("a write that its condition stops is charged too", [filling(3 * KB)],
+        db.call("put_item", ConditionExpression="attribute_not_exists(pk)"), written(3)),
+    row("a refused request costs nothing", [], db.call("put_item", ConditionExpression="("),
+        Consumed()),
+    row("an item that enters an index costs one more", [], db.put(**DUE), written(1 + 1)),
+    row("an attribute outside the index costs nothing there", [db.put(**DUE)],
+        db.put(**DUE, other=s("x")), written(1 + 0)),
+    row("an attribute inside the index costs one more", [db.put(**DUE, other=s("x"))],
+        db.put(**DUE, note=s("x")), written(1 + 1)),
+    row("an item that moves in an index costs two more", [db.put(**DUE, note=s("x"))],
+        db.put(**OTHER), written(1 + 2)),
+    row("an item that leaves an index costs one more", [db.put(**OTHER)], db.put(), written(1 + 1)),
+    row("a batch is one request", [], db.batch_write(*FIVE), written(5)),
+    row("a transaction costs twice", [db.batch_write(*FIVE)],
+        db.transact(*(db.action("Delete", Key=key) for key in FIVE)), written(2 * 5)),
+    row("a consistent read is one unit for four kilobytes", [LARGE],
+        db.call("get_item", ConsistentRead=True), was_read(2)),
+    row("a read that is not consistent costs half", [LARGE], db.call("get_item"), was_read(1)),
+    row("a read of nothing costs half a unit", [LARGE], db.call("get_item", **GONE),
+        was_read(0.5)),
+    row("a scan costs what it reads", [LARGE], db.call("scan"), was_read(1)),
+]
 
 
-def test_an_expression_has_at_most_four_kilobytes(dynamodb: MemoryDynamoDB) -> None:
-    condition = " OR ".join(["attribute_exists(pk)"] * 200)
-    refused = {"TableName": "letters", "Item": KEY, "ConditionExpression": condition}
-    assert refusal(dynamodb.put_item, **refused) == "ValidationException"
+@pytest.mark.parametrize(("before", "step", "cost"), CHARGES)
+def test_charges(before: Sequence[db.Step], step: db.Step, cost: Consumed) -> None:
+    aws = account()
+    db.play(aws, before)
+    consumed = aws.dynamodb.consumed
+    with suppress(ClientError):
+        step(aws)
+    assert aws.dynamodb.consumed - consumed == cost
 
 
 # Lambda.
 
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:route"
+ANSWER_LIMIT = 6 * MIB + 100 - 2
+INVALID = "InvalidRequestContentException"
 
-def payload(answer: dict[str, Any]) -> Any:
-    return json.loads(answer["Payload"].read())
+INVOCATIONS = [
+    *(row(f"a registered function answers an invocation {how}", echo,
+          [invoked({"got": {"a": 1}, "in": "route"}, FunctionName=name, Payload=b'{"a": 1}')])
+      for how, name in (("by name", "route"), ("by ARN", ARN))),
+    row("a function that raises is an answer with an error", fails,
+        [invoked({"errorMessage": "no rules", "errorType": "LookupError"}, "Unhandled")]),
+    row("an answer of six mebibytes is an answer", lambda event, context: "x" * event,
+        [invoked(lambda answer: len(answer) == ANSWER_LIMIT, Payload=str(ANSWER_LIMIT))]),
+    row("a larger answer is an error of the function", lambda event, context: "x" * event,
+        [invoked(lambda answer: answer["errorType"] == "Function.ResponseSizeTooLarge",
+                 "Unhandled", Payload=str(ANSWER_LIMIT + 1))]),
+    row("a client context has 3583 bytes", echo,
+        [invoked({"got": {}, "in": "route"}, ClientContext=caller(3_580)),
+         turned_away(INVALID, ClientContext=caller(3_584))]),
+    *(row(f"an invocation is refused: {what}", echo, [turned_away(code, **arguments)])
+      for what, arguments, code in cases([
+        ("unknown function", {"FunctionName": "none"}, "ResourceNotFoundException"),
+        ("half a payload", {"Payload": b"{"}, INVALID),
+        ("a client context that is not encoded", {"ClientContext": "{}"}, INVALID),
+        ("a client context that is too long", {"ClientContext": "e30=" * 900}, INVALID),
+    ])),
+]
 
 
-def test_a_registered_function_answers_an_invocation(clock: Clock) -> None:
-    functions = MemoryLambda(clock, counted(), timeout=60)
-    arn = functions.register(
-        "route", lambda event, context: {"got": event, "in": context.function_name}
-    )
-    for name in ("route", arn):
-        answer = functions.invoke(FunctionName=name, Payload=b'{"a": 1}')
-        assert answer["StatusCode"] == 200
-        assert "FunctionError" not in answer
-        assert payload(answer) == {"got": {"a": 1}, "in": "route"}
+@pytest.fixture
+def functions() -> MemoryLambda:
+    return MemoryLambda(Clock(), counted())
 
 
-def test_a_function_knows_its_time_and_its_caller(clock: Clock) -> None:
+@pytest.mark.parametrize(("handler", "steps"), INVOCATIONS)
+def test_lambda(functions: MemoryLambda, handler: Any, steps: Sequence[LambdaStep]) -> None:
+    assert functions.register("route", handler) == ARN
+    for step in steps:
+        step(functions)
+
+
+def test_a_function_knows_its_time_and_its_caller() -> None:
+    clock = Clock()
     functions = MemoryLambda(clock, counted(), timeout=60)
 
     def handler(event: Any, context: Any) -> Any:
@@ -681,17 +450,6 @@ def test_a_function_knows_its_time_and_its_caller(clock: Clock) -> None:
     assert payload(answer) == [40_000, {"run": "1"}]
 
 
-def test_a_function_that_raises_is_an_answer_with_an_error(functions: MemoryLambda) -> None:
-
-    def handler(event: Any, context: Any) -> Any:
-        raise LookupError("no rules")
-
-    functions.register("route", handler)
-    answer = functions.invoke(FunctionName="route")
-    assert (answer["StatusCode"], answer["FunctionError"]) == (200, "Unhandled")
-    assert payload(answer) == {"errorMessage": "no rules", "errorType": "LookupError"}
-
-
 def test_an_asynchronous_invocation_runs_and_tells_nothing(functions: MemoryLambda) -> None:
     events: list[Any] = []
     functions.register("route", lambda event, context: events.append(event))
@@ -699,57 +457,14 @@ def test_an_asynchronous_invocation_runs_and_tells_nothing(functions: MemoryLamb
     assert (answer["StatusCode"], answer["Payload"].read(), events) == (202, b"", [1])
 
 
-def test_a_request_has_six_mebibytes_and_an_event_one(functions: MemoryLambda) -> None:
+@pytest.mark.parametrize(("kind", "largest"), [
+    row("a request has six mebibytes", "RequestResponse", 6 * MIB),
+    row("an event has one mebibyte", "Event", MIB),
+])
+def test_a_payload_has_a_largest_size(functions: MemoryLambda, kind: str, largest: int) -> None:
     functions.register("route", lambda event, context: len(event))
-
-    def filled(size: int) -> bytes:
-        return b'"' + b"x" * (size - 2) + b'"'
-
-    for kind, largest in (("RequestResponse", 6 * KB * KB), ("Event", KB * KB)):
-        functions.invoke(FunctionName="route", InvocationType=kind, Payload=filled(largest))
-        with pytest.raises(ClientError) as caught:
-            functions.invoke(FunctionName="route", InvocationType=kind, Payload=filled(largest + 1))
-        response: Any = caught.value.response
-        assert response["Error"]["Code"] == "RequestEntityTooLargeException"
-        assert response["ResponseMetadata"]["HTTPStatusCode"] == 413
-
-
-def test_an_answer_of_more_than_six_mebibytes_is_an_error_of_the_function(
-    functions: MemoryLambda,
-) -> None:
-    functions.register("route", lambda event, context: "x" * event)
-    largest = 6 * KB * KB + 100 - 2
-    good = functions.invoke(FunctionName="route", Payload=str(largest))
-    assert len(payload(good)) == largest
-    bad = functions.invoke(FunctionName="route", Payload=str(largest + 1))
-    assert bad["FunctionError"] == "Unhandled"
-    assert payload(bad)["errorType"] == "Function.ResponseSizeTooLarge"
-
-
-def test_a_client_context_has_3583_bytes(functions: MemoryLambda) -> None:
-    functions.register("route", lambda event, context: None)
-
-    def caller(filling: int) -> str:
-        return base64.b64encode(b'{"custom": {}}' + b" " * filling).decode()
-
-    assert len(caller(2_671)) == 3_580
-    functions.invoke(FunctionName="route", ClientContext=caller(2_671))
-    refused = {"FunctionName": "route", "ClientContext": caller(2_674)}
-    assert refusal(functions.invoke, **refused) == "InvalidRequestContentException"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ({"FunctionName": "none"}, "ResourceNotFoundException"),
-        ({"FunctionName": "route", "Payload": b"{"}, "InvalidRequestContentException"),
-        ({"FunctionName": "route", "ClientContext": "{}"}, "InvalidRequestContentException"),
-        (
-            {"FunctionName": "route", "ClientContext": "e30=" * 900},
-            "InvalidRequestContentException",
-        ),
-    ],
-)
-def test_invocations_that_are_refused(arguments: Any, code: str, functions: MemoryLambda) -> None:
-    functions.register("route", lambda event, context: None)
-    assert refusal(functions.invoke, **arguments) == code
+    functions.invoke(FunctionName="route", InvocationType=kind, Payload=filled(largest))
+    larger = {"FunctionName": "route", "InvocationType": kind, "Payload": filled(largest + 1)}
+    response = error_of(functions.invoke, **larger)
+    assert response["Error"]["Code"] == "RequestEntityTooLargeException"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 413
