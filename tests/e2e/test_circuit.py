@@ -108,6 +108,20 @@ def transitions(payments: Deployed, execution: str) -> list[str]:
     ]
 
 
+def come_to_rest(payments: Deployed) -> None:
+    """Wait until nothing of an earlier outage is left: what it paused is ours to enable again.
+
+    A mapping that a person disables meanwhile is disabled already, and so not the person's.
+    """
+
+    def is_at_rest() -> bool:
+        payments.redrive()
+        ours = "paused" in circuit(payments) or mapping(payments)["State"] != "Enabled"
+        return state(payments) == "CLOSED" and not ours
+
+    payments.until(is_at_rest, "nothing of the last outage is left")
+
+
 def break_down(payments: Deployed, receiver: Receiver, endpoint: str) -> None:
     """The endpoint fails until the circuit is open."""
     receiver.statuses[endpoint] = 503
@@ -184,6 +198,7 @@ def test_the_kill_switch_stops_re_drives_until_it_is_taken_back(
 def test_a_mapping_disabled_by_hand_stays_disabled(
     payments: Deployed, receiver: Receiver, endpoint: str
 ) -> None:
+    come_to_rest(payments)
     functions, uuid_of = payments.aws("lambda"), mapping(payments)["UUID"]
     functions.update_event_source_mapping(UUID=uuid_of, Enabled=False)
     payments.hold()
