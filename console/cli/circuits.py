@@ -133,12 +133,14 @@ def _override(
     switch = CircuitSwitch(session, pipeline, key)
     why = asking.reason(reason, "A manual override")
     until = asking.end(expires, session.now, "the override", suggested=SUGGESTED)
+    # A person without permission learns it before the question, not after the answer.
+    caller = switch.caller
     if not yes:
         end = clock(until, session.now)
         _confirm(
             session, switch, f"Keep circuit {switch.key} of {switch.pipeline} {state} until {end}."
         )
-    return Reply(switch.override(state, why, until), _show_changed)
+    return Reply(switch.override(state, caller, why, until), _show_changed)
 
 
 def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:

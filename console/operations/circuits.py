@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
@@ -85,29 +86,42 @@ def show_circuit(session: Session, pipeline: str | None, key: str | None) -> Cir
 
 
 class CircuitSwitch:
-    """A circuit that a person is about to change, in the state that was read."""
+    """A circuit that a person is about to change, in the state that was read.
+
+    It is read when it is first needed: after the person has typed why and until when.
+    """
 
     def __init__(self, session: Session, pipeline: str | None, key: str | None) -> None:
-        app = session.app()
         self._session = session
-        self._pipeline = app.pipeline(pipeline)
+        self._app = session.app()
+        self._pipeline = self._app.pipeline(pipeline)
         self.key = key or self._pipeline.name
-        self._breaker = _breaker(session, app, self._pipeline)
+
+    @cached_property
+    def _breaker(self) -> DynamoDBBreaker:
+        return _breaker(self._session, self._app, self._pipeline)
+
+    @cached_property
+    def _circuit(self) -> Circuit:
         with aws_errors():
-            self._circuit = self._breaker.read([self.key])[self.key]
+            return self._breaker.read([self.key])[self.key]
 
     @property
     def pipeline(self) -> str:
         return self._pipeline.name
 
     @property
+    def caller(self) -> str:
+        """The ARN of the identity that an override names."""
+        return self._session.aws.caller
+
+    @property
     def before(self) -> CircuitRow:
         return circuit_row(self.pipeline, self._circuit, self._session.now)
 
-    def override(self, state: State, reason: str, until: datetime) -> CircuitChange:
-        """Keeps the circuit open or closed until a time; names the caller's identity."""
-        caller = self._session.aws.caller
-        return self._change(OverrideBegun(Override(state, caller, reason, until.timestamp())))
+    def override(self, state: State, by: str, reason: str, until: datetime) -> CircuitChange:
+        """Keep the circuit open or closed until a time; `by` is whose word it is."""
+        return self._change(OverrideBegun(Override(state, by, reason, until.timestamp())))
 
     def end_override(self) -> CircuitChange:
         """Ends the manual override; a malformed record is replaced."""

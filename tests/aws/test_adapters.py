@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
+from deadletter.contract import Partition
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -22,8 +24,8 @@ from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.token_bucket import TokenBucket
-from deadletter.redrive.waiting_room import SHARDS
-from deadletter.routing.decision import Hold
+from deadletter.redrive.waiting_room import SHARDS, Lane
+from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
 
@@ -239,6 +241,18 @@ class TestWaitingRoom:
         assert room.lanes() == [lane]
         room.retire(lane)
         assert room.lanes() == []
+
+    def test_a_lane_with_a_malformed_time_stays_in_the_list(
+        self, letters: Aws, room: DynamoDBWaitingRoom
+    ) -> None:
+        room.admit([self.admission("a")])
+        letters.dynamodb.update_item(
+            TableName=LETTERS,
+            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
+            UpdateExpression="SET touched = :touched",
+            ExpressionAttributeValues={":touched": {"S": "yesterday"}},
+        )
+        assert room.lanes() == [Lane(DUE, math.inf)]
 
 
 def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:

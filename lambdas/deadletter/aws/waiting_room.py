@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +58,7 @@ class DynamoDBLanes:
             items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
         except _ERRORS as error:
             raise RoomUnavailable from error
-        return [Lane(item[SORT], float(item.get("touched", 0))) for item in items]
+        return [Lane(item[SORT], _touched(item)) for item in items]
 
     def count(self, lane: str) -> int:
         """The number of letters in a lane, over all its shards. The index may lag by seconds."""
@@ -357,3 +359,9 @@ def _place(key: Key, object_key: str | None = None) -> str:
 def _read_place(place: str) -> tuple[Key, str | None]:
     partition, sort, object_key = json.loads(place)
     return (partition, sort), object_key
+
+
+def _touched(item: Mapping[str, Any]) -> float:
+    """When a letter was last put into a lane; a malformed time keeps the lane in the list."""
+    touched = item.get("touched", 0)
+    return float(touched) if isinstance(touched, Decimal | int) else math.inf

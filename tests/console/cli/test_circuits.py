@@ -107,6 +107,13 @@ def test_nothing_changes_without_a_yes(orders: Any, dlq: Any, at_a_terminal: Non
     assert orders.dynamodb.scan(TableName="circuits")["Count"] == 0
 
 
+def test_an_override_without_a_reason_is_refused_before_the_circuit_is_read(
+    orders: Any, dlq: Any
+) -> None:
+    orders.dynamodb.delete_table(TableName="circuits")
+    assert dlq("circuit", "open", "--expires", "1h", "--yes").exit_code == Exit.USAGE
+
+
 def test_the_list_has_a_line_for_each_circuit(orders: Any, dlq: Any) -> None:
     dlq("circuit", "open", "--reason", "bank down", "--expires", "2h", "--yes")
     listed, shown = dlq("circuit", "list"), dlq("circuit", "show")
