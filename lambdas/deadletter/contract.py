@@ -73,9 +73,11 @@ class Reason(StrEnum):
 class Variable(StrEnum):
     """The environment variables of our functions.
 
-    All but the first two are fields of `Resources`, in upper case.
+    All but the first three are fields of `Resources`, in upper case.
     """
 
+    APP = "APP"
+    """The name of the app, the first dimension of our metrics."""
     PIPELINE = "PIPELINE"
     """The pipeline's settings that differ from the defaults, as JSON."""
     WEBHOOK = "WEBHOOK"
@@ -99,6 +101,7 @@ class Variable(StrEnum):
     REGISTRATIONS = "REGISTRATIONS"
     """The folder of parameters with one parameter per pipeline."""
     ROUTER_FUNCTION = "ROUTER_FUNCTION"
+    REDRIVE_FUNCTION = "REDRIVE_FUNCTION"
     TRUSTED_SENDERS = "TRUSTED_SENDERS"
     """Unique ids of the roles whose `Redrive` attribute is believed, as a JSON list."""
     CIRCUIT_MACHINE = "CIRCUIT_MACHINE"
@@ -194,7 +197,8 @@ class Partition(StrEnum):
     JOURNAL = "journal"
     """`<pipeline>#journal`, sort key the slot: what is about to be sent."""
     LEASE = "lease"
-    """`<pipeline>#lease`, sort key the source: who runs now, and how the last run ended."""
+    """`<pipeline>#lease`, sort key the source: who runs now, how the last run ended, and what
+    runs know of the source; sort key WATCH_ROW: what the watch knows of all sources."""
     LANES = "lanes"
     """`<pipeline>#lanes`, sort key the lane: which lanes the waiting room has."""
     LETTER = "letter"
@@ -215,7 +219,7 @@ def every_partition(pipeline: str) -> str:
 def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
 
-    A lane is `due`, `circuit:<key>` or `rule:<id>`.
+    A lane is `due`, `circuit:<key>`, `rule:<id>`, `parked` or `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
@@ -224,6 +228,27 @@ def circuit_lane(key: str) -> str:
     """The lane of the letters that wait for a circuit."""
     return f"circuit:{key}"
 
+
+PARKED_LANE = "parked"
+"""The lane of parked letters that were rescued from their queue's retention. It never opens:
+only a person takes letters out of it."""
+
+
+def dedicated_lane(id_: str) -> str:
+    """The lane of the letters that were rescued from a dedicated DLQ's retention.
+
+    It opens only for the runs of that DLQ.
+    """
+    return f"dedicated:{id_}"
+
+
+def parking_source(id_: str) -> str:
+    """The id of a parking queue as a source of a run, beside "dlq" and a dedicated DLQ's id."""
+    return f"parking:{id_}"
+
+
+WATCH_ROW = "watch"
+"""Beside the sources' leases: what the watch remembers from minute to minute."""
 
 BODIES = "waiting/"
 """What the names of objects in the bucket begin with: bodies of waiting letters."""
@@ -239,8 +264,15 @@ def body_object(pipeline: str, copy: str) -> str:
 NAMESPACE = "Deadletter"
 """The namespace of all our metrics."""
 
+APP_DIMENSION = "app"
+"""Their first dimension: stages of one account are apps of their own."""
+
 DIMENSION = "pipeline"
-"""Their one dimension; its value is the pipeline's name, or EVERY_PIPELINE."""
+"""Their second dimension; its value is the pipeline's name, or EVERY_PIPELINE."""
+
+SOURCE_DIMENSION = "source"
+"""The third dimension of figures about one queue or lane: "dlq", the id of a dedicated DLQ,
+"parking:<id>", or "room:<kind>" with the first word of the lane's name."""
 
 CIRCUIT_LEVELS: Mapping[str, int] = {"CLOSED": 0, "HALF_OPEN": 1, "OPEN": 2}
 """States of a circuit as the figure `CircuitState`, which alarms can compare."""
@@ -291,6 +323,7 @@ class Metric(StrEnum):
     UNSENDABLE = "Unsendable", "Letters that their target queue does not take."
     TOO_LATE_TO_SEND = "TooLateToSend", "Letters not sent because their lock was about to end."
     BROKEN_IN_ROOM = "BrokenInWaitingRoom", "Items of the waiting room that hold no whole letter."
+    LEASE_UNAVAILABLE = "LeaseUnavailable", "Runs that ended because the lease gave no answer."
     ROUTER_UNAVAILABLE = "RouterUnavailable", "Runs that ended because the router gave no answer."
     JOURNAL_UNAVAILABLE = "JournalUnavailable", "Runs that ended because the journal failed."
     ROOM_UNAVAILABLE = "RoomUnavailable", "Runs that ended because the waiting room failed."
@@ -302,6 +335,8 @@ class Metric(StrEnum):
         "Letters of a run that failed alike, if they are more than 10 and more than half of it.",
     )
     REDRIVE_BOUNCED = "RedriveBounced", "Letters that came back after a run had sent them."
+    LOOKED_AT = "LookedAt", "Letters that were received only to be judged, and given back."
+    RESCUED = "Rescued", "Letters moved into the waiting room because SQS was about to drop them."
 
     # A batch of the consumer
     PROCESSED = "Processed", "Messages whose handler returned."
@@ -330,7 +365,10 @@ class Metric(StrEnum):
         "LedgerUnavailable",
         "Failures or recoveries that could not be written, or outcomes that could not be read.",
     )
-    CIRCUITS_UNAVAILABLE = "CircuitsUnavailable", "Batches that could not read their circuits."
+    CIRCUITS_UNAVAILABLE = (
+        "CircuitsUnavailable",
+        "Batches and runs that could not read their circuits.",
+    )
     PARKING_UNAVAILABLE = (
         "ParkingUnavailable",
         "Permanent failures that could not be parked, and came back.",
@@ -369,6 +407,42 @@ class Metric(StrEnum):
     MAPPING_PUT_BACK = "MappingPutBack", "Paused mappings that a redrive run enabled again."
     SWEEP_FAILED = "SweepFailed", "Circuits or mappings that a redrive run could not repair."
 
+    # The watch
+    OLDEST_LETTER_AGE = (
+        "OldestLetterAge",
+        "Age of the oldest letter of a queue or lane, whoever has received it how often.",
+        "Seconds",
+    )
+    SECONDS_TO_EXPIRY = (
+        "SecondsToExpiry",
+        "Seconds until SQS drops the oldest letter of a queue.",
+        "Seconds",
+    )
+    LETTERS = "Letters", "Letters of a queue and of the lane that belongs to it."
+    REDRIVE_STALLED = (
+        "RedriveStalled",
+        "Is 1 while no run can do its work: none ends well, or none moves a letter that is due.",
+    )
+    WATCH_OVERDUE = (
+        "WatchOverdue",
+        "Is 1 in a minute in which the watch did not run; written ahead, and lowered by each run.",
+    )
+    LETTER_TROUBLE = (
+        "LetterTrouble",
+        "Is 1 while runs meet letters that need a person: possible duplicates, letters that no"
+        " queue takes, that the router does not decide, or whose facts are lost or broken.",
+    )
+    RULES_REFUSED = "RulesRefused", "Rules that are invalid and match nothing, as of this minute."
+    RULES_AT_LIMIT = "RulesAtLimit", "Rules that have used up max_matches, as of this minute."
+    FAILURE_DOMINATES = (
+        "FailureDominates",
+        "Is 1 while one failure explains more than half of the dead letters.",
+    )
+    CIRCUIT_HELD = (
+        "CircuitHeld",
+        "Circuits that a person has held for a day or longer without an end.",
+    )
+
 
 ALIASES: Mapping[str, Metric] = {
     Metric.REDRIVE_SUCCESS: Metric.LETTERS_RECOVERED,
@@ -395,8 +469,19 @@ class Alarm(StrEnum):
     """The names of alarms, behind `<app>-<pipeline>-`; each is a section of the runbook too."""
 
     DLQ_AGE = "DlqAge"
+    LETTER_AGE = "LetterAge"
+    LETTER_EXPIRY = "LetterExpiry"
     DLQ_DEPTH = "DlqDepth"
+    MAIN_QUEUE_AGE = "MainQueueAge"
     PARKING_LOT_NOT_EMPTY = "ParkingLotNotEmpty"
+    WAITING_ROOM_LATE = "WaitingRoomLate"
+    WAITING_ROOM_DEPTH = "WaitingRoomDepth"
+    REDRIVE_STALLED = "RedriveStalled"
+    WATCH_HEARTBEAT = "WatchHeartbeat"
+    LETTER_TROUBLE = "LetterTrouble"
+    FUNCTION_THROTTLED = "FunctionThrottled"
+    FUNCTION_SLOW = "FunctionSlow"
+    CIRCUIT_HELD = "CircuitHeld"
     REDRIVE_ERRORS = "RedriveErrors"
     ROUTER_ERRORS = "RouterErrors"
     REDRIVE_HEARTBEAT = "RedriveHeartbeat"

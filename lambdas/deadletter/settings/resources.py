@@ -18,7 +18,8 @@ class Resources:
     `dedicated` maps a dedicated DLQ's id to its URL. `trusted_senders` are the
     unique ids of the roles whose `Redrive` attribute is believed. `registrations` is
     the folder of SSM parameters with one parameter for each pipeline, and `audit_days` how
-    long a change of a rule is kept. `circuit_machine` is the ARN of the state machine that
+    long a change of a rule is kept. `redrive_function` is what the watch starts to rescue
+    letters. `circuit_machine` is the ARN of the state machine that
     runs outages, `consumer_function` the consumer's ARN if it is a Lambda function,
     `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested if there is no
@@ -37,6 +38,7 @@ class Resources:
     circuits_table: str = ""
     endpoints_table: str = ""
     router_function: str = ""
+    redrive_function: str = ""
     trusted_senders: tuple[str, ...] = ()
     audit_table: str = ""
     audit_days: int = 0
