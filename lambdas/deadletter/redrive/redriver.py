@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from deadletter.contract import CIRCUIT_LEVELS, MAIN_DLQ, Metric, Mode
+from deadletter.contract import CIRCUIT_LEVELS, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.openings import open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
@@ -15,19 +16,8 @@ from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
-from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, Lane, RoomUnavailable
+from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
-from deadletter.routing.decision import DUE
-
-LANES_A_MINUTE = 100
-"""By how many lanes the start of the tour moves on each minute: about what a run has time for."""
-
-LANE_TOUR_SECONDS = 10.0
-"""Seconds of a run that go into looking for open shards; the next run starts with other lanes."""
-
-QUIET_LANE = 86_400.0
-"""Seconds after which a releasable lane that is empty is not looked into any more: far longer
-than an index lags behind its table."""
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
@@ -79,7 +69,7 @@ class Redriver:
                 # The depth is approximate: one poll before calling the queue empty.
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
                 self._tally.count(Metric.RECEIVED, len(first_poll))
-            shards = self._open_shards()
+            shards = open_shards(self._setup)
             if nothing_visible and not first_poll and not shards:
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
@@ -173,32 +163,6 @@ class Redriver:
             self._make_visible(received)
         return f"looked at {len(verdicts)} letters, moved none"
 
-    def _open_shards(self) -> list[OpenShard]:
-        """The shards with letters that may leave the waiting room now.
-
-        All of the room belongs to the runs of the main DLQ; others find no shard.
-        """
-        if self._setup.home != MAIN_DLQ:
-            return []
-        lanes = self._room.lanes()
-        kept = [lane.name for lane in lanes if not lane.name.startswith((DUE, "run:"))]
-        releasable = set(self._setup.router.releasable_lanes(kept)) if kept else set()
-        now = self._clock()
-        shards: list[OpenShard] = []
-        for lane in _tour(lanes, now):
-            if self._clock() - now > LANE_TOUR_SECONDS:
-                break
-            until = END_OF_TIME if lane.name in releasable else now
-            shards_of_lane = [
-                OpenShard(lane.name, shard, until)
-                for shard in range(SHARDS)
-                if self._room.due(lane.name, shard, until, 1)
-            ]
-            shards += shards_of_lane
-            if until == END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
-                self._room.retire(lane)
-        return shards
-
     def _worker(self, run: RunLimits, number: int) -> QueueWorker:
         return QueueWorker(self._setup, run, number)
 
@@ -218,11 +182,3 @@ class Redriver:
 
     def _report(self, stopped: str) -> Report:
         return self._tally.report(self._pipeline.name, self._setup.home, stopped)
-
-
-def _tour(lanes: Sequence[Lane], now: float) -> list[Lane]:
-    """The lanes in an order that starts elsewhere each minute, the lane of delays always first."""
-    delays = [lane for lane in lanes if lane.name == DUE]
-    others = [lane for lane in lanes if lane.name != DUE]
-    start = int(now // 60) * LANES_A_MINUTE % len(others) if others else 0
-    return [*delays, *others[start:], *others[:start]]
