@@ -9,7 +9,7 @@ from deadletter.testing.fakes.errors import client_error
 from deadletter.testing.fakes.lambda_ import MemoryLambda
 from deadletter.testing.fakes.s3 import MemoryS3
 from deadletter.testing.fakes.sqs import MemorySqs
-from deadletter.testing.fakes.sqs_queue import LiveMessage
+from deadletter.testing.fakes.sqs_queue import LiveMessage, QueueMeasure
 
 __all__ = [
     "Consumed",
@@ -18,5 +18,6 @@ __all__ = [
     "MemoryLambda",
     "MemoryS3",
     "MemorySqs",
+    "QueueMeasure",
     "client_error",
 ]

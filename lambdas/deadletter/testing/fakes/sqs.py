@@ -24,6 +24,7 @@ from deadletter.testing.fakes.sqs_queue import (
     FakeQueue,
     LiveMessage,
     Message,
+    QueueMeasure,
 )
 from deadletter.testing.fakes.sqs_requests import (
     LARGEST_BATCH,
@@ -141,6 +142,18 @@ class MemorySqs:
                     )
                 )
         return live
+
+    def measures(self) -> dict[str, QueueMeasure]:
+        """What CloudWatch would be told of each queue now, by the queue's name."""
+        now = self._clock()
+        return {name: queue.measure(now) for name, queue in self._queues.items()}
+
+    def expired(self) -> list[tuple[str, str]]:
+        """The messages that retention has dropped so far, each as (queue, message id)."""
+        now = self._clock()
+        for queue in self._queues.values():
+            queue.settle(now)
+        return [(queue.name, id_) for queue in self._queues.values() for id_ in queue.expired]
 
     def resurrect(self, message_id: str) -> None:
         """SQS may deliver a standard message once more after it was deleted. KeyError if unknown.
@@ -539,6 +552,7 @@ class MemorySqs:
             return False
         queue.drop(message)
         message.receives_here = 0
+        message.arrived_at = now
         message.source_arn = queue.arn
         if target.fifo:
             message.sent_at = now

@@ -27,6 +27,8 @@ NOTHING: Mapping[str, Any] = {}
 LONGEST_DELAY = 900
 LONGEST_WAIT = 20
 LONGEST_VISIBILITY = 43_200
+# From this receive on, SQS leaves a standard message that is not deleted out of the age.
+RECEIVES_THAT_HIDE_AGE = 3
 # Deleted messages that a queue can still bring back. A benchmark deletes millions.
 _REMEMBERED = 1_000
 
@@ -82,8 +84,25 @@ class LiveMessage:
     sequence: str
 
 
+@dataclass(frozen=True, slots=True)
+class QueueMeasure:
+    """What CloudWatch knows of one queue at this moment; `age` in seconds, 0 without a message.
+
+    `age` is ApproximateAgeOfOldestMessage: a standard message that was received three times in
+    this queue and is still there no longer counts. It counts from the send, in a dead-letter
+    queue from the move.
+    """
+
+    queue: str
+    visible: int
+    not_visible: int
+    delayed: int
+    age: float
+
+
 class Message:
     __slots__ = (
+        "arrived_at",
         "attributes",
         "attributes_md5",
         "body",
@@ -121,6 +140,7 @@ class Message:
         self.sequence = ""
         self.source_arn = ""
         self.sent_at = now
+        self.arrived_at = now
         self.visible_at = now
         self.first_received_at = 0.0
         self.received_at = 0.0
@@ -205,6 +225,7 @@ class FakeQueue:
         self.sent_tokens: OrderedDict[str, tuple[float, str, str]] = OrderedDict()
         self.sequence = 0
         self.deleted: OrderedDict[str, Message] = OrderedDict()
+        self.expired: list[str] = []
 
     def configure(
         self, attributes: Mapping[str, str], find: Callable[[str], FakeQueue | None]
@@ -263,7 +284,24 @@ class FakeQueue:
         for message in self.hidden.due(now):
             self.show(message)
         for message in self.ages.due(now - self.retention):
+            self.expired.append(message.id)
             self.drop(message)
+
+    def measure(self, now: float) -> QueueMeasure:
+        """What CloudWatch would be told of this queue."""
+        self.settle(now)
+        arrivals = (
+            message.arrived_at
+            for message in self.messages.values()
+            if self.fifo or message.receives_here < RECEIVES_THAT_HIDE_AGE
+        )
+        return QueueMeasure(
+            queue=self.name,
+            visible=len(self.ready),
+            not_visible=self.in_flight,
+            delayed=self.delayed,
+            age=now - min(arrivals, default=now),
+        )
 
     def add(self, message: Message, visible_at: float, now: float) -> None:
         self.messages[message.id] = message
