@@ -15,11 +15,12 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
-from deadletter.aws.circuits import DynamoDBBreaker, DynamoDBCircuits
+from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBBreaker, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.outcomes import MOST_STALE
 from deadletter.circuit.state import (
+    NO_END,
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
@@ -155,6 +156,9 @@ class Table:
         answer = self.client._real.get_item(TableName=CIRCUITS, Key=where, ConsistentRead=True)
         return dict(answer.get("Item", {}))
 
+    def expiry(self) -> int:
+        return int(self.item()["ttl"]["N"])
+
 
 @pytest.fixture
 def table(aws: Aws) -> Table:
@@ -271,6 +275,8 @@ class TestChanging:
             hold(State.OPEN, NOW + 90_000),
             OverrideEnded(),
             hold(State.CLOSED, NOW + 90_000),
+            hold(State.OPEN, NO_END),
+            hold(State.CLOSED, NO_END),
         ]
         for step in story:
             circuit = table.read()
@@ -390,6 +396,48 @@ class TestChanging:
         moved = table.breaker.apply_to(closed, MappingPutBack("m"))
         assert moved.refused is Refusal.NOT_CLOSED
         assert table.read().paused is not None
+
+
+class TestOverridden:
+    @pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
+    def test_no_row_expires_before_its_override(self, table: Table, state: State) -> None:
+        table.apply(hold(state, NO_END))
+        assert table.expiry() > NO_END
+        table.new_outcomes().report("orders", 5, 0)
+        assert table.expiry() > NO_END
+        table.apply(OverrideEnded())
+        assert table.expiry() == NOW + KEEP_SECONDS
+        table.clock.now += 60
+        table.new_outcomes().report("orders", 5, 0)
+        assert table.expiry() == NOW + 60 + KEEP_SECONDS
+
+    def test_an_override_is_read_with_its_beginning(self, table: Table) -> None:
+        table.apply(hold(State.OPEN, NO_END))
+        held = table.read()
+        assert held.held_since == NOW
+        assert held.forced == Override(State.OPEN, "ada", "maintenance", NO_END, NOW)
+        assert [circuit.key for circuit in table.breaker.troubled()] == ["orders"]
+
+    def test_an_override_of_an_earlier_version_has_no_beginning(self, table: Table) -> None:
+        forced = {
+            "state": {"S": "OPEN"},
+            "by": {"S": "ada"},
+            "reason": {"S": "maintenance"},
+            "until": {"N": str(NO_END)},
+        }
+        table.type_in(state={"S": "OPEN"}, opened_at={"N": "1799999999"}, forced={"M": forced})
+        held = table.read()
+        assert held.forced is not None
+        assert held.forced.begun is None
+        assert held.held_since == 1_799_999_999
+
+    def test_an_override_without_an_end_has_a_time_that_earlier_versions_read(
+        self, table: Table
+    ) -> None:
+        table.apply(hold(State.OPEN, NO_END))
+        item = table.item()
+        for until in (item["forced"]["M"]["until"], item["open_until"]):
+            assert float(until["N"]) == NO_END
 
 
 class TestTroubled:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Override, Pause, Permit, State
+from deadletter.circuit.state import (
+    NO_END,
+    Circuit,
+    CircuitPolicy,
+    Override,
+    Pause,
+    Permit,
+    State,
+)
 from deadletter.circuit.transitions import (
     CLOCK_SKEW,
     SHORTEST_COOLDOWN,
@@ -261,6 +269,34 @@ class TestOverride:
             assert after(held, answer(CanaryVerdict.SUCCESS), LATER + 2) is Refusal.STALE
             assert after(held, answer(CanaryVerdict.FAILURE), LATER + 2) is Refusal.STALE
 
+    def test_a_circuit_held_open_without_an_end_is_held_until_a_person_ends_it(self) -> None:
+        held = become(CLOSED, hold(State.OPEN, NO_END))
+        for years in (1, 10, 100, 1_000):
+            moment = NOW + years * 365 * 86_400
+            assert held.is_forced(moment)
+            assert after(held, PermitTaken("me"), moment) is Refusal.FORCED
+        released = become(held, OverrideEnded(), NOW + 86_400)
+        assert (released.forced, released.held_since) == (None, None)
+        assert released.open_until == NOW + 86_400
+        assert become(held, hold(State.CLOSED), NOW + 60).is_closed
+
+    def test_a_circuit_held_closed_without_an_end_never_trips_and_ramps_as_ever(self) -> None:
+        held = become(OPEN, hold(State.CLOSED, NO_END))
+        for years in (1, 10, 100, 1_000):
+            moment = NOW + years * 365 * 86_400
+            assert become(held, Reported(0, 100), moment).is_closed
+            assert after(held, Tripped(), moment) is Refusal.FORCED
+        assert held.admitted_share(POLICY, NOW) == 0.2
+        assert held.admitted_share(POLICY, NOW + POLICY.ramp) == 1.0
+
+    def test_an_override_keeps_when_it_began(self) -> None:
+        timed = become(CLOSED, hold(State.OPEN), NOW + 5)
+        assert timed.forced is not None
+        assert timed.forced.begun == NOW + 5
+        assert timed.held_since is None
+        endless = become(timed, hold(State.OPEN, NO_END), NOW + 60)
+        assert endless.held_since == NOW + 60
+
     def test_an_override_with_a_past_expiry_is_refused(self) -> None:
         assert after(CLOSED, hold(State.OPEN, NOW)) is Refusal.EXPIRED
 
@@ -351,6 +387,7 @@ def events() -> st.SearchStrategy[Callable[[Circuit], Event]]:
             MappingPutBack("m"),
         ),
         *(hold(State.OPEN), hold(State.CLOSED)),
+        *(hold(State.OPEN, NO_END), hold(State.CLOSED, NO_END)),
     ]
     return st.one_of(
         st.sampled_from([lambda _circuit, event=event: event for event in always]),

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Override, State
+from deadletter.circuit.state import (
+    NO_END,
+    Circuit,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Override,
+    State,
+)
 from deadletter.circuit.transitions import CanaryVerdict, OverrideBegun, PermitTaken, Tripped
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
@@ -269,7 +276,7 @@ def test_a_result_after_an_override_changes_nothing(scene: Scene) -> None:
     override = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 600)
     scene.consumer.meanwhile = lambda: scene.circuits.apply(KEY, OverrideBegun(override)) and None
     assert scene.probe().next is Next.HAND_OVER
-    assert scene.circuit.forced == override
+    assert scene.circuit.is_forced(scene.circuits.now)
     assert scene.circuit.successes == 0
 
 
@@ -346,6 +353,18 @@ def test_a_long_override_is_checked_each_day(scene: Scene) -> None:
     forced = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
     scene.execution = replace(scene.execution, restart=forced.restart)
     assert scene.probe().wait_seconds == LONGEST_WAIT_SECONDS
+
+
+def test_an_override_without_an_end_is_checked_each_day_and_admits_no_canary(scene: Scene) -> None:
+    override = Override(State.OPEN, "ada", "until I say so", NO_END)
+    forced = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
+    scene.execution = replace(scene.execution, restart=forced.restart)
+    for _ in range(400):
+        step = scene.probe()
+        assert (step.next, step.state) == (Next.PROBE, "OPEN")
+        assert step.wait_seconds == LONGEST_WAIT_SECONDS
+        scene.circuits.now += step.wait_seconds
+    assert scene.consumer.asked == []
 
 
 def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
+from deadletter.circuit.state import NO_END, Circuit, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
@@ -148,10 +148,20 @@ def test_an_expired_override_is_ended(scene: Scene) -> None:
     override = Override(State.CLOSED, "ada", "it is fine", scene.circuits.now + 60)
     scene.circuits.apply(KEY, OverrideBegun(override))
     scene.reconciler.reconcile()
-    assert scene.circuits.held[KEY].forced == override
+    assert scene.circuits.held[KEY].is_forced(scene.circuits.now)
     scene.circuits.now += 61
     scene.reconciler.reconcile()
     assert scene.circuits.held[KEY].forced is None
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
+def test_an_override_without_an_end_is_never_ended(scene: Scene, state: State) -> None:
+    override = Override(state, "ada", "until I say so", NO_END)
+    scene.circuits.apply(KEY, OverrideBegun(override))
+    scene.circuits.now += 10 * 365 * 86_400
+    scene.reconciler.reconcile()
+    assert scene.circuits.held[KEY].state is state
+    assert scene.circuits.held[KEY].is_forced(scene.circuits.now)
 
 
 def test_unreadable_circuits_are_not_counted_as_closed(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.circuit.state import Circuit, Permit, State
+from deadletter.circuit.state import NO_END, Circuit, Override, Permit, State
 from deadletter.failure.failure import Category
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
@@ -489,6 +489,17 @@ def test_an_open_circuit_without_an_end_refuses_for_the_backoff(until: float) ->
     site.process(record(letter()))
     [[(_, seconds)]] = site.queue.calls
     assert 1 <= seconds <= 10
+
+
+def test_a_message_asks_again_soon_whether_a_person_still_holds_its_circuit_open() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    override = Override(State.OPEN, "ada", "until I say so", NO_END)
+    site.circuits.circuits["orders"] = Circuit(
+        "orders", State.OPEN, open_until=NO_END, forced=override
+    )
+    site.process(record(letter()))
+    [[(_, seconds)]] = site.queue.calls
+    assert seconds == 600
 
 
 def test_a_message_is_refused_for_twelve_hours_at_most() -> None:

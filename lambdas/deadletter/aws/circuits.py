@@ -48,6 +48,10 @@ KEEP_SECONDS = 100 * 86_400.0
 Functions refuses a name again: a circuit that expires counts from 0 once more, and would
 give its executions names that are taken."""
 
+KEPT_UNTIL = "kept_until"
+"""Attribute of a circuit with an override: the least time that its row is kept until. Whatever
+writes the row's expiry writes this instead, so that no override expires with its row."""
+
 _MOST_CONFLICTS = 6
 """Tries to apply an event while other writers change the same circuit."""
 
@@ -56,6 +60,7 @@ _NUMBERS = (
     *("closed_at", "trips", "successes", "streak"),
 )
 _PARTS = ("permit", "forced", "paused")
+_ABSENT_WHEN_UNSET = (*_PARTS, KEPT_UNTIL, TROUBLED.partition)
 _COUNTS = frozenset(("generation", "outage", "restart", "trips", "successes", "streak"))
 
 
@@ -157,7 +162,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         #                 └─ another writer's 5 finds token a, not its own ──► conflict
         """
         token = self._new_id()
-        bookkeeping = {"token": token, "ttl": int(self._clock() + KEEP_SECONDS)}
+        bookkeeping = {"token": token, "ttl": _expiry(after, self._clock())}
         try:
             if before.unreadable:
                 self._replace(after, bookkeeping)
@@ -244,8 +249,13 @@ def _override(data: Any) -> Override | None:
     state = State(data["state"])
     if state is State.HALF_OPEN:
         raise ValueError("a circuit can be forced OPEN or CLOSED, not HALF_OPEN")
+    begun = data.get("begun")
     return Override(
-        state, _text(data["by"]), _text(data["reason"]), _number("until", data["until"])
+        state,
+        _text(data["by"]),
+        _text(data["reason"]),
+        _number("until", data["until"]),
+        None if begun is None else _number("begun", begun),
     )
 
 
@@ -283,9 +293,17 @@ def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))
+    if circuit.forced is not None:
+        values[KEPT_UNTIL] = _expiry(circuit, circuit.forced.until)
     if _is_troubled(circuit):
         values[TROUBLED.partition] = pipeline
     return values
+
+
+def _expiry(circuit: Circuit, now: float) -> int:
+    """When the row of a circuit that changes now expires: never before its override."""
+    end = now if circuit.forced is None else max(now, circuit.forced.until)
+    return int(end + KEEP_SECONDS)
 
 
 def _update(
@@ -299,7 +317,7 @@ def _update(
         for name, value in new.items()
         if name in ("state", TROUBLED.partition) or old.get(name) != value
     }
-    removes = [name for name in (*_PARTS, TROUBLED.partition) if name not in new]
+    removes = [name for name in _ABSENT_WHEN_UNSET if name not in new]
     remaining = {bucket.number for bucket in after.buckets}
     removes += [
         f"{prefix}{bucket.number}"

@@ -9,6 +9,7 @@ from deadletter.aws.circuits import (
     BAD,
     GOOD,
     KEEP_SECONDS,
+    KEPT_UNTIL,
     PARTITION,
     SORT,
     DynamoDBBreaker,
@@ -93,7 +94,9 @@ class DynamoDBOutcomes(Outcomes):
                 if count:
                     adds.append(f"{name} :{name}")
                     values[f":{name}"] = count
-        sets = "SET #ttl = :ttl, #state = if_not_exists(#state, :closed)"
+        sets = (
+            f"SET #ttl = if_not_exists({KEPT_UNTIL}, :ttl), #state = if_not_exists(#state, :closed)"
+        )
         if write.resets_streak:
             sets += ", streak = :streak"
         else:

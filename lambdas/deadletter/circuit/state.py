@@ -15,6 +15,12 @@ BUCKETS = 6
 RAMP_STEPS = 5
 """Steps in which a closed circuit returns to its full rate; each changes the mapping once."""
 
+NO_END = 253_402_214_400.0
+"""The end of an override that has none: 9999-12-31 in epoch seconds.
+
+A time, not a missing value: a version of the library from before `NO_END` then holds the
+circuit as well, where it would call a row without an end unreadable."""
+
 
 class State(StrEnum):
     """CLOSED: the dependency works. OPEN: it does not. HALF_OPEN: it is being tried."""
@@ -102,12 +108,21 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A manual override: a circuit stays OPEN or CLOSED until `until` (epoch seconds)."""
+    """A manual override: a circuit stays OPEN or CLOSED until `until` (epoch seconds).
+
+    With `NO_END` it stays so until a person ends the override. `begun` is when it began; None
+    in a row of an earlier version.
+    """
 
     state: State
     by: str
     reason: str
     until: float
+    begun: float | None = None
+
+    @property
+    def has_end(self) -> bool:
+        return self.until < NO_END
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +188,18 @@ class Circuit:
     def is_forced(self, now: float) -> bool:
         """True while a manual override holds."""
         return self.forced is not None and now < self.forced.until
+
+    @property
+    def held_since(self) -> float | None:
+        """When a person began to hold it without an end; None if no such override holds it.
+
+        A row that does not say when gives the latest change of state, 0 if that is unset.
+        """
+        if self.forced is None or self.forced.has_end:
+            return None
+        if self.forced.begun is not None:
+            return self.forced.begun
+        return self.closed_at if self.is_closed else self.opened_at
 
     def ramp_step(self, policy: CircuitPolicy, now: float) -> int:
         """The step of the ramp since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""

@@ -91,7 +91,8 @@ class ExecutionLost:
 
 @dataclass(frozen=True, slots=True)
 class OverrideBegun:
-    """A person opens or closes the circuit, regardless of outcomes."""
+    """A person opens or closes the circuit, regardless of outcomes. It begins now, whatever the
+    override says."""
 
     force: Override
 
@@ -361,6 +362,7 @@ def _override_begun(
 ) -> Circuit | Refusal:
     if override.until <= now:
         return Refusal.EXPIRED
+    override = replace(override, begun=now)
     current = _taken_over(circuit, now)
     if override.state is State.CLOSED:
         closed = _closed(current, current.closed_at if current.is_closed else now)

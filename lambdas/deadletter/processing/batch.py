@@ -430,6 +430,9 @@ class _Batch:
         if not refusing:
             return None
         otherwise = consumer.pipeline.retry.delay(receive_of(delivery.record), consumer.random)
+        if any(circuit.held_since is not None for circuit in refusing):
+            # The person may end the override at any time, and no queue tells a hidden message.
+            return consumer.pipeline.circuit.cooldown_cap
         open_until = max(circuit.open_until for circuit in refusing)
         return visibility.until(open_until, now, otherwise)
 
