@@ -11,7 +11,15 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from deadletter.contract import CIRCUIT_LEVELS, DEFAULT_PARKING, DIMENSION, NAMESPACE, Alarm, Metric
+from deadletter.contract import (
+    APP_DIMENSION,
+    CIRCUIT_LEVELS,
+    DEFAULT_PARKING,
+    DIMENSION,
+    NAMESPACE,
+    Alarm,
+    Metric,
+)
 
 from .duration import MINUTE, written
 from .names import Names
@@ -184,7 +192,7 @@ class PipelineAlarms(Construct):
     def _on_rules(self) -> None:
         self._alarm(
             RULE_INVALID,
-            metric=counted(Metric.RULE_INVALID, self._settings.name),
+            metric=counted(Metric.RULE_INVALID, self._app.app, self._settings.name),
             threshold=1,
             periods=1,
         )
@@ -197,13 +205,13 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             limit,
-            metric=counted(Metric.RULE_LIMIT_REACHED, self._settings.name),
+            metric=counted(Metric.RULE_LIMIT_REACHED, self._app.app, self._settings.name),
             threshold=1,
             periods=1,
         )
 
     def _on_circuits(self) -> None:
-        alarms, pipeline = self._settings.alarms, self._settings.name
+        alarms, app, pipeline = self._settings.alarms, self._app.app, self._settings.name
         open_for = self._settings.circuit_open
         # Each period holds a run of the redriver, which reports the circuit's state.
         period = max(self._settings.redrive.every, min(LONGEST_LOOK, open_for))
@@ -215,7 +223,7 @@ class PipelineAlarms(Construct):
                 " fail for a reason of their own.",
                 command="dlq circuit show",
             ),
-            metric=_gauge(Metric.CIRCUIT_STATE, pipeline, period, "Minimum"),
+            metric=_gauge(Metric.CIRCUIT_STATE, app, pipeline, period, "Minimum"),
             threshold=CIRCUIT_LEVELS["HALF_OPEN"],
             periods=-(-open_for // period),
             # A circuit that could not be read has not changed.
@@ -231,7 +239,7 @@ class PipelineAlarms(Construct):
                 " failures that the dependency does not cause.",
                 command="dlq circuit show",
             ),
-            metric=counted(Metric.CIRCUIT_OPENED, pipeline, flapping.period),
+            metric=counted(Metric.CIRCUIT_OPENED, app, pipeline, flapping.period),
             threshold=flapping.threshold,
             periods=flapping.periods,
         )
@@ -245,7 +253,7 @@ class PipelineAlarms(Construct):
                     " credential, or the consumer itself.",
                     command="dlq circuit list",
                 ),
-                metric=_gauge(Metric.OPEN_CIRCUITS, pipeline, open_circuits.period, "Maximum"),
+                metric=_gauge(Metric.OPEN_CIRCUITS, app, pipeline, open_circuits.period, "Maximum"),
                 threshold=open_circuits.threshold,
                 periods=open_circuits.periods,
                 missing=cloudwatch.TreatMissingData.IGNORE,
@@ -272,7 +280,7 @@ class PipelineAlarms(Construct):
         )
 
     def _on_failures(self) -> None:
-        alarms, pipeline = self._settings.alarms, self._settings.name
+        alarms, app, pipeline = self._settings.alarms, self._app.app, self._settings.name
         dominant = Page(
             Alarm.DOMINANT_FAILURE,
             "more than half of the dead letters failed with the same error.",
@@ -281,7 +289,7 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             dominant,
-            metric=counted(Metric.DOMINANT_FAILURE, pipeline, alarms.dominant_failure.period),
+            metric=counted(Metric.DOMINANT_FAILURE, app, pipeline, alarms.dominant_failure.period),
             threshold=alarms.dominant_failure.threshold,
             periods=alarms.dominant_failure.periods,
         )
@@ -293,7 +301,9 @@ class PipelineAlarms(Construct):
         )
         self._alarm(
             ledger,
-            metric=counted(Metric.LEDGER_UNAVAILABLE, pipeline, alarms.ledger_unavailable.period),
+            metric=counted(
+                Metric.LEDGER_UNAVAILABLE, app, pipeline, alarms.ledger_unavailable.period
+            ),
             threshold=alarms.ledger_unavailable.threshold,
             periods=alarms.ledger_unavailable.periods,
         )
@@ -335,23 +345,23 @@ class PipelineAlarms(Construct):
         )
 
 
-def counted(name: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric:
+def counted(name: str, app: str, pipeline: str, period: int = MINUTE) -> cloudwatch.Metric:
     """The sum that our functions count of a pipeline in each period (seconds)."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
-        dimensions_map={DIMENSION: pipeline},
+        dimensions_map={APP_DIMENSION: app, DIMENSION: pipeline},
         statistic="Sum",
         period=cdk.Duration.seconds(period),
     )
 
 
-def _gauge(name: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
+def _gauge(name: str, app: str, pipeline: str, period: int, statistic: str) -> cloudwatch.Metric:
     """A gauge of a pipeline, which each run of the redriver reports."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
-        dimensions_map={DIMENSION: pipeline},
+        dimensions_map={APP_DIMENSION: app, DIMENSION: pipeline},
         statistic=statistic,
         period=cdk.Duration.seconds(period),
     )

@@ -64,6 +64,7 @@ class PythonFunction(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
+        self._app = app
         self._environment: dict[str, str] = {}
         self.log_group = logs.LogGroup(
             self,
@@ -122,7 +123,7 @@ class PythonFunction(Construct):
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
         """Add variables to the function's environment; raises Refused if it becomes too large."""
-        added = dict(variables)
+        added = {Variable.APP: self._app.app, **variables}
         if self._settings:
             added[Variable.PIPELINE] = environment.pipeline(self._settings)
         self._environment |= added

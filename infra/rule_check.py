@@ -154,7 +154,7 @@ class RuleCheck(Construct):
         alarms = {}
         for page, metric, missing in (
             (FAILED, waiting, ignore),
-            (RULE_INVALID, counted(Metric.RULE_INVALID, EVERY_PIPELINE), quiet),
+            (RULE_INVALID, counted(Metric.RULE_INVALID, self._app.app, EVERY_PIPELINE), quiet),
         ):
             alarm = cloudwatch.Alarm(
                 self,

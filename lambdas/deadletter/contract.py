@@ -444,6 +444,9 @@ class Metric(StrEnum):
     )
 
 
+METRIC_UNITS: Mapping[str, str] = {metric: metric.unit for metric in Metric}
+"""The unit of each metric, by its name."""
+
 ALIASES: Mapping[str, Metric] = {
     Metric.REDRIVE_SUCCESS: Metric.LETTERS_RECOVERED,
     Metric.REDRIVE_FAILURE: Metric.MOVE_FAILED,

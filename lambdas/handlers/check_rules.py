@@ -5,11 +5,11 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.check_rules import check_clients, edits, response, rule_checker_for
-from deadletter.contract import DIMENSION, NAMESPACE, Metric
+from deadletter.contract import Metric
+from handlers.metrics import count_metric_of
 from handlers.runtime import resources, world
 
 logger = Logger(service="check-rules")
@@ -23,10 +23,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     for refusal in checked.refusals:
         logger.warning("rule refused", extra={"rule": asdict(refusal)})
         for name in refusal.refused_by:
-            with single_metric(
-                Metric.RULE_INVALID, MetricUnit.Count, 1, namespace=NAMESPACE
-            ) as metric:
-                metric.add_dimension(DIMENSION, name)
+            count_metric_of(name, Metric.RULE_INVALID, 1)
     if checked.failed:
         logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

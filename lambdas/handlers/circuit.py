@@ -8,7 +8,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.circuit import consumer_steps_for, outage_clients
 from deadletter.outage.execution_step import execution_from_json
-from handlers.runtime import count_metric, settings, world
+from handlers.metrics import count_metric
+from handlers.runtime import settings, world
 
 logger = Logger(service="circuit")
 steps = cache(lambda: consumer_steps_for(*settings(), outage_clients(), world(), count_metric))

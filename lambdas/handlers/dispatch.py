@@ -11,7 +11,8 @@ from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
 from deadletter.contract import Variable, with_aliases
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
-from handlers.runtime import count_metric, settings, world
+from handlers.metrics import count_metric
+from handlers.runtime import settings, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ[Variable.WEBHOOK]))

@@ -3,11 +3,11 @@
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for
-from deadletter.contract import DIMENSION, MAIN_DLQ, NAMESPACE
+from deadletter.contract import MAIN_DLQ, NAMESPACE
+from handlers.metrics import dimensions, unit
 from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
@@ -23,8 +23,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
     redriver = redriver_for(pipeline, resources, clients(), world(), home=home)
     report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
-    metrics.add_dimension(DIMENSION, pipeline.name)
+    for dimension, value in dimensions(pipeline.name).items():
+        metrics.add_dimension(dimension, value)
     for name, number in report.metrics().items():
-        metrics.add_metric(name, MetricUnit.Count, number)
+        metrics.add_metric(name, unit(name), number)
     logger.info("run ended", extra={"report": report.to_json()})
     return report.to_json()

@@ -6,10 +6,8 @@ import uuid
 from functools import cache
 from random import SystemRandom
 
-from aws_lambda_powertools.metrics import MetricUnit, single_metric
-
 from deadletter.aws.wiring.world import World
-from deadletter.contract import DIMENSION, NAMESPACE, Variable
+from deadletter.contract import Variable
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 
@@ -35,9 +33,3 @@ def resources() -> Resources:
 def settings() -> tuple[Pipeline, Resources]:
     """The pipeline of this function, and its resources. Read at the first event."""
     return pipeline_from_json(os.environ[Variable.PIPELINE]), resources()
-
-
-def count_metric(name: str, number: int) -> None:
-    """Count a metric of this function's pipeline, or set a gauge."""
-    with single_metric(name, MetricUnit.Count, number, namespace=NAMESPACE) as metric:
-        metric.add_dimension(DIMENSION, settings()[0].name)

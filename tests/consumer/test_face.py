@@ -157,11 +157,12 @@ def test_the_metrics_are_one_line_of_the_embedded_format(letterbox: Letterbox) -
                 "CloudWatchMetrics": [
                     {
                         "Namespace": "Deadletter",
-                        "Dimensions": [["pipeline"]],
+                        "Dimensions": [["app", "pipeline"]],
                         "Metrics": [{"Name": "Processed", "Unit": "Count"}],
                     }
                 ],
             },
+            "app": "test",
             "pipeline": "test",
             "Processed": 1,
         }

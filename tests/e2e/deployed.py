@@ -149,7 +149,9 @@ class Deployed:
 
     def counted(self, metric: str) -> float:
         """How much of a metric of this pipeline there has been."""
-        return self._sum("Deadletter", metric, [{"Name": "pipeline", "Value": self.name}])
+        dimensions = {"app": "deadletter", "pipeline": self.name}
+        named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+        return self._sum("Deadletter", metric, named)
 
     def _sum(self, namespace: str, metric: str, dimensions: Sequence[Mapping[str, str]]) -> float:
         now = datetime.now(UTC)

@@ -70,11 +70,20 @@ def alarms(app: Synthesis) -> dict[str, dict[str, Any]]:
     }
 
 
+def where(dimensions: list[dict[str, Any]]) -> str:
+    """The value of the last dimension; our own metrics name the app before the pipeline."""
+    *before, last = dimensions
+    assert before == (
+        [{"Name": "app", "Value": "deadletter"}] if last["Name"] == "pipeline" else []
+    )
+    return str(filled(last["Value"]))
+
+
 def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) -> None:
     assert {
         name: (
             f"{alarm['Namespace'].removeprefix('AWS/')} {alarm['MetricName']}",
-            filled(alarm["Dimensions"][0]["Value"]),
+            where(alarm["Dimensions"]),
             alarm["Statistic"],
             f"{COMPARISONS[alarm['ComparisonOperator']]} {alarm['Threshold']}",
             f"{alarm['EvaluationPeriods']} x {alarm['Period']}",
@@ -102,7 +111,7 @@ def test_the_app_has_two_alarms_of_its_own(app: Synthesis) -> None:
         # Of rules whose pipeline does not exist, so that no pipeline's alarm can ring.
         "deadletter-RuleInvalid": (
             "RuleInvalid",
-            [{"Name": "pipeline", "Value": "*"}],
+            [{"Name": "app", "Value": "deadletter"}, {"Name": "pipeline", "Value": "*"}],
             "notBreaching",
         ),
     }
@@ -123,7 +132,24 @@ def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Syn
 def test_alarms_are_on_plain_metrics_of_one_resource(app: Synthesis) -> None:
     for key, alarm in app.of("AWS::CloudWatch::Alarm"):
         assert "Metrics" not in alarm["Properties"], key
-        assert len(alarm["Properties"]["Dimensions"]) == 1
+        names = [dimension["Name"] for dimension in alarm["Properties"]["Dimensions"]]
+        assert names == ["app", "pipeline"] or len(names) == 1, key
+
+
+def test_two_stages_in_one_account_do_not_hear_each_other(
+    app: Synthesis, sandboxed: Synthesis
+) -> None:
+    """Neither a metric of one stage nor an alarm's name is one of the other's."""
+
+    def metrics(synthesis: Synthesis) -> set[str]:
+        return {
+            f"{alarm['Properties']['MetricName']} {filled(alarm['Properties']['Dimensions'])}"
+            for _, alarm in synthesis.of("AWS::CloudWatch::Alarm")
+            if alarm["Properties"]["Namespace"] == "Deadletter"
+        }
+
+    assert not metrics(app) & metrics(sandboxed)
+    assert all("'Value': 'mail'" in metric for metric in metrics(sandboxed))
 
 
 def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthesis) -> None:

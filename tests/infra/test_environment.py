@@ -137,6 +137,16 @@ def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
         environment.check("route", settings, {"A": joined})
 
 
+def test_every_function_knows_the_app_that_its_metrics_are_of(
+    app: Synthesis, sandboxed: Synthesis
+) -> None:
+    for name, synthesis in (("deadletter", app), ("mail", sandboxed)):
+        for key, function in synthesis.of("AWS::Lambda::Function"):
+            if function["Properties"].get("FunctionName"):
+                variables = function["Properties"]["Environment"]["Variables"]
+                assert variables["APP"] == name, key
+
+
 def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-redrive")
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
@@ -167,7 +177,7 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
 def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-route")
     assert set(told) == {
-        *("PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
+        *("APP", "PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
     }
     resources = resources_from_environment(told)
     assert "StorageLetters" in resources.letters_table
@@ -200,7 +210,7 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
 
 def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-circuit")
-    assert set(told) == {"PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
+    assert set(told) == {"APP", "PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
     resources = resources_from_environment(told)
     redriver = resources_from_environment(app.environment("deadletter-orders-redrive"))
     assert resources.consumer_mapping == redriver.consumer_mapping
@@ -242,7 +252,7 @@ def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Sy
     for function in ("circuit", "redrive", "probe"):
         told = resources_from_environment(app.environment(f"deadletter-watched-{function}"))
         assert (told.consumer_mapping, told.consumer_function) == ("", ""), function
-    assert set(app.environment("deadletter-watched-probe")) == {"PIPELINE", "CIRCUITS_TABLE"}
+    assert set(app.environment("deadletter-watched-probe")) == {"APP", "PIPELINE", "CIRCUITS_TABLE"}
 
 
 def test_a_probe_that_sends_canaries_itself_is_told_how_and_believed(sandboxed: Synthesis) -> None:

@@ -57,6 +57,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def redrive(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
     """The redrive function, whose router is asked directly."""
     module = handlers.redrive
+    monkeypatch.setenv("APP", "deadletter")
     monkeypatch.setattr(module, "settings", lambda: (stage.pipeline, stage.resources))
     monkeypatch.setattr(module, "clients", lambda: stage.clients)
     monkeypatch.setattr(module, "world", lambda: stage.world)

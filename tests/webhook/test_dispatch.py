@@ -36,6 +36,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         BillingMode="PAY_PER_REQUEST",
     )
     for name, value in {
+        "APP": "shop",
         "PIPELINE": json.dumps({"name": "test", "context": {"tenantId": "body.tenantId"}}),
         "WEBHOOK": "{}",
         "MAIN_URL": box.main,
@@ -81,7 +82,10 @@ def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     counted = {name: line[name] for line in lines if "_aws" in line for name in line}
     assert {"MessageMovedToParkingLot", "ProcessingFailure"} <= counted.keys()
-    assert {line["pipeline"] for line in lines if "_aws" in line} == {"test"}
+    written = [line for line in lines if "_aws" in line]
+    assert {(line["app"], line["pipeline"]) for line in written} == {("shop", "test")}
+    named = [line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for line in written]
+    assert named == [[["app", "pipeline"]]] * len(written)
     logged = {vars(entry)["message_id"]: entry.getMessage() for entry in caplog.records}
     assert logged == {nobodys: "parked", unknown: "not processed"}
     assert "Rumpelstiltskin" not in str([vars(entry) for entry in caplog.records])

@@ -229,7 +229,7 @@ def cpu() -> dict[str, float]:
         random=numbers,
         new_id=lambda: uuid.uuid4().hex,
     )
-    current = Runtime(consuming, lambda: NOW, lambda _: None)
+    current = Runtime(consuming, lambda: NOW, lambda _: None, app="bench")
     runtime.current_runtime = lambda: current  # type: ignore[assignment]
     ways: dict[str, Handler] = {
         "the handler alone": lambda event, _: list(map(effect, event["Records"])),

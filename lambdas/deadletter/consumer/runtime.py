@@ -37,13 +37,14 @@ _NAMED = re.compile(r"([a-z][a-z0-9-]*)/([a-z][a-z0-9-]*)")
 class Runtime:
     """What a process consumes with: `consumer` is None if the library is switched off.
 
-    `pending_metrics` are counts of adapters that the next batch reports; `write_line` writes
-    one line of output.
+    `write_line` writes one line of output; `app` is the first dimension of its metrics;
+    `pending_metrics` are counts of adapters that the next batch reports.
     """
 
     consumer: Consumer | None
     clock: Callable[[], float]
     write_line: Callable[[str], object]
+    app: str
     pending_metrics: Counter[str] = field(default_factory=Counter)
 
     def report(self, result: BatchResult) -> None:
@@ -56,7 +57,7 @@ class Runtime:
         self.pending_metrics.clear()
         if self.consumer is not None and counts:
             name = self.consumer.pipeline.name
-            self.write_line(emf.line(counts, pipeline=name, at=self.clock()))
+            self.write_line(emf.line(counts, app=self.app, pipeline=name, at=self.clock()))
 
 
 @cache
@@ -74,7 +75,7 @@ def runtime_from(value: str | None) -> Runtime:
     Raises BadSettings and NotRegistered.
     """
     if value == OFF:
-        return Runtime(None, time.time, _write_line)
+        return Runtime(None, time.time, _write_line, app="")
     named = _NAMED.fullmatch(value or "")
     if named is None:
         problem = "is not set" if value is None else f"is {value!r}"
@@ -94,7 +95,7 @@ def runtime_from(value: str | None) -> Runtime:
         world,
         count_metric=lambda name, number: metrics.update({name: number}),
     )
-    return Runtime(consumer, time.time, _write_line, metrics)
+    return Runtime(consumer, time.time, _write_line, named[1], metrics)
 
 
 def _write_line(line: str) -> None:

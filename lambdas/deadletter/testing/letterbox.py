@@ -107,7 +107,7 @@ class Letterbox:
     def runtime(self) -> Runtime:
         """What the library consumes with here, made at the first event as in a real process."""
         if self._runtime is None:
-            self._runtime = Runtime(self._consumer(), self.clock, self.lines.append)
+            self._runtime = Runtime(self._consumer(), self.clock, self.lines.append, app="test")
         return self._runtime
 
     def new_id(self) -> str:

@@ -1,0 +1,31 @@
+"""What the functions publish: lines of embedded metrics on their output."""
+
+import os
+from collections.abc import Mapping
+
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
+
+from deadletter.contract import APP_DIMENSION, DIMENSION, METRIC_UNITS, NAMESPACE, Variable
+from handlers.runtime import settings
+
+
+def dimensions(pipeline: str) -> Mapping[str, str]:
+    """The dimensions of a pipeline's metrics; stages in one account are apps of their own."""
+    return {APP_DIMENSION: os.environ[Variable.APP], DIMENSION: pipeline}
+
+
+def unit(name: str) -> MetricUnit:
+    """The unit of one of our metrics."""
+    return MetricUnit(METRIC_UNITS[name])
+
+
+def count_metric(name: str, number: int) -> None:
+    """Count a metric of this function's pipeline, or set a gauge."""
+    count_metric_of(settings()[0].name, name, number)
+
+
+def count_metric_of(pipeline: str, name: str, number: int) -> None:
+    """Count a metric of any pipeline, for the functions that belong to the whole app."""
+    with single_metric(name, unit(name), number, namespace=NAMESPACE) as metric:
+        for dimension, value in dimensions(pipeline).items():
+            metric.add_dimension(dimension, value)
