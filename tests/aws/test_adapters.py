@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease, read_last_run
+from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
-from deadletter.contract import Partition
+from deadletter.contract import WATCH_ROW, Partition
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
+from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import SHARDS, Lane
 from deadletter.routing.decision import DUE, Hold
@@ -276,6 +278,66 @@ def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters
     lease.give_back("one", TokenBucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
     assert lease.acquire("three", 171, 250) is None
     assert lease.acquire("three", 251, 300) == TokenBucket(10.0, 50.0, 7.5, 160)
+
+
+def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    assert lease.read() == UNKNOWN
+    known = SourceMemory(
+        emptied_at=90.5, oldest=91.123, looks=3, looked_at=95, ended_at=99, ended_well_at=98,
+        stopped="the source is empty", trouble="denied", fruitless=2, fruitless_at=97,
+        troubles={"Undecided": 96.5},
+    )  # fmt: skip
+    lease.record(known)
+    assert lease.read() == known
+    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
+    assert lease.acquire("two", 150, 250) is None
+
+
+def test_a_run_stores_only_what_it_has_changed(letters: Aws) -> None:
+    first = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    before = SourceMemory(oldest=50.0, looks=4, emptied_at=10.0)
+    first.record(before)
+    first.record(replace(before, emptied_at=60.0), before)
+    first.record(replace(before, oldest=None, looks=0), before)
+    assert first.read() == SourceMemory(emptied_at=60.0)
+
+
+def test_the_memories_of_all_sources_are_read_at_once_without_the_row_of_the_watch(
+    letters: Aws,
+) -> None:
+    assert read_memories(letters.dynamodb, LETTERS, "orders") == {}
+    for home in ("dlq", "slow", "parking:default", WATCH_ROW):
+        lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", home, 10.0, 50.0)
+        lease.record(SourceMemory(stopped=home))
+    assert read_memories(letters.dynamodb, LETTERS, "orders") == {
+        home: SourceMemory(stopped=home) for home in ("dlq", "slow", "parking:default")
+    }
+
+
+def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
+    letters.dynamodb.put_item(
+        TableName=LETTERS,
+        Item={
+            "pk": {"S": Partition.LEASE.of("orders")},
+            "sk": {"S": "dlq"},
+            "oldest": {"S": "yesterday"},
+            "looks": {"NULL": True},
+            "stopped": {"N": "1"},
+            "troubles": {"M": {"Undecided": {"S": "x"}}},
+        },
+    )
+    assert read_memories(letters.dynamodb, LETTERS, "orders") == {"dlq": UNKNOWN}
+
+
+def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
+    lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0, 50.0)
+    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:GetItem on elsewhere$"):
+        lease.read()
+    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:UpdateItem on elsewhere$"):
+        lease.record(SourceMemory(looks=1))
+    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:Query on elsewhere$"):
+        read_memories(letters.dynamodb, "elsewhere", "orders")
 
 
 def test_the_report_of_the_last_run_is_read_from_the_lease(letters: Aws) -> None:

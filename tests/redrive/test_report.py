@@ -70,6 +70,7 @@ def test_a_report_holds_what_was_counted() -> None:
         "pipeline": "orders",
         "source": "slow",
         "stopped": "the source is empty",
+        "ended_well": True,
         "received": 12,
         "moved": 11,
         "failed": 1,

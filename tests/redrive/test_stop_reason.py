@@ -16,13 +16,17 @@ from deadletter.routing.router import RouterUnavailable
 
 REASONS: list[tuple[Exception, str, dict[str, int]]] = [
     (RunStopped("the deadline is near"), "the deadline is near", {}),
-    (CircuitsUnavailable("x"), "the circuits cannot be read: hold", {}),
-    (LeaseUnavailable("x"), "the lease cannot be read", {}),
-    (QueueUnavailable("Throttled"), "a queue gave no answer: Throttled", {"QueueUnavailable": 1}),
+    (
+        CircuitsUnavailable("denied"),
+        "the circuits cannot be read: hold: denied",
+        {"CircuitsUnavailable": 1},
+    ),
+    (LeaseUnavailable("denied"), "the lease cannot be read: denied", {"LeaseUnavailable": 1}),
+    (QueueUnavailable("denied"), "a queue gave no answer: denied", {"QueueUnavailable": 1}),
     (TooManyInFlight("OverLimit"), "a queue gave no answer: OverLimit", {"QueueUnavailable": 1}),
-    (RouterUnavailable("x"), "the router gave no answer", {"RouterUnavailable": 1}),
-    (RoomUnavailable("x"), "the waiting room gave no answer", {"RoomUnavailable": 1}),
-    (JournalUnavailable("x"), "the journal gave no answer", {"JournalUnavailable": 1}),
+    (RouterUnavailable("denied"), "the router gave no answer: denied", {"RouterUnavailable": 1}),
+    (RoomUnavailable(), "the waiting room gave no answer", {"RoomUnavailable": 1}),
+    (JournalUnavailable("denied"), "the journal gave no answer: denied", {"JournalUnavailable": 1}),
 ]
 
 
@@ -33,7 +37,19 @@ def test_an_error_that_ends_a_run_has_a_reason_and_counts_once(
     tally = Tally()
     assert isinstance(error, ENDS_A_RUN)
     assert stop_reason(error, tally) == reason
-    assert tally.report("orders", "dlq", reason).counts == counts
+    report = tally.report("orders", "dlq", reason)
+    assert report.counts == counts
+    assert report.ended_well is isinstance(error, RunStopped)
+
+
+def test_the_trouble_of_a_run_is_what_the_first_adapter_said() -> None:
+    tally = Tally()
+    stop_reason(JournalUnavailable("AccessDeniedException for dynamodb:Query on letters"), tally)
+    stop_reason(RoomUnavailable("later"), tally)
+    report = tally.report("orders", "dlq", "why")
+    assert report.trouble == "AccessDeniedException for dynamodb:Query on letters"
+    assert report.to_json()["trouble"] == report.trouble
+    assert report.to_json()["ended_well"] is False
 
 
 def test_every_error_that_ends_a_run_has_a_reason_here() -> None:

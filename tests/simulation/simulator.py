@@ -27,6 +27,7 @@ from deadletter.processing.delivery import Delivery
 from deadletter.redrive import redriver, waiting_room
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -128,7 +129,7 @@ def random_plan(seed: int) -> Plan:
 
 
 class FreeLease:
-    """A lease that everybody gets: safety does not hang on it."""
+    """A lease that everybody gets, and that forgets: safety does not hang on it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -136,6 +137,12 @@ class FreeLease:
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         burst = float(self._pipeline.burst)
         return TokenBucket(self._pipeline.rate, burst, burst, now)
+
+    def read(self) -> SourceMemory:
+        return UNKNOWN
+
+    def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
+        return
 
     def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         return

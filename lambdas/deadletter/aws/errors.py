@@ -18,6 +18,29 @@ def code(error: ClientError | BotoCoreError) -> str:
     return type(error).__name__
 
 
+_ACTIONS = {
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+    "DeleteMessageBatch": "DeleteMessage",
+    "HeadObject": "GetObject",
+    "Invoke": "InvokeFunction",
+    "ListObjectsV2": "ListBucket",
+    "SendMessageBatch": "SendMessage",
+}
+"""Operations that IAM knows under the name of another one."""
+
+
+def refusal(error: Exception, service: str, resource: str) -> str:
+    """What failed, in the words that an IAM policy or a quota is written in.
+
+    For example `AccessDeniedException for dynamodb:Query on deadletter-letters`. `service` is
+    the prefix of its actions, `resource` a name: never a URL with a signature, never content.
+    """
+    if not isinstance(error, ClientError):
+        return f"{type(error).__name__} for {service} on {resource}"
+    action = _ACTIONS.get(error.operation_name, error.operation_name)
+    return f"{code(error)} for {service}:{action} on {resource}"
+
+
 def surely_refused(error: ClientError | BotoCoreError) -> bool:
     """True if the call certainly had no effect: a 4xx answer to the first try.
 

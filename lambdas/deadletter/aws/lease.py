@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import DynamoDBTable, Key, conflicting_item, plain, stored_number
-from deadletter.contract import Partition
+from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    DynamoDBTable,
+    Key,
+    conflicting_item,
+    plain,
+    stored_number,
+)
+from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
@@ -26,9 +37,24 @@ def read_last_run(
     try:
         item = DynamoDBTable(client, table).get(_key(pipeline, home)) or {}
     except AWS_ERRORS as error:
-        raise LeaseUnavailable from error
+        raise _unavailable(error, table) from error
     report = item.get("last_run")
     return report if isinstance(report, dict) else None
+
+
+def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, SourceMemory]:
+    """What runs remember of each source of a pipeline, by the source's id.
+
+    A source that no run has seen yet is missing. One consistent Query. Raises
+    LeaseUnavailable.
+    """
+    try:
+        items = DynamoDBTable(client, table).query(
+            f"{PARTITION} = :p", {":p": Partition.LEASE.of(pipeline)}, ConsistentRead=True
+        )
+    except AWS_ERRORS as error:
+        raise _unavailable(error, table) from error
+    return {item[SORT]: _memory(item) for item in items if item[SORT] != WATCH_ROW}
 
 
 class DynamoDBLease:
@@ -47,9 +73,17 @@ class DynamoDBLease:
         burst: float,
     ) -> None:
         self._table = DynamoDBTable(client, table)
+        self._name = table
         self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst
+
+    def read(self) -> SourceMemory:
+        try:
+            item = self._table.get(self._key)
+        except AWS_ERRORS as error:
+            raise _unavailable(error, self._name) from error
+        return _memory(item or {})
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
@@ -64,7 +98,7 @@ class DynamoDBLease:
         except AWS_ERRORS as error:
             item = conflicting_item(error)
             if item is None:
-                raise LeaseUnavailable from error
+                raise _unavailable(error, self._name) from error
             # The holder may be ourselves, by a first try whose answer was lost.
             return self._bucket(item, now) if item.get("own") == owner else None
         return self._bucket(plain(answer.get("Attributes", {})), now)
@@ -84,7 +118,20 @@ class DynamoDBLease:
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
-                raise LeaseUnavailable from error
+                raise _unavailable(error, self._name) from error
+
+    def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
+        changed = {
+            field.name: _stored(getattr(memory, field.name))
+            for field in fields(SourceMemory)
+            if getattr(memory, field.name) != getattr(before, field.name)
+        }
+        if not changed:
+            return
+        try:
+            self._table.change(self._key, changed)
+        except AWS_ERRORS as error:
+            raise _unavailable(error, self._name) from error
 
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)
@@ -93,3 +140,43 @@ class DynamoDBLease:
 
 def _key(pipeline: str, home: str) -> Key:
     return (Partition.LEASE.of(pipeline), home)
+
+
+def _unavailable(error: Exception, table: str) -> LeaseUnavailable:
+    return LeaseUnavailable(refusal(error, "dynamodb", table))
+
+
+def _stored(value: object) -> object:
+    """A field of the memory as DynamoDB takes it; None is stored as such."""
+    if isinstance(value, Mapping):
+        return {name: _stored(time) for name, time in value.items()}
+    return stored_number(value) if isinstance(value, int | float) else value
+
+
+def _memory(item: Mapping[str, Any]) -> SourceMemory:
+    """The memory in a lease's item; a malformed field counts as never written."""
+    troubles: Any = item.get("troubles")
+    troubles = troubles if isinstance(troubles, dict) else {}
+    return SourceMemory(
+        emptied_at=_number(item, "emptied_at"),
+        oldest=_number(item, "oldest"),
+        looks=int(_number(item, "looks") or 0),
+        looked_at=_number(item, "looked_at"),
+        ended_at=_number(item, "ended_at"),
+        ended_well_at=_number(item, "ended_well_at"),
+        stopped=_text(item, "stopped"),
+        trouble=_text(item, "trouble"),
+        fruitless=int(_number(item, "fruitless") or 0),
+        fruitless_at=_number(item, "fruitless_at"),
+        troubles={name: time for name in troubles if (time := _number(troubles, name)) is not None},
+    )
+
+
+def _number(item: Mapping[str, Any], name: str) -> float | None:
+    value = item.get(name)
+    return float(value) if isinstance(value, Decimal) and value.is_finite() else None
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    value = item.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,10 +1,11 @@
-"""One run at a time sends for a queue."""
+"""One run at a time sends for a queue, and each leaves what it knows of it to the next."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
 
 
@@ -13,13 +14,25 @@ class LeaseUnavailable(Exception):
 
 
 class Lease(Protocol):
-    """The right to drain a queue. It keeps rate and cost; safety does not depend on it."""
+    """The right to drain a queue. It keeps rate and cost; safety does not depend on it.
+
+    Each method raises LeaseUnavailable.
+    """
+
+    def read(self) -> SourceMemory:
+        """What the runs so far have left; UNKNOWN before the first one."""
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         """The bucket that the last run left, or None while another run holds the lease.
 
-        A first run gets a full bucket. Raises LeaseUnavailable.
+        A first run gets a full bucket.
         """
 
     def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         """End the lease and keep bucket and report. Does nothing if another run holds it now."""
+
+    def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
+        """Store the fields that differ from `before`, the memory as this run has read it.
+
+        Needs no lease: what another run has stored meanwhile in other fields stays.
+        """

@@ -63,7 +63,7 @@ class QueueWorker:
         except ENDS_A_RUN as error:
             self._run.stop(stop_reason(error, self._tally))
         finally:
-            self._run.left.extend(letter.handle for letter in in_hand)
+            self._release(in_hand)
         try:
             self._slot.close()
         except JournalUnavailable:
@@ -92,9 +92,11 @@ class QueueWorker:
     def _move(self, chunk: Sequence[ReceivedLetter]) -> int:
         """Move one chunk; returns how many letters went back to the main queue."""
         try:
-            judged = self._judge(self._unmoved(chunk))
+            unmoved = self._unmoved(chunk)
+            self._tally.count_tried(len(unmoved))
+            judged = self._judge(unmoved)
         except BaseException:
-            self._run.left.extend(received.handle for received in chunk)
+            self._release(chunk)
             raise
         left = self._mover.move_from_queue(self._dlq, judged, self._slot)
         moved = {order.copy for order in judged} - {received.letter.message_id for received in left}
@@ -173,10 +175,15 @@ class QueueWorker:
 
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
         self._tally.count(Metric.LEFT_IN_PLACE, len(letters))
-        self._run.left.extend(received.handle for received in letters)
+        self._release(letters)
         # A later letter of the group may not overtake these in this run.
         groups = map(self._group_of, letters)
         self._stopped_groups.update(group for group in groups if group is not None)
+
+    def _release(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Have letters made visible at the end of the run."""
+        self._run.left.extend(received.handle for received in letters)
+        self._tally.note_left(received.letter.sent_ms for received in letters)
 
 
 def _latest(letters: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:

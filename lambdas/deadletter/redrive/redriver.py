@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from deadletter.contract import CIRCUIT_LEVELS, Metric, Mode
-from deadletter.message.queue import MAX_BATCH, ReceivedLetter
+from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.openings import open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits
+from deadletter.redrive.source_memory import RunEnd, SourceMemory, after_look, after_run
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import RoomUnavailable
@@ -37,6 +39,8 @@ class Redriver:
         self._room = setup.room
         self._tally = setup.tally
         self._clock = setup.clock
+        self._pass_began: float | None = None
+        self._emptied = False
 
     def run(self, deadline: float, *, dry_run: bool = False) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
@@ -44,13 +48,41 @@ class Redriver:
         With `dry_run`, and in a pipeline whose mode is observe, a sample of letters is
         judged, counted and made visible again.
         """
+        memory: SourceMemory | None = None
         try:
+            memory = self._setup.lease.read()
             if not dry_run:
                 self._count_open_circuits()
             stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
+        if memory is not None:
+            self._remember(memory, self._report(stopped), after_look if dry_run else after_run)
         return self._report(stopped)
+
+    def _remember(
+        self,
+        memory: SourceMemory,
+        report: Report,
+        grown: Callable[[SourceMemory, RunEnd], SourceMemory],
+    ) -> None:
+        end = RunEnd(
+            ended=self._clock(),
+            stopped=report.stopped,
+            well=report.ended_well,
+            trouble=report.trouble,
+            fruitless=self._tally.fruitless,
+            oldest=self._tally.oldest_left,
+            looks=report.counts.get(Metric.LOOKED_AT, 0),
+            pass_began=self._pass_began,
+            emptied=self._emptied,
+            troubles=report.troubles,
+        )
+        try:
+            self._setup.lease.record(grown(memory, end), memory)
+        except LeaseUnavailable as error:
+            # What the run has done is done; the next run asks for what this one could not do.
+            stop_reason(error, self._tally)
 
     def _run(self, deadline: float, judge_only: bool) -> str:
         circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
@@ -64,13 +96,15 @@ class Redriver:
             return self._judge_sample(run)
         first_poll: list[ReceivedLetter] = []
         try:
-            nothing_visible = self._dlq.depth().visible == 0
+            depth = self._dlq.depth()
+            nothing_visible = depth.visible == 0
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
                 self._tally.count(Metric.RECEIVED, len(first_poll))
             shards = open_shards(self._setup)
             if nothing_visible and not first_poll and not shards:
+                self._end_pass(now, emptied=depth.total == 0)
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
         except BaseException:
@@ -82,6 +116,10 @@ class Redriver:
         # No letter of an open circuit is sent: at any rate they go into its lane.
         share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
         return self._drain(self._limits(deadline, bucket.slowed(share)), shards, first_poll)
+
+    def _end_pass(self, began: float, *, emptied: bool) -> None:
+        """Note that every letter visible since `began` was received."""
+        self._pass_began, self._emptied = began, emptied
 
     def _count_open_circuits(self) -> None:
         reconcile = self._setup.reconcile
@@ -122,6 +160,7 @@ class Redriver:
     def _drain(
         self, run: RunLimits, shards: Sequence[OpenShard], first_poll: Sequence[ReceivedLetter]
     ) -> str:
+        began = self._clock()
         workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
         in_hand = [first_poll, *([()] * (len(workers) - 1))]
         try:
@@ -132,6 +171,11 @@ class Redriver:
                     for worker, letters in zip(workers, in_hand, strict=True)
                 ]
             )
+            if run.stopped is None:
+                # Letters that others have in flight come back: only without them it is empty.
+                self._end_pass(began, emptied=not run.left and self._dlq.depth().total == 0)
+        except QueueUnavailable as error:
+            run.stop(stop_reason(error, self._tally))
         finally:
             self._dlq.make_visible(run.left)
             self._report_bounces()
@@ -178,6 +222,7 @@ class Redriver:
         )
 
     def _make_visible(self, letters: Sequence[ReceivedLetter]) -> None:
+        self._tally.note_left(received.letter.sent_ms for received in letters)
         self._dlq.make_visible([received.handle for received in letters])
 
     def _report(self, stopped: str) -> Report:

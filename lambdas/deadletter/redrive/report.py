@@ -22,6 +22,19 @@ ALWAYS_COUNTED = (
 )
 """Metrics that are published when they are zero too: they show that the run took place."""
 
+WAYS = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
+"""The metrics of letters that left the place where they were, one for each kind of target."""
+
+TROUBLES = (
+    Metric.POSSIBLE_DUPLICATE,
+    Metric.REDRIVE_UNRECORDED,
+    Metric.UNSENDABLE,
+    Metric.UNDECIDED,
+    Metric.BROKEN_IN_ROOM,
+    Metric.DOMINANT_FAILURE,
+)
+"""Metrics of single letters that need a person; when a run counted one, its source remembers."""
+
 DOMINANT_FROM = 11
 """Letters that must have failed alike: with fewer, a majority means little."""
 
@@ -40,6 +53,10 @@ class Tally:
         self._error_types: dict[str, str] = {}
         self._judged = 0
         self._gauges: dict[str, int] = {}
+        self._trouble = ""
+        self._failed = False
+        self._tried = 0
+        self._oldest: float | None = None
 
     def count(self, metric: str, number: int = 1) -> None:
         """Add to a metric; one whose sum is 0 is left out of the report."""
@@ -54,6 +71,41 @@ class Tally:
     def count_of(self, metric: str) -> int:
         with self._lock:
             return self._counts[metric]
+
+    def note_trouble(self, trouble: str) -> None:
+        """Keep what AWS refused or did not answer, for the report; the first one is kept."""
+        with self._lock:
+            self._trouble = self._trouble or trouble
+
+    def fail(self, trouble: str) -> None:
+        """The run cannot do its work, for this reason."""
+        self.note_trouble(trouble)
+        self._failed = True
+
+    def count_tried(self, letters: int) -> None:
+        """Add letters of ours that were due and free to move, when they are taken in hand."""
+        with self._lock:
+            self._tried += letters
+
+    def note_left(self, sent_ms: Iterable[int | None]) -> None:
+        """Keep the SentTimestamp of the oldest letter that was received and stays."""
+        with self._lock:
+            known = [ms / 1000 for ms in sent_ms if ms]
+            self._oldest = min(
+                [*known, *([] if self._oldest is None else [self._oldest])], default=None
+            )
+
+    @property
+    def oldest_left(self) -> float | None:
+        """SentTimestamp of the oldest letter that was left, in epoch seconds."""
+        with self._lock:
+            return self._oldest
+
+    @property
+    def fruitless(self) -> bool | None:
+        """Whether no letter could be moved of those that were tried; None if none was tried."""
+        with self._lock:
+            return self._is_fruitless()
 
     def count_decision(self, decision: Decision) -> None:
         with self._lock:
@@ -87,6 +139,7 @@ class Tally:
             counts = {metric: number for metric, number in self._counts.items() if number}
             if dominant is not None:
                 counts[Metric.DOMINANT_FAILURE] = dominant.letters
+            fruitless = self._is_fruitless()
             return Report(
                 pipeline,
                 home,
@@ -98,7 +151,14 @@ class Tally:
                 tuple(sorted(self._limited_rules)),
                 dominant,
                 dict(self._gauges),
+                ended_well=not self._failed and not fruitless,
+                trouble=self._trouble,
             )
+
+    def _is_fruitless(self) -> bool | None:
+        if not self._tried:
+            return None
+        return not any(self._counts[way] for way in (*WAYS, Metric.ALREADY_SENT))
 
     def _dominant(self) -> FailureKind | None:
         """The failure of more than half of the run's letters, if there is one."""
@@ -115,7 +175,9 @@ class Report:
     """One run on the DLQ `home`: `stopped` says why it ended, the rest is numbers.
 
     `dominant` is the failure of more than half of its letters; `gauges` are metrics that
-    are not added up.
+    are not added up. `ended_well` says that the run could do its work, or had none;
+    `trouble` names what AWS refused or did not answer, such as
+    `AccessDeniedException for dynamodb:Query on deadletter-letters`.
     """
 
     pipeline: str
@@ -128,12 +190,18 @@ class Report:
     limited_rules: tuple[str, ...] = ()
     dominant: FailureKind | None = None
     gauges: Mapping[str, int] = field(default_factory=dict)
+    ended_well: bool = True
+    trouble: str = ""
 
     @property
     def moved(self) -> int:
         """Letters that left the place where they were, for any target."""
-        ways = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
-        return sum(self.counts.get(way, 0) for way in ways)
+        return sum(self.counts.get(way, 0) for way in WAYS)
+
+    @property
+    def troubles(self) -> list[str]:
+        """The metrics of TROUBLES that this run counted."""
+        return [str(metric) for metric in TROUBLES if self.counts.get(metric, 0)]
 
     def metrics(self) -> dict[str, int]:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""
@@ -146,6 +214,8 @@ class Report:
             "pipeline": self.pipeline,
             "source": self.home,
             "stopped": self.stopped,
+            "ended_well": self.ended_well,
+            **({"trouble": self.trouble} if self.trouble else {}),
             "received": self.counts.get(Metric.RECEIVED, 0),
             "moved": self.moved,
             "failed": self.counts.get(Metric.REDRIVE_FAILURE, 0),

@@ -9,7 +9,6 @@ from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.run_limits import RunStopped
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import (
     Question,
@@ -41,7 +40,7 @@ class RouterClient:
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
         """One verdict for each letter that the router gave exactly one, by message id.
 
-        Raises RunStopped if the router does not answer twice: the next run asks again.
+        Raises RouterUnavailable if the router does not answer twice: the next run asks again.
         """
         if not letters:
             return {}
@@ -66,12 +65,11 @@ class RouterClient:
             self._tally.count_decision(verdict.decision)
 
     def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
-        for _ in range(2):
-            try:
-                return self._router.decide(questions)
-            except RouterUnavailable:
-                self._tally.count(Metric.ROUTER_UNAVAILABLE)
-        raise RunStopped("the router gave no answer")
+        try:
+            return self._router.decide(questions)
+        except RouterUnavailable:
+            self._tally.count(Metric.ROUTER_UNAVAILABLE)
+        return self._router.decide(questions)
 
 
 def _came_back(verdict: Verdict) -> bool:

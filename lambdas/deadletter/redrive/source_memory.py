@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,9 @@ class SourceMemory:
     ended_at       when the last run ended, whatever it did
     ended_well_at  when the last run ended that could do its work
     stopped        why the last run ended
+    trouble        what kept the last run that did not end well from its work
     fruitless      runs in a row that received letters and moved none of them
+    fruitless_at   when the last of them ended
     troubles       when a run last counted a metric that needs a person, by its name
     """
 
@@ -28,9 +30,72 @@ class SourceMemory:
     ended_at: float | None = None
     ended_well_at: float | None = None
     stopped: str = ""
+    trouble: str = ""
     fruitless: int = 0
+    fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
 
 
 UNKNOWN = SourceMemory()
 """The memory of a source that no run has seen yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """What one run has to add to the memory. All times are epoch seconds.
+
+    ended       when it ended
+    stopped     why it ended
+    well        whether it could do its work
+    trouble     what kept it from its work
+    fruitless   whether it received letters and moved none; None if it tried none
+    oldest      SentTimestamp of the oldest letter that it received and left
+    looks       letters that it received and gave back unmoved, only to judge them
+    pass_began  when the pass began in which it received every visible letter, if it made one
+    emptied     whether that pass left the queue without a letter of ours
+    troubles    the metrics that need a person and that it counted
+    """
+
+    ended: float
+    stopped: str
+    well: bool = True
+    trouble: str = ""
+    fruitless: bool | None = None
+    oldest: float | None = None
+    looks: int = 0
+    pass_began: float | None = None
+    emptied: bool = False
+    troubles: Collection[str] = ()
+
+
+def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
+    """The memory of a source after one more run."""
+    return replace(
+        after_look(memory, end),
+        ended_at=end.ended,
+        ended_well_at=end.ended if end.well else memory.ended_well_at,
+        stopped=end.stopped,
+        trouble="" if end.well else end.trouble or memory.trouble,
+        fruitless=_fruitless(memory.fruitless, end.fruitless),
+        fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
+        troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+    )
+
+
+def after_look(memory: SourceMemory, end: RunEnd) -> SourceMemory:
+    """The memory after a run that could move nothing because a person asked only to judge."""
+    saw_all = end.pass_began is not None
+    known = [sent for sent in (None if saw_all else memory.oldest, end.oldest) if sent is not None]
+    return replace(
+        memory,
+        emptied_at=end.pass_began if end.emptied else memory.emptied_at,
+        oldest=min(known, default=None),
+        looks=0 if end.emptied else memory.looks + end.looks,
+        looked_at=end.ended if end.looks else memory.looked_at,
+    )
+
+
+def _fruitless(so_far: int, fruitless: bool | None) -> int:
+    if fruitless is None:
+        return so_far
+    return so_far + 1 if fruitless else 0

@@ -12,10 +12,10 @@ from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 
-_UNAVAILABLE: tuple[tuple[type[Exception], Metric | None, str], ...] = (
-    (CircuitsUnavailable, None, "the circuits cannot be read: hold"),
-    (LeaseUnavailable, None, "the lease cannot be read"),
-    (QueueUnavailable, Metric.QUEUE_UNAVAILABLE, "a queue gave no answer: {error}"),
+_UNAVAILABLE: tuple[tuple[type[Exception], Metric, str], ...] = (
+    (CircuitsUnavailable, Metric.CIRCUITS_UNAVAILABLE, "the circuits cannot be read: hold"),
+    (LeaseUnavailable, Metric.LEASE_UNAVAILABLE, "the lease cannot be read"),
+    (QueueUnavailable, Metric.QUEUE_UNAVAILABLE, "a queue gave no answer"),
     (RouterUnavailable, Metric.ROUTER_UNAVAILABLE, "the router gave no answer"),
     (RoomUnavailable, Metric.ROOM_UNAVAILABLE, "the waiting room gave no answer"),
     (JournalUnavailable, Metric.JOURNAL_UNAVAILABLE, "the journal gave no answer"),
@@ -28,13 +28,16 @@ ENDS_A_RUN: tuple[type[Exception], ...] = (RunStopped, *(kind for kind, _, _ in 
 def stop_reason(error: Exception, tally: Tally) -> str:
     """The reason in the report of a run that `error` ends; counts the error under its metric.
 
+    A run that something unavailable ends has not ended well, and its trouble is the error's
+    text.
+
     Raises an error again that is not in ENDS_A_RUN.
     """
     for kind, metric, reason in _UNAVAILABLE:
         if isinstance(error, kind):
-            if metric is not None:
-                tally.count(metric)
-            return reason.format(error=error)
+            tally.count(metric)
+            tally.fail(str(error) or reason)
+            return f"{reason}: {error}" if str(error) else reason
     if isinstance(error, RunStopped):
         return str(error)
     raise error

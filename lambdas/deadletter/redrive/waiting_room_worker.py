@@ -28,6 +28,7 @@ from deadletter.redrive.router_client import RouterClient, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.routing.decision import Redrive
+from deadletter.routing.router import RouterUnavailable
 
 MOST_READ = 10
 """Letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
@@ -91,7 +92,7 @@ class WaitingRoomWorker:
                     contents = self._room.read(part, self._run.locked_until)
                     self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
                     self._move(contents.letters, outward, slot)
-            except RunStopped:
+            except (RunStopped, RouterUnavailable):
                 slot.close()
                 raise
         if slot is not None:
@@ -133,6 +134,7 @@ class WaitingRoomWorker:
         if sent:
             self._tally.count(Metric.ALREADY_SENT, len(sent))
             self._tally.count(Metric.UNDELETED, len(self._room.delete(sent)))
+        self._tally.count_tried(len(unmoved))
         while unmoved:
             granted = self._run.permission(len(unmoved))
             part, unmoved = next_request(unmoved, granted)

@@ -1,0 +1,61 @@
+"""What runs remember of a source."""
+
+from __future__ import annotations
+
+from deadletter.redrive.source_memory import (
+    UNKNOWN,
+    RunEnd,
+    SourceMemory,
+    after_look,
+    after_run,
+)
+
+
+def test_a_run_that_ends_well_forgets_the_trouble_and_not_what_single_letters_need() -> None:
+    before = SourceMemory(trouble="denied", ended_well_at=10, troubles={"Undecided": 10})
+    end = RunEnd(ended=70, stopped="nothing to do", troubles=["Unsendable"])
+    assert after_run(before, end) == SourceMemory(
+        ended_at=70,
+        ended_well_at=70,
+        stopped="nothing to do",
+        troubles={"Undecided": 10, "Unsendable": 70},
+    )
+
+
+def test_a_run_that_does_not_end_well_leaves_its_trouble() -> None:
+    end = RunEnd(ended=70, stopped="x", well=False, trouble="denied")
+    memory = after_run(SourceMemory(ended_well_at=10), end)
+    assert (memory.ended_at, memory.ended_well_at, memory.trouble) == (70, 10, "denied")
+
+
+def test_fruitless_runs_are_counted_until_a_letter_moves() -> None:
+    def run(memory: SourceMemory, ended: float, fruitless: bool | None) -> SourceMemory:
+        return after_run(memory, RunEnd(ended=ended, stopped="x", fruitless=fruitless))
+
+    memory = run(run(UNKNOWN, 10, True), 20, True)
+    assert (memory.fruitless, memory.fruitless_at) == (2, 20)
+    memory = run(memory, 30, None)
+    assert (memory.fruitless, memory.fruitless_at) == (2, 20)
+    assert run(memory, 40, False).fruitless == 0
+
+
+def test_the_oldest_letter_is_the_least_until_a_pass_has_seen_all() -> None:
+    memory = after_run(SourceMemory(oldest=50), RunEnd(ended=70, stopped="x", oldest=60))
+    assert memory.oldest == 50
+    memory = after_run(memory, RunEnd(ended=80, stopped="x", oldest=40))
+    assert memory.oldest == 40
+    memory = after_run(memory, RunEnd(ended=90, stopped="x", oldest=60, pass_began=85))
+    assert (memory.oldest, memory.emptied_at) == (60, None)
+
+
+def test_an_empty_queue_forgets_age_and_looks() -> None:
+    before = SourceMemory(oldest=50, looks=7, looked_at=60)
+    end = RunEnd(ended=90, stopped="nothing to do", pass_began=85, emptied=True)
+    memory = after_run(before, end)
+    assert (memory.oldest, memory.looks, memory.emptied_at) == (None, 0, 85)
+
+
+def test_looks_add_up_and_a_look_is_no_run() -> None:
+    end = RunEnd(ended=90, stopped="looked", looks=3, oldest=50)
+    memory = after_look(after_look(UNKNOWN, end), end)
+    assert memory == SourceMemory(looks=6, looked_at=90, oldest=50)
