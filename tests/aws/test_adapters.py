@@ -332,7 +332,7 @@ def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
 
 def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
     lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0, 50.0)
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:GetItem on elsewhere$"):
+    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:BatchGetItem on elsewhere$"):
         lease.read()
     with pytest.raises(LeaseUnavailable, match=r"for dynamodb:UpdateItem on elsewhere$"):
         lease.record(SourceMemory(looks=1))

@@ -13,6 +13,7 @@ from deadletter.aws.table import (
     SORT,
     DynamoDBTable,
     Key,
+    StillUnprocessed,
     conflicting_item,
     plain,
     stored_number,
@@ -80,10 +81,11 @@ class DynamoDBLease:
 
     def read(self) -> SourceMemory:
         try:
-            item = self._table.get(self._key)
-        except AWS_ERRORS as error:
+            # By BatchGetItem: the redriver's role may read single items in no other way.
+            items = self._table.get_many([self._key])
+        except (*AWS_ERRORS, StillUnprocessed) as error:
             raise _unavailable(error, self._name) from error
-        return _memory(item or {})
+        return _memory(items.get(self._key, {}))
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
