@@ -20,6 +20,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import (
     MAX_REQUEST,
+    Judge,
     RouterClient,
     next_request,
     orders,
@@ -34,9 +35,19 @@ ENOUGH_EMPTY_POLLS = 2
 
 
 class QueueWorker:
-    """One of several workers that drain a queue in parallel, each with its own journal slot."""
+    """One of several workers that drain a queue in parallel, each with its own journal slot.
 
-    def __init__(self, setup: RedriverSetup, run: RunLimits, number: int) -> None:
+    It asks the router what to do with the letters, unless it is given another `judge`.
+    """
+
+    def __init__(
+        self,
+        setup: RedriverSetup,
+        run: RunLimits,
+        number: int,
+        *,
+        judge: Judge | None = None,
+    ) -> None:
         self._run = run
         self._dlq = setup.dlq
         self._main_arn = setup.main_arn
@@ -45,7 +56,7 @@ class QueueWorker:
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
-        self._router_client = RouterClient(router=setup.router, tally=setup.tally)
+        self._verdict_source = judge or RouterClient(router=setup.router, tally=setup.tally)
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner)
         self._stopped_groups: set[str] = set()
 
@@ -161,7 +172,7 @@ class QueueWorker:
         return foreign
 
     def _judge(self, letters: Sequence[ReceivedLetter]) -> list[Order]:
-        verdicts = self._router_client.verdicts(letters, served=False)
+        verdicts = self._verdict_source.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {
                 received.letter.group for received in letters if received.letter.group is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from deadletter.contract import Metric
 from deadletter.message.letter import compact_json
@@ -28,6 +29,17 @@ def request_bytes(received: ReceivedLetter) -> int:
     """Bytes that a letter adds to a router request, its comma included."""
     question = Question(received.letter, served=True, home=received.home)
     return len(compact_json(question_to_json(question))) + 1
+
+
+class Judge(Protocol):
+    """Says what to do with letters: the router, or a constant answer that needs no router."""
+
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        """At most one verdict for each letter, by message id; without one it stays.
+
+        `served` says that the letters have waited for their delay. Raises the errors of
+        ENDS_A_RUN.
+        """
 
 
 class RouterClient:

@@ -25,10 +25,11 @@ class RunStopped(Exception):
 class RunLimits:
     """The limits of one run, shared by its workers.
 
-    `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner`
-    is a text that no other run has. `left` collects the handles of letters that were
-    received and not moved: handles alone, because the bodies of a whole DLQ would not
-    fit into memory.
+    `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner` is a
+    text that no other run has. A run that sends nothing to the main queue needs neither
+    `backlog_limit` (messages; None: any number) nor a pace. `left` collects the handles of
+    letters that were received and not moved: handles alone, because the bodies of a whole
+    DLQ would not fit into memory.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class RunLimits:
         clock: Callable[[], float],
         wait: Callable[[float], None],
         main: Queue,
-        backlog_limit: int,
+        backlog_limit: int | None,
         rate_limiter: RateLimiter,
+        paced: bool = True,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
@@ -51,6 +53,7 @@ class RunLimits:
         self._main = main
         self._backlog_limit = backlog_limit
         self._rate_limiter = rate_limiter
+        self._paced = paced
         self._backlog_read_at = -math.inf
 
     @property
@@ -75,6 +78,8 @@ class RunLimits:
         """
         while True:
             self._check_limits()
+            if not self._paced:
+                return most
             granted = self._rate_limiter.take(most)
             if granted:
                 return granted
@@ -85,7 +90,7 @@ class RunLimits:
 
     def give_back(self, unused: int) -> None:
         """Return what was permitted and not sent."""
-        if unused > 0:
+        if unused > 0 and self._paced:
             self._rate_limiter.give_back(unused)
 
     def stop(self, reason: str) -> None:
@@ -98,6 +103,8 @@ class RunLimits:
             raise RunStopped(self.stopped)
         if now >= self.deadline - WIND_DOWN:
             raise RunStopped("the deadline is near")
+        if self._backlog_limit is None:
+            return
         if now - self._backlog_read_at >= BACKLOG_CHECK_SECONDS:
             self._backlog_read_at = now
             waiting = self._main.depth().visible
