@@ -20,8 +20,8 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import (
     MAX_REQUEST,
-    Judge,
     RouterClient,
+    VerdictSource,
     next_request,
     orders,
     request_bytes,
@@ -37,7 +37,7 @@ ENOUGH_EMPTY_POLLS = 2
 class QueueWorker:
     """One of several workers that drain a queue in parallel, each with its own journal slot.
 
-    It asks the router what to do with the letters, unless it is given another `judge`.
+    It asks the router what to do with the letters, unless it is given another `verdict_source`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class QueueWorker:
         run: RunLimits,
         number: int,
         *,
-        judge: Judge | None = None,
+        verdict_source: VerdictSource | None = None,
     ) -> None:
         self._run = run
         self._dlq = setup.dlq
@@ -56,7 +56,9 @@ class QueueWorker:
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
-        self._verdict_source = judge or RouterClient(router=setup.router, tally=setup.tally)
+        self._verdict_source = verdict_source or RouterClient(
+            router=setup.router, tally=setup.tally
+        )
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner)
         self._stopped_groups: set[str] = set()
 

@@ -31,7 +31,7 @@ def request_bytes(received: ReceivedLetter) -> int:
     return len(compact_json(question_to_json(question))) + 1
 
 
-class Judge(Protocol):
+class VerdictSource(Protocol):
     """Says what to do with letters: the router, or a constant answer that needs no router."""
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
