@@ -10,13 +10,14 @@ MiniStack is corrected where it would show a wrong picture of this app: alarms
 look at their own dimensions and at missing data, metrics embedded in log lines
 become metrics, an invocation counts in AWS/Lambda however it came about, a batch
 to SQS, a folder of parameters and one event source mapping need the permission
-that IAM knows, a message names its sender, and an invocation of more than 6 MB is
-refused. Calls that are made in a role are recorded (`sandbox.calls`). This reaches
-into MiniStack's private names, so read this file again before pinning another
-version of it.
+that IAM knows, a DynamoDB request names its partitions to IAM, a message names
+its sender, and an invocation of more than 6 MB is refused. Calls that are made
+in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
+names, so read this file again before pinning another version of it.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -34,9 +35,10 @@ from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator
-from ministack.services import cloudwatch, iam, lambda_svc, sqs
+from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, sqs
 
 from sandbox import alarms, calls, emf
+from sandbox.leading_keys import leading_keys
 from sandbox.still_clock import CLOCK_PATH, StillClock
 
 # Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
@@ -163,6 +165,58 @@ def permit_one_mapping_as_iam_does() -> None:
     iam_evaluator.enforce = enforce_with_function
 
 
+def name_the_partitions() -> None:
+    """Supply `dynamodb:LeadingKeys` to conditions: the partitions that a request touches.
+
+    MiniStack asks for each table and each action of a transaction by itself, and so each is
+    given its own partitions.
+    """
+    context_of, enforce = iam_actions.dynamodb_service_context, iam_evaluator.enforce
+    request_body = "sandbox:RequestBody"
+
+    def context_with_body(body: bytes) -> dict[str, Any]:
+        return {**context_of(body), request_body: body}
+
+    def partition_key(table: str, index: str | None) -> str | None:
+        described = dynamodb._tables.get(table.rpartition("/")[2]) or {}
+        indexes = [
+            *described.get("GlobalSecondaryIndexes", []),
+            *described.get("LocalSecondaryIndexes", []),
+        ]
+        schemas = {None: described, **{known["IndexName"]: known for known in indexes}}
+        return next(
+            (
+                str(key["AttributeName"])
+                for key in schemas.get(index, {}).get("KeySchema", [])
+                if key["KeyType"] == "HASH"
+            ),
+            None,
+        )
+
+    def partitions(action: str, resource: str, body: bytes) -> list[str]:
+        # A malformed request is DynamoDB's to refuse.
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            touched = leading_keys(action, json.loads(body), partition_key)
+            named = resource.partition(":table/")[2].partition("/")[0]
+            for (asked, table), keys in touched.items():
+                if asked == action and table.rpartition("/")[2] == named:
+                    return keys
+        return []
+
+    def enforce_with_partitions(access_key: str, action: str, *call: Any, **more: Any) -> Any:
+        context = dict(more.get("service_context") or {})
+        if (body := context.pop(request_body, None)) is not None:
+            keys = partitions(action, more.get("resource_arn", ""), body)
+            more["service_context"] = {
+                **context,
+                **({"dynamodb:LeadingKeys": keys} if keys else {}),
+            }
+        return enforce(access_key, action, *call, **more)
+
+    iam_actions.dynamodb_service_context = context_with_body
+    iam_evaluator.enforce = enforce_with_partitions
+
+
 def name_the_sender() -> None:
     """Put into SenderId who sent: for a function its role's unique id and the session.
 
@@ -266,6 +320,7 @@ def main(*arguments: str) -> None:
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()
     permit_one_mapping_as_iam_does()
+    name_the_partitions()
     name_the_sender()
     record_calls()
     if still:

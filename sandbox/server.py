@@ -153,10 +153,18 @@ class Sandbox:
                 until(self._forgotten, "the state is removed")
             self._state = None
 
-    def client(self, service: str) -> Any:
-        """Make a boto3 client with root's credentials, whatever the environment says."""
+    def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
+        """Make a boto3 client, whatever the environment says.
+
+        *credentials* are those that STS answers with; without them, root's.
+        """
+        root = {"AccessKeyId": ROOT_KEY, "SecretAccessKey": ROOT_KEY}
+        used = credentials or root
         session = boto3.Session(
-            aws_access_key_id=ROOT_KEY, aws_secret_access_key=ROOT_KEY, region_name=REGION
+            aws_access_key_id=used["AccessKeyId"],
+            aws_secret_access_key=used["SecretAccessKey"],
+            aws_session_token=used.get("SessionToken"),
+            region_name=REGION,
         )
         return session.client(
             service,  # type: ignore[call-overload]  # any service; the stubs want a literal

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from sandbox.server import Sandbox
+from sandbox.server import ACCOUNT, Sandbox
 from tests.e2e import canaries
 from tests.e2e.conftest import PIPELINES
 from tests.e2e.deployed import Deployed
@@ -164,6 +165,41 @@ def test_nothing_was_denied_to_a_function_of_ours(sandbox: Sandbox) -> None:
         if not call.allowed and call.caller.startswith("deadletter")
     ]
     assert denied == []
+
+
+def test_the_routers_policy_with_the_partition_of_another_pipeline_is_refused(
+    sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]
+) -> None:
+    iam, functions = aws("iam"), aws("lambda")
+    router = functions.get_function_configuration(FunctionName="deadletter-orders-route")
+    its_role = router["Role"].rpartition("/")[2]
+    [policy] = iam.list_role_policies(RoleName=its_role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=its_role, PolicyName=policy)["PolicyDocument"]
+    for statement in document["Statement"]:
+        for condition in statement.get("Condition", {}).values():
+            condition["dynamodb:LeadingKeys"] = [
+                partition.replace("orders", "payments")
+                for partition in condition["dynamodb:LeadingKeys"]
+            ]
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": ACCOUNT}}
+    role = iam.create_role(
+        RoleName="misdirected",
+        AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [trust]}),
+    )["Role"]
+    iam.put_role_policy(
+        RoleName="misdirected", PolicyName="rows", PolicyDocument=json.dumps(document)
+    )
+    session = aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="misdirected")
+    tables = sandbox.client("dynamodb", session["Credentials"])
+
+    def read(partition: str) -> None:
+        key = {"pk": {"S": partition}, "sk": {"S": "ledger"}}
+        table = outputs["LettersTableName"]
+        tables.batch_get_item(RequestItems={table: {"Keys": [key]}})
+
+    read("payments#ledger#x")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        read("orders#ledger#x")
 
 
 def test_without_one_permission_a_run_is_denied_and_the_letters_stay(

@@ -75,6 +75,7 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
 def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
     orders: Deployed, tenant: str
 ) -> None:
+    orders.settle()
     orders.add_rule(f"stop-{tenant}", tenantId=tenant, action="quarantine", reason="pays late")
     orders.until_ruled(f"stop-{tenant}", event(tenant))
     orders.send(event(tenant), "Dlq")
@@ -87,11 +88,13 @@ def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
     assert orders.stamp_of(letter)["rule"] == f"stop-{tenant}"
     shown = orders.dlq("parked", "list", "--pipeline", "orders", "--reason", "QUARANTINED")
     assert letter["MessageId"] in json.dumps(shown)
+    assert orders.held("Dlq") == []
 
 
 def test_a_long_delay_goes_through_the_waiting_room(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:
+    orders.settle()
     hour = {"action": "DELAYED_REDRIVE", "delay_seconds": "3600"}
     orders.add_rule(f"slow-{tenant}", tenantId=tenant, **hour)
     orders.until_ruled(f"slow-{tenant}", event(tenant))
@@ -121,6 +124,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
         Bucket=orders.app["letters_bucket"], Prefix="waiting/orders/"
     )
     assert objects.get("KeyCount", 0) == 0
+    assert orders.held("Dlq") == []
 
 
 def test_a_malformed_body_does_not_stop_its_batch(

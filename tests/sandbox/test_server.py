@@ -65,6 +65,12 @@ def handler(event, context):
     return changed["State"]
 """
 
+TOUCHING = """
+import boto3
+def handler(event, context):
+    getattr(boto3.client("dynamodb"), event["call"])(**event["request"])
+"""
+
 # Seconds without a word from the other side after which there will be none.
 PATIENCE_SECONDS = STANDSTILL_SECONDS
 
@@ -286,6 +292,86 @@ def test_a_function_changes_the_mappings_of_the_function_that_its_role_names(san
         ("lambda:UpdateEventSourceMapping", True),
         ("lambda:GetEventSourceMapping", False),
     }
+
+
+ALLOWED, OTHER = ({"pk": {"S": f"{pipeline}#ledger"}, "sk": {"S": "1"}} for pipeline in "ab")
+
+
+def of_rows(key: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every call on the rows of one partition, by the name of the client's method."""
+    query = {
+        "KeyConditionExpression": "#p = :p",
+        "ExpressionAttributeNames": {"#p": "pk"},
+        "ExpressionAttributeValues": {":p": key["pk"]},
+    }
+    lane = {**query, "IndexName": "lanes", "ExpressionAttributeNames": {"#p": "lane"}}
+    transacted = [{"Put": {"TableName": "rows", "Item": key}}]
+    on_the_table = {
+        "get_item": {"Key": key},
+        "put_item": {"Item": key},
+        "update_item": {
+            "Key": key,
+            "UpdateExpression": "SET x = :x",
+            "ExpressionAttributeValues": {":x": {"N": "1"}},
+        },
+        "delete_item": {"Key": key},
+        "query": query,
+        "query an index": lane,
+    }
+    return {
+        **{call: {"TableName": "rows", **request} for call, request in on_the_table.items()},
+        "batch_get_item": {"RequestItems": {"rows": {"Keys": [key]}}},
+        "batch_write_item": {"RequestItems": {"rows": [{"PutRequest": {"Item": key}}]}},
+        "transact_write_items": {"TransactItems": transacted},
+    }
+
+
+def test_a_function_touches_the_rows_that_its_role_names_and_no_others(sandbox: Sandbox):
+    functions, tables = make_function(sandbox, "touching", TOUCHING), sandbox.client("dynamodb")
+    tables.create_table(
+        TableName="rows",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "lane")
+        ],
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "lanes",
+                "KeySchema": [{"AttributeName": "lane", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    )
+    rows = {
+        "Effect": "Allow",
+        "Action": "dynamodb:*",
+        "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/rows*",
+        "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["a#*"]}},
+    }
+    sandbox.client("iam").put_role_policy(
+        RoleName="touching",
+        PolicyName="rows",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [rows]}),
+    )
+
+    def answer(call: str, request: dict[str, Any]) -> str:
+        event = {"call": call.partition(" ")[0], "request": request}
+        said = functions.invoke(FunctionName="touching", Payload=json.dumps(event))
+        error = json.load(said["Payload"])
+        return "allowed" if error is None else error["errorMessage"]
+
+    allowed = {call: answer(call, request) for call, request in of_rows(ALLOWED).items()}
+    assert allowed == dict.fromkeys(allowed, "allowed")
+    others = {call: answer(call, request) for call, request in of_rows(OTHER).items()}
+    assert {call for call, said in others.items() if "AccessDenied" in said} == others.keys()
+    both = {"RequestItems": {"rows": {"Keys": [ALLOWED, OTHER]}}}
+    assert "AccessDenied" in answer("batch_get_item", both)
+    # It names no partition, so on AWS, too, such a condition lets it through.
+    assert answer("scan", {"TableName": "rows"}) == "allowed"
 
 
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):

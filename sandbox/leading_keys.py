@@ -1,0 +1,96 @@
+"""The partitions that a DynamoDB request touches: `dynamodb:LeadingKeys`, as IAM is given it.
+
+A policy that keeps a role to some rows of a table compares this key. The emulator
+evaluates such conditions but does not supply the key, and without it a
+``ForAllValues`` condition is met by every request.
+
+A Scan names no partition, so on AWS, too, it meets every ``ForAllValues``
+condition; only leaving dynamodb:Scan out of the policy keeps a role from it.
+PartiQL statements are not read.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+# Item keys and attribute values as they travel: {"S": "text"}.
+Value = Mapping[str, str]
+
+# (table, index or None) -> the name of the attribute that is its partition key.
+PartitionKey = Callable[[str, str | None], str | None]
+
+# The action of each member of a transaction: IAM is asked about each by itself.
+TRANSACTED = {
+    "ConditionCheck": "dynamodb:ConditionCheckItem",
+    "Put": "dynamodb:PutItem",
+    "Update": "dynamodb:UpdateItem",
+    "Delete": "dynamodb:DeleteItem",
+    "Get": "dynamodb:GetItem",
+}
+
+# "name = :value" or ":value = name"; a name may be a #placeholder.
+_EQUALITY = re.compile(r"([#:]?[\w.-]+)\s*=\s*([#:]?[\w.-]+)")
+
+
+def leading_keys(
+    action: str, request: Mapping[str, Any], partition_key: PartitionKey
+) -> dict[tuple[str, str], list[str]]:
+    """Return the partitions that a request touches, by the action asked for and its table.
+
+    *action* is the request's own, such as dynamodb:Query; *request* is its body. Each
+    partition is listed once. A request that names no partition is in no list.
+    """
+    touched: dict[tuple[str, str], list[str]] = {}
+    for asked, table, index, item in _items(action, request):
+        name = partition_key(table, index)
+        value = item.get(name) if name else None
+        if not isinstance(value, Mapping) or not value:
+            continue
+        [text] = map(str, value.values())
+        partitions = touched.setdefault((asked, table), [])
+        if text not in partitions:
+            partitions.append(text)
+    return touched
+
+
+def _items(
+    action: str, request: Mapping[str, Any]
+) -> Iterator[tuple[str, str, str | None, Mapping[str, Value]]]:
+    """Each item or key of a request: the action, the table, the index, the attributes."""
+    if isinstance(table := request.get("TableName"), str):
+        item = request.get("Key") or request.get("Item") or _condition(request)
+        yield action, table, request.get("IndexName"), item
+    for table, entries in (request.get("RequestItems") or {}).items():
+        for item in _batched(entries):
+            yield action, table, None, item
+    for entry in request.get("TransactItems") or []:
+        for member, part in entry.items():
+            item = part.get("Key") or part.get("Item") or {}
+            yield TRANSACTED.get(member, action), part["TableName"], None, item
+
+
+def _batched(entries: Any) -> Iterator[Mapping[str, Value]]:
+    if isinstance(entries, Mapping):
+        yield from entries.get("Keys") or []
+        return
+    for entry in entries:
+        for part in entry.values():
+            yield part.get("Key") or part.get("Item") or {}
+
+
+def _condition(request: Mapping[str, Any]) -> dict[str, Value]:
+    """The attributes that the key condition of a Query fixes, in either of its forms."""
+    fixed: dict[str, Value] = {
+        name: condition["AttributeValueList"][0]
+        for name, condition in (request.get("KeyConditions") or {}).items()
+        if condition.get("ComparisonOperator") == "EQ"
+    }
+    names: Mapping[str, str] = request.get("ExpressionAttributeNames") or {}
+    values = request.get("ExpressionAttributeValues") or {}
+    for equality in _EQUALITY.finditer(request.get("KeyConditionExpression") or ""):
+        name, value = map(str, equality.groups())
+        if name.startswith(":"):
+            name, value = value, name
+        if value in values:
+            fixed[names.get(name, name)] = values[value]
+    return fixed

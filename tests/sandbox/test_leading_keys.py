@@ -1,0 +1,114 @@
+"""Each DynamoDB request names the partitions that it touches."""
+
+from typing import Any
+
+import pytest
+
+from sandbox.leading_keys import leading_keys
+
+KEYS = {("letters", None): "pk", ("letters", "lanes"): "lane", ("rules", None): "pipeline"}
+
+A, B = {"pk": {"S": "a"}, "sk": {"S": "1"}}, {"pk": {"S": "b"}, "sk": {"S": "1"}}
+
+
+def touched(action: str, **request: Any) -> dict[tuple[str, str], list[str]]:
+    found = leading_keys(
+        f"dynamodb:{action}", request, lambda table, index: KEYS.get((table, index))
+    )
+    return {
+        (asked.removeprefix("dynamodb:"), table): keys for (asked, table), keys in found.items()
+    }
+
+
+def query(**request: Any) -> list[str]:
+    return touched("Query", TableName="letters", **request).get(("Query", "letters"), [])
+
+
+@pytest.mark.parametrize(
+    ("action", "request_"),
+    [
+        ("GetItem", {"Key": A}),
+        ("PutItem", {"Item": {**A, "body": {"S": "b"}}}),
+        ("UpdateItem", {"Key": A, "UpdateExpression": "SET x = :x"}),
+        ("DeleteItem", {"Key": A}),
+    ],
+)
+def test_a_call_on_one_item_touches_its_partition(action: str, request_: dict[str, Any]):
+    assert touched(action, TableName="letters", **request_) == {(action, "letters"): ["a"]}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "pk = :p",
+        ":p = pk",
+        "#p=:p",
+        "(#p = :p) AND begins_with(sk, :s)",
+        "sk BETWEEN :s AND :t AND pk = :p",
+        "#s >= :s AND #p = :p",
+        "sk = :s and pk = :p",
+    ],
+)
+def test_a_query_touches_the_partition_of_its_key_condition(condition: str):
+    values = {":p": {"S": "a"}, ":s": {"S": "1"}, ":t": {"S": "2"}}
+    names = {"#p": "pk", "#s": "sk"}
+    assert query(
+        KeyConditionExpression=condition,
+        ExpressionAttributeNames=names,
+        ExpressionAttributeValues=values,
+    ) == ["a"]
+
+
+def test_a_query_in_the_older_form_touches_the_partition_of_its_key_condition():
+    conditions = {
+        "sk": {"ComparisonOperator": "GT", "AttributeValueList": [{"S": "1"}]},
+        "pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "a"}]},
+    }
+    assert query(KeyConditions=conditions) == ["a"]
+
+
+def test_a_query_of_an_index_touches_the_partition_of_the_index():
+    assert query(
+        IndexName="lanes",
+        KeyConditionExpression="lane = :lane AND due <= :now",
+        ExpressionAttributeValues={":lane": {"S": "orders|due|0"}, ":now": {"N": "1"}},
+    ) == ["orders|due|0"]
+
+
+def test_a_filter_is_no_key_condition():
+    assert query(FilterExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "a"}}) == []
+
+
+def test_a_batch_touches_the_partitions_of_each_table():
+    rule = {"pipeline": {"S": "orders"}, "rule_id": {"S": "r"}}
+    assert touched(
+        "BatchGetItem", RequestItems={"letters": {"Keys": [A, B, A]}, "rules": {"Keys": [rule]}}
+    ) == {("BatchGetItem", "letters"): ["a", "b"], ("BatchGetItem", "rules"): ["orders"]}
+    writes = [{"PutRequest": {"Item": A}}, {"DeleteRequest": {"Key": B}}]
+    assert touched("BatchWriteItem", RequestItems={"letters": writes}) == {
+        ("BatchWriteItem", "letters"): ["a", "b"]
+    }
+
+
+def test_a_transaction_asks_for_each_of_its_actions_with_the_partitions_of_that_action():
+    items = [
+        {"ConditionCheck": {"TableName": "letters", "Key": A}},
+        {"Put": {"TableName": "letters", "Item": B}},
+        {"Update": {"TableName": "letters", "Key": A}},
+        {"Delete": {"TableName": "letters", "Key": B}},
+    ]
+    assert touched("TransactWriteItems", TransactItems=items) == {
+        ("ConditionCheckItem", "letters"): ["a"],
+        ("PutItem", "letters"): ["b"],
+        ("UpdateItem", "letters"): ["a"],
+        ("DeleteItem", "letters"): ["b"],
+    }
+
+
+def test_a_scan_names_no_partition():
+    assert touched("Scan", TableName="letters") == {}
+
+
+@pytest.mark.parametrize("table", ["unknown", "letters"])
+def test_a_request_that_dynamodb_would_refuse_names_no_partition(table: str):
+    assert touched("Query", TableName=table, KeyConditionExpression="pk = :missing") == {}
