@@ -6,5 +6,6 @@
 - emulator: the emulator's own process, and what it is corrected in
 - alarms: how CloudWatch judges an alarm
 - emf: metrics embedded in log lines
+- leading_keys: the partitions of a request, which IAM compares with row conditions
 - certificate: localhost over TLS
 """
