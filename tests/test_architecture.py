@@ -66,6 +66,7 @@ FLOORS = (
     {"deadletter.redrive", "deadletter.processing"},
     {"deadletter.webhook"},
     {"deadletter.outage", "deadletter.replay"},
+    {"deadletter.watch"},
     {"deadletter.aws"},
     {"deadletter.aws.wiring.world"},
     {"deadletter.aws.wiring.parts"},

@@ -30,6 +30,7 @@ PACKAGES = (
     "lambdas/deadletter/processing",
     "lambdas/deadletter/webhook",
     "lambdas/deadletter/outage",
+    "lambdas/deadletter/watch",
     "lambdas/deadletter/aws",
     "lambdas/deadletter/aws/wiring",
     "lambdas/deadletter/aws/wiring/parts",

@@ -1,0 +1,1 @@
+"""Each minute: how old and how safe every letter is, and whether runs can do their work."""

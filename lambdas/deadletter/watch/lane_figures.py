@@ -1,0 +1,122 @@
+"""The letters in the waiting room: how many, and how old or how late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from deadletter.contract import MINUTE, PARKED_LANE, Metric, dedicated_lane
+from deadletter.routing.decision import DUE
+from deadletter.watch.observation import FirstDue, LaneState
+from deadletter.watch.point import MetricPoint
+from deadletter.watch.queue_figures import ZEROS_FOR
+from deadletter.watch.row import LaneRow, QueueRow, WatchRow
+
+ROOM = "room"
+CIRCUIT, RULE = "circuit", "rule"
+NO_LANE = LaneRow()
+
+BETWEEN_COUNTS = 10.0 * MINUTE - 10.0
+"""Seconds between two counts of all lanes: a count reads each letter's entry in the index."""
+
+MOST_LANES = 40
+"""The most lanes of one count."""
+
+AFTER_RESCUE = 15.0 * MINUTE
+"""Seconds after the start of a rescue in which the lanes that it fills are counted each minute:
+the queue's letters are in there, and must not look gone."""
+
+
+def kind_of(lane: str) -> str:
+    """The first word of a lane's name; the whole name for the lane of a dedicated DLQ."""
+    return lane if lane.startswith(dedicated_lane("")) else lane.partition(":")[0]
+
+
+def belongs_to_a_queue(lane: str) -> bool:
+    """Whether the lane's letters count as letters of a queue, from which they were rescued."""
+    return lane == PARKED_LANE or lane.startswith(dedicated_lane(""))
+
+
+def lanes_to_count(row: WatchRow, lanes: Sequence[str], now: float) -> tuple[Sequence[str], bool]:
+    """The lanes to count in this minute, and whether they stand for all.
+
+    `lanes` are those of the room, the ones that were used last first.
+    """
+    if now - row.counted_at >= BETWEEN_COUNTS:
+        first = sorted(lanes, key=lambda lane: not (belongs_to_a_queue(lane) or lane == DUE))
+        return first[:MOST_LANES], True
+    if any(_just_rescued(queue, now) for queue in row.queues.values()):
+        return [lane for lane in lanes if belongs_to_a_queue(lane)][:MOST_LANES], False
+    return (), False
+
+
+def _just_rescued(queue: QueueRow, now: float) -> bool:
+    return queue.rescued_at is not None and now - queue.rescued_at <= AFTER_RESCUE
+
+
+def count_lanes(
+    rows: Mapping[str, LaneRow], lanes: Mapping[str, LaneState], *, counted: bool, now: float
+) -> dict[str, LaneRow]:
+    """The rows by kind, after a count; a kind that was not counted stays as it was.
+
+    After a count of all lanes, a kind without a lane has no letters.
+    """
+    by_kind: dict[str, list[LaneState]] = {kind: [] for kind in (rows if counted else ())}
+    for lane, state in lanes.items():
+        by_kind.setdefault(kind_of(lane), []).append(state)
+    return {
+        **rows,
+        **{kind: _row(rows.get(kind, NO_LANE), states, now) for kind, states in by_kind.items()},
+    }
+
+
+def _row(row: LaneRow, states: Sequence[LaneState], now: float) -> LaneRow:
+    letters = sum(state.letters for state in states)
+    due = [state.first_due for state in states if state.first_due is not None]
+    if not letters:
+        return replace(row, letters=0, first_due=None, filled_at=None)
+    filled_at = now if row.filled_at is None else row.filled_at
+    return replace(
+        row, letters=letters, first_due=min(due, default=None), filled_at=filled_at, held_at=now
+    )
+
+
+def first_due(rows: Mapping[str, LaneRow], due: FirstDue | None, now: float) -> dict[str, LaneRow]:
+    """The rows after a look at who comes due first in the lane of delays."""
+    if due is None:
+        return dict(rows)
+    row = replace(rows.get(DUE, NO_LANE), first_due=due.at)
+    return {**rows, DUE: row if due.at is None else replace(row, held_at=now)}
+
+
+def room_points(
+    rows: Mapping[str, LaneRow], message_ttl: float, now: float
+) -> Iterator[MetricPoint]:
+    """Depth and ages of the waiting room, without the lanes that belong to a queue.
+
+    A letter of a circuit's lane is due when it is `message_ttl` old. One that a rule holds has
+    the rule's end: its age is known from when letters were first seen there.
+    """
+    inside = [row for kind, row in rows.items() if not belongs_to_a_queue(kind)]
+    letters = sum(row.letters for row in inside)
+    if letters or any(_shows_zero(row, now) for row in inside):
+        yield MetricPoint(Metric.LETTERS, letters, now, ROOM)
+    for kind in (DUE, CIRCUIT, RULE):
+        row = rows.get(kind, NO_LANE)
+        since = _oldest(kind, row, message_ttl)
+        if since is not None:
+            age = max(0.0, now - since)
+            yield MetricPoint(Metric.OLDEST_LETTER_AGE, age, now, f"{ROOM}:{kind}")
+        elif _shows_zero(row, now):
+            yield MetricPoint(Metric.OLDEST_LETTER_AGE, 0, now, f"{ROOM}:{kind}")
+
+
+def _oldest(kind: str, row: LaneRow, message_ttl: float) -> float | None:
+    """Since when the oldest letter of these lanes is late (of delays), or has waited."""
+    if kind == RULE or row.first_due is None:
+        return row.filled_at
+    return row.first_due if kind == DUE else row.first_due - message_ttl
+
+
+def _shows_zero(row: LaneRow, now: float) -> bool:
+    return row.held_at is not None and now - row.held_at <= ZEROS_FOR

@@ -1,0 +1,85 @@
+"""What the watch saw in one minute. What could not be read is missing, and never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deadletter.message.queue import Depth
+from deadletter.redrive.source_memory import SourceMemory
+
+MAIN = "main"
+"""The main queue among the queues that are looked at; the others are sources of runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A queue as SQS describes it: its messages, its age (epoch seconds), its retention (s)."""
+
+    depth: Depth
+    created: float
+    retention: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """The letters of one lane, and the earliest time that one of them is due (None: none is)."""
+
+    letters: int
+    first_due: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDue:
+    """When the first letter of the lane of delays is due; None if none waits there."""
+
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitsState:
+    """The circuits that need care.
+
+    level        the pipeline's own circuit, as a value of CIRCUIT_LEVELS
+    open_keys    circuits of single keys that are not closed
+    held         when people began to hold circuits without an end, by the circuit's key; None
+                 if it is not on record
+    """
+
+    level: int = 0
+    open_keys: int = 0
+    held: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesState:
+    """Rules that do nothing: of this pipeline, and of the partition for all pipelines."""
+
+    refused: int = 0
+    refused_everywhere: int = 0
+    limited: int = 0
+    limited_everywhere: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One minute's look at everything.
+
+    queues    by source id, and MAIN
+    memories  what the runs of each source have left, None if the lease items could not be read
+    circuits  None if the circuits could not be read
+    rules     None if the router did not answer
+    due       the lane of delays, None if it could not be read
+    lanes     the lanes that were counted in this minute, by name
+    counted   whether they are all lanes that there are
+    failed    why a step of the look failed, by the step's name
+    """
+
+    queues: Mapping[str, QueueState] = field(default_factory=dict)
+    memories: Mapping[str, SourceMemory] | None = None
+    circuits: CircuitsState | None = None
+    rules: RulesState | None = None
+    due: FirstDue | None = None
+    lanes: Mapping[str, LaneState] = field(default_factory=dict)
+    counted: bool = False
+    failed: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,113 @@
+"""What the watch remembers from minute to minute. All times are epoch seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deadletter.redrive.waiting_room import END_OF_TIME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """What is remembered of one queue.
+
+    letters       messages at the last reading, in flight and delayed ones too
+    read_at       when that was
+    created       when the queue was made
+    retention     seconds that it keeps a message
+    zero_since    since when each reading was 0; None if the last was not
+    empty_at      the last time at which the queue was surely empty
+    filled_at     since when it has held letters; None if it holds none
+    held_at       when the source last held letters, those of its lane too
+    rescued_at    when a rescue was last started
+    drained_at    when a run last received everything that the queue held
+    oldest_seen   when the oldest letter was sent that runs have seen and left there
+    oldest_gone   the same, as it was when the queue was surely empty: that letter is gone
+    """
+
+    letters: int = 0
+    read_at: float = 0.0
+    created: float = 0.0
+    retention: float = 0.0
+    zero_since: float | None = None
+    empty_at: float | None = None
+    filled_at: float | None = None
+    held_at: float | None = None
+    rescued_at: float | None = None
+    drained_at: float | None = None
+    oldest_seen: float | None = None
+    oldest_gone: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRow:
+    """What is remembered of lanes of one kind.
+
+    letters    letters at the last count
+    first_due  the earliest due time of one of them
+    filled_at  since when counts have found letters; None if there are none
+    held_at    when there were last letters
+    """
+
+    letters: int = 0
+    first_due: float | None = None
+    filled_at: float | None = None
+    held_at: float | None = None
+
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest letter of a rescued lane was sent: they are due at the end of time,
+        and by that later.
+        """
+        return self.first_due - END_OF_TIME if self.letters and self.first_due else None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The last value of a figure, and when it was last more than 0."""
+
+    value: float
+    positive_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A step of the watch that fails: since when, how often in a row, and why."""
+
+    since: float
+    times: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """No run can do its work: since when, and why."""
+
+    since: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRow:
+    """Everything that the watch remembers.
+
+    first_at    when it first ran
+    ran_at      when it last ran
+    queues      by source id, and the main queue
+    lanes       by kind of lane
+    counted_at  when the lanes were last counted
+    levels      by metric
+    failing     by step
+    held        since when a person holds a circuit without an end, by the circuit's key
+    """
+
+    first_at: float
+    ran_at: float
+    queues: Mapping[str, QueueRow] = field(default_factory=dict)
+    lanes: Mapping[str, LaneRow] = field(default_factory=dict)
+    counted_at: float = 0.0
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    failing: Mapping[str, Failing] = field(default_factory=dict)
+    stalled: Stalled | None = None
+    held: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,66 @@
+"""Whether no run can do its work, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deadletter.contract import MAIN_DLQ, MINUTE
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.watch.row import Failing, WatchRow
+from deadletter.watch.watch_settings import WatchSettings
+
+ROUTER, LEASE = "router", "lease"
+"""Steps of the watch whose failure stops runs too: asking the router, and reading the leases."""
+
+FAILURES_THAT_STALL = {LEASE: 1, ROUTER: 2}
+"""How often in a row a step fails until runs have stalled. Without the lease items nothing is
+remembered, so the first failure counts; the alarm asks for two minutes itself."""
+
+OTHER_FAILURES_THAT_STALL = 3
+"""The same for all other steps. What the watch cannot see, it cannot page for."""
+
+LONGEST_RUN_ON = 15.0 * MINUTE
+"""Seconds after its last run in which a failure is in a row with the one before."""
+
+
+def failing_steps(row: WatchRow, failed: Mapping[str, str], now: float) -> dict[str, Failing]:
+    """The steps that fail now, with how often they have in a row."""
+    steps = {}
+    for step, why in failed.items():
+        before = row.failing.get(step)
+        if before is None or now - row.ran_at > LONGEST_RUN_ON:
+            steps[step] = Failing(now, 1, why)
+        else:
+            steps[step] = Failing(before.since, before.times + 1, why)
+    return steps
+
+
+def stall(
+    row: WatchRow,
+    memories: Mapping[str, SourceMemory] | None,
+    settings: WatchSettings,
+    now: float,
+) -> str | None:
+    """Why no run can do its work; None if runs can, as far as the watch knows.
+
+    `row` holds the steps that fail in this minute.
+    """
+    reasons = []
+    for step, failing in row.failing.items():
+        if failing.times >= FAILURES_THAT_STALL.get(step, OTHER_FAILURES_THAT_STALL):
+            reasons.append(f"{step}: {failing.why}")
+    if memories is not None:
+        memory = memories.get(MAIN_DLQ, UNKNOWN)
+        # No watch, no complaint: the time before its first minute does not count.
+        well_at = row.first_at if memory.ended_well_at is None else memory.ended_well_at
+        if now - well_at > settings.stalls_after:
+            minutes = int((now - well_at) // MINUTE)
+            reasons.append(f"no run has ended well for {minutes} minutes; {_last(memory, now)}")
+    return "; ".join(reasons) or None
+
+
+def _last(memory: SourceMemory, now: float) -> str:
+    if memory.ended_at is None:
+        return "none has run yet"
+    minutes = int((now - memory.ended_at) // MINUTE)
+    return f"the last one ended {minutes} minutes ago: {memory.stopped or 'no reason is known'}"

@@ -1,0 +1,233 @@
+"""One trouble is one level: it is shown while it lasts, and then 0 for a while."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Metric
+from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.watch.lane_figures import lanes_to_count
+from deadletter.watch.minute import TROUBLES
+from deadletter.watch.observation import CircuitsState, FirstDue, LaneState, RulesState
+from deadletter.watch.row import QueueRow, WatchRow
+from tests.watch.minutes import BEGIN, Minutes
+
+STALLED = Metric.REDRIVE_STALLED
+
+
+def test_a_first_deployment_and_a_quiet_day_show_no_trouble() -> None:
+    minutes = Minutes()
+    for _ in range(24 * 60):
+        minutes.pass_minutes(1)
+        assert minutes.minute is not None
+        positive = {point.metric for point in minutes.minute.points if point.value}
+        assert positive == {Metric.WATCH_OVERDUE}
+        assert {point.metric for point in minutes.minute.points} == {STALLED, *positive}
+
+
+def test_no_run_that_ends_well_is_a_stall_after_three_minutes() -> None:
+    minutes = Minutes()
+    minutes.pass_minutes(5)
+    minutes.remember(stopped="the queue gave no answer: AccessDenied for sqs:ReceiveMessage")
+    minutes.pass_minutes(3, runs_end_well=False)
+    assert minutes.value(STALLED) == 0
+    minutes.pass_minutes(1, runs_end_well=False)
+    assert minutes.value(STALLED) == 1
+    assert minutes.row is not None
+    assert minutes.row.stalled is not None
+    assert "AccessDenied for sqs:ReceiveMessage" in minutes.row.stalled.why
+    began = minutes.row.stalled.since
+    minutes.pass_minutes(9, runs_end_well=False)
+    assert minutes.row.stalled.since == began
+    minutes.pass_minutes(1)
+    assert minutes.value(STALLED) == 0
+    assert minutes.row.stalled is None
+
+
+def test_a_redriver_that_never_ran_stalls_from_the_first_minute_of_the_watch() -> None:
+    minutes = Minutes()
+    minutes.pass_minutes(4, runs_end_well=False)
+    assert minutes.value(STALLED) == 0
+    minutes.pass_minutes(1, runs_end_well=False)
+    assert minutes.value(STALLED) == 1
+
+
+def test_a_redriver_that_runs_each_day_stalls_after_three_days() -> None:
+    minutes = Minutes()
+    minutes.settings = replace(minutes.settings, every=float(DAY))
+    minutes.pass_minutes(1)
+    minutes.now += 3 * DAY - 10 * MINUTE
+    minutes.pass_minutes(1, runs_end_well=False)
+    assert minutes.value(STALLED) == 0
+    minutes.now += 10 * MINUTE
+    minutes.pass_minutes(1, runs_end_well=False)
+    assert minutes.value(STALLED) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "times"), [("lease", 1), ("router", 2), ("queue dlq", 3), ("circuits", 3)]
+)
+def test_a_step_that_fails_in_a_row_is_a_stall_with_its_reason(step: str, times: int) -> None:
+    minutes = Minutes()
+    minutes.pass_minutes(1)
+    minutes.failed = {step: "ThrottlingException"}
+    minutes.pass_minutes(times - 1)
+    assert times == 1 or minutes.value(STALLED) == 0
+    minutes.pass_minutes(1)
+    assert minutes.value(STALLED) == 1
+    assert minutes.row is not None
+    assert minutes.row.stalled is not None
+    assert minutes.row.stalled.why == f"{step}: ThrottlingException"
+    minutes.failed = {}
+    minutes.pass_minutes(1)
+    assert minutes.value(STALLED) == 0
+
+
+def test_a_router_that_fails_now_and_then_is_no_stall() -> None:
+    minutes = Minutes()
+    for failed in ({}, {"router": "busy"}) * 5:
+        minutes.failed = failed
+        minutes.pass_minutes(1)
+        assert minutes.value(STALLED) == 0
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_with_letters_is_shown_for_a_quarter_of_an_hour(trouble: Metric) -> None:
+    minutes = Minutes()
+    minutes.remember("slow", troubles={str(trouble): BEGIN})
+    minutes.pass_minutes(16)
+    assert minutes.value(Metric.LETTER_TROUBLE) == 1
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTER_TROUBLE) == 0
+    minutes.pass_minutes(10)
+    assert minutes.value(Metric.LETTER_TROUBLE) is None
+    assert minutes.value(Metric.FAILURE_DOMINATES) is None
+
+
+def test_trouble_lasts_three_runs_if_runs_are_rare() -> None:
+    minutes = Minutes()
+    minutes.settings = replace(minutes.settings, every=float(DAY))
+    minutes.remember(troubles={Metric.UNDECIDED: BEGIN, Metric.DOMINANT_FAILURE: BEGIN})
+    minutes.now += 3 * DAY
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTER_TROUBLE) == 1
+    assert minutes.value(Metric.FAILURE_DOMINATES) == 1
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTER_TROUBLE) == 0
+
+
+def test_a_count_that_needs_no_person_is_no_trouble() -> None:
+    minutes = Minutes()
+    minutes.remember(troubles={"SomethingElse": BEGIN})
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTER_TROUBLE) is None
+
+
+def test_refused_rules_are_a_level_of_their_pipeline_and_of_all() -> None:
+    minutes = Minutes(rules=RulesState(refused=1, refused_everywhere=2, limited=3))
+    minutes.pass_minutes(1)
+    points = minutes.points(Metric.RULES_REFUSED)
+    assert {(point.everywhere, point.value) for point in points} == {(False, 1), (True, 2)}
+    assert minutes.value(Metric.RULES_AT_LIMIT) == 3
+
+
+def test_levels_stay_while_they_cannot_be_read() -> None:
+    minutes = Minutes(
+        rules=RulesState(refused=1),
+        circuits=CircuitsState(level=2, open_keys=4, held={"orders": BEGIN - DAY}),
+    )
+    minutes.remember(troubles={Metric.UNSENDABLE: BEGIN})
+    minutes.pass_minutes(1)
+    minutes.rules = minutes.circuits = minutes.memories = None
+    minutes.pass_minutes(30)
+    assert minutes.value(Metric.RULES_REFUSED) == 1
+    assert minutes.value(Metric.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
+    assert minutes.value(Metric.OPEN_CIRCUITS) == 4
+    assert minutes.value(Metric.LETTER_TROUBLE) == 1
+    minutes.circuits = CircuitsState()
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_STATE) == 0
+
+
+def test_a_circuit_that_a_person_holds_without_an_end_is_shown_after_a_day() -> None:
+    minutes = Minutes(circuits=CircuitsState(held={"orders": None, "tenant-1": BEGIN}))
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_HELD) is None
+    minutes.now = BEGIN + DAY
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_HELD) == 2
+    minutes.circuits = CircuitsState(held={"orders": None})
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_HELD) == 1
+    minutes.circuits = CircuitsState()
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_HELD) == 0
+
+
+def test_the_watch_is_overdue_in_the_minutes_that_no_run_lowers() -> None:
+    minutes = Minutes()
+    lowest: dict[float, float] = {}
+    for _ in range(20):
+        minutes.pass_minutes(1)
+        for point in minutes.points(Metric.WATCH_OVERDUE):
+            lowest[point.at] = min(lowest.get(point.at, 1), point.value)
+    last = minutes.now - MINUTE
+    overdue = [at - last for at, value in sorted(lowest.items()) if value]
+    assert overdue == [2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 5 * MINUTE]
+
+
+def test_the_first_due_letter_says_how_late_the_room_is() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - HOUR), lanes={"due": LaneState(1, BEGIN - HOUR)})
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == HOUR
+    minutes.due = None
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == HOUR + MINUTE
+    minutes.due = FirstDue(minutes.now + HOUR)
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    minutes.due, minutes.lanes = FirstDue(None), {}
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    minutes.pass_minutes(11)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") is None
+
+
+def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
+    minutes = Minutes(
+        lanes={
+            "due": LaneState(1, BEGIN + 9),
+            "circuit:orders": LaneState(2, BEGIN + 11 * DAY),
+            "rule:a": LaneState(3, BEGIN + 5),
+            "rule:b": LaneState(4, BEGIN + 6),
+            "parked": LaneState(5, END_OF_TIME + BEGIN),
+        }
+    )
+    minutes.pass_minutes(6)
+    assert minutes.value(Metric.LETTERS, "room") == 10
+    # Due when it is twelve days old, in eleven days.
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:circuit") == DAY + 5 * MINUTE
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 5 * MINUTE
+    minutes.lanes = {}
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTERS, "room") == 0
+
+
+def test_lanes_are_counted_every_ten_minutes_and_never_more_than_forty() -> None:
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN)
+    lanes = [*(f"circuit:{number}" for number in range(60)), "parked", "due"]
+    assert lanes_to_count(row, lanes, BEGIN + 9 * MINUTE) == ((), False)
+    counted, complete = lanes_to_count(row, lanes, BEGIN + 10 * MINUTE)
+    assert complete
+    assert len(counted) == 40
+    assert {"parked", "due"} <= set(counted)
+
+
+def test_the_lanes_of_a_rescue_are_counted_each_minute() -> None:
+    queues = {"parking:default": QueueRow(rescued_at=BEGIN)}
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN, queues=queues)
+    lanes = ["circuit:orders", "parked", "dedicated:slow"]
+    counted = lanes_to_count(row, lanes, BEGIN + MINUTE)
+    assert counted == (["parked", "dedicated:slow"], False)
