@@ -1,0 +1,87 @@
+"""The synthesized apps of the scenarios, and functions that find their clients here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deadletter.aws import clients as aws_clients
+from deadletter.aws.wiring import world
+from tests.infra.conftest import Synthesize, synthesize
+from tests.infra.templates import Synthesis
+from tests.scenarios.account import Account, Client, InTurn
+from tests.scenarios.stage import Stage
+
+__all__ = ["synthesize"]
+
+EVERY = ("1m", "5m", "10m", "1h", "12h")
+
+MakeStage = Callable[..., Stage]
+
+# What a customer's own queues keep messages for, unless he has set another time.
+BROUGHT = {
+    "main_queue": {"arn": Account.queue_arn("brought-main")},
+    "dlq": {"arn": Account.queue_arn("brought-dlq")},
+}
+
+
+def _pipelines() -> list[dict[str, Any]]:
+    plain = {"consumer": "none", "context": {"tenantId": "body.tenantId"}}
+    runs = [{"name": every, "redrive": {"every": every}} for every in EVERY]
+    return [
+        *({**plain, **run, "name": f"enforce-{run['name']}"} for run in runs),
+        *({**plain, **run, "name": f"observe-{run['name']}", "mode": "observe"} for run in runs),
+        {**plain, "name": "isolated", "dedicated": {"vip": {}}, "parking": ["quarantine"]},
+        {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": {}}},
+        {**plain, "name": "brought", **BROUGHT},
+        {**plain, "name": "full", "backlog_limit": 1},
+    ]
+
+
+@pytest.fixture(scope="session")
+def everything(synthesize: Synthesize) -> Synthesis:
+    """An app with all pipelines of the scenarios."""
+    return synthesize({"pipelines": _pipelines()})
+
+
+@pytest.fixture
+def deployed(everything: Synthesis) -> MakeStage:
+    """A function that deploys one pipeline into an account of its own."""
+
+    def deploy(name: str, *, phase: int = 0) -> Stage:
+        account = Account(pipelines=[name], phase=phase)
+        if name == "brought":
+            account.bring_queue("brought-dlq")
+            account.bring_queue(
+                "brought-main",
+                RedrivePolicy=redrive_policy(Account.queue_arn("brought-dlq"), 3),
+            )
+        account.deploy(everything)
+        return Stage(account, name)
+
+    return deploy
+
+
+def redrive_policy(arn: str, receives: int) -> str:
+    return f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": {receives}}}'
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever asks boto3 for a client gets one of the account in memory; no call is parallel."""
+    boto3 = SimpleNamespace(client=lambda service, **_options: Client(service))
+    monkeypatch.setattr(aws_clients, "boto3", boto3)
+    monkeypatch.setattr(world, "ThreadPoolExecutor", InTurn)
+    _forget_clients()
+    yield
+    _forget_clients()
+
+
+def _forget_clients() -> None:
+    for attribute in vars(aws_clients).values():
+        clear: Any = getattr(attribute, "cache_clear", None)
+        if clear is not None:
+            clear()

@@ -1,0 +1,173 @@
+"""One pipeline of an account: its producers, its consumer, its letters and its pages."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.clients import Clients
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.world import World
+from deadletter.circuit.state import Override, State
+from deadletter.circuit.transitions import OverrideBegun, Tripped
+from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from deadletter.settings.resources import Resources, resources_from_environment
+from tests.scenarios.account import DAY, MINUTE, Account
+
+AGE_ALARMS = frozenset({"DlqAge", "LetterAge"})
+
+
+@dataclass(eq=False)
+class Stage:
+    """One pipeline of one app. Its consumer does nothing until `consume` is set."""
+
+    account: Account
+    name: str
+    app: str = "deadletter"
+    consumed: list[str] = field(default_factory=list)
+    receives: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        environment = self.account.functions[self.function("redrive")].environment
+        self.pipeline: Pipeline = pipeline_from_json(environment["PIPELINE"])
+        self.resources: Resources = resources_from_environment(environment)
+        self.main = self.resources.main_url
+        self.dlq = self.resources.dlq_url
+        self.parking = self.resources.parking["default"]
+        self.consumer_sqs = self.account.sqs.as_sender("AROACONSUMER:consumer")
+        self._numbers = Counter[str]()
+
+    def function(self, role: str) -> str:
+        return f"{self.app}-{self.name}-{role}"
+
+    # Messages.
+
+    def send(self, body: str = "{}", url: str | None = None, group: str = "g") -> str:
+        """Send a message as a producer. Returns its id."""
+        options: dict[str, Any] = {}
+        if self.pipeline.fifo:
+            self._numbers["sent"] += 1
+            options = {
+                "MessageGroupId": group,
+                "MessageDeduplicationId": f"m{self._numbers['sent']}",
+            }
+        answer = self.account.sqs.send_message(
+            QueueUrl=url or self.main, MessageBody=body, **options
+        )
+        return str(answer["MessageId"])
+
+    def die(self, number: int = 1, *, main: str | None = None, body: str = "{}") -> list[str]:
+        """Send messages that fail at once until they are in the DLQ. Returns their ids."""
+        url = main or self.main
+        ids = [self.send(body, url, group=f"g{i}") for i in range(number)]
+        policy = self._attributes(url)["RedrivePolicy"]
+        for _ in range(json.loads(policy)["maxReceiveCount"] + 1):
+            taken = 0
+            while taken < number:
+                messages = self._receive(url, visibility=30)
+                if not messages:
+                    break
+                taken += len(messages)
+            self.account.clock.advance(31)
+        return ids
+
+    def put(self, url: str, number: int = 1, body: str = "{}") -> list[str]:
+        """Send messages right into a queue."""
+        return [self.send(body, url, group=f"g{i}") for i in range(number)]
+
+    def work(self, succeeds: Callable[[str], bool] = lambda _body: True) -> None:
+        """The consumer takes everything that is visible, once."""
+        while messages := self._receive(self.main):
+            for message in messages:
+                if succeeds(message["Body"]):
+                    self.consumer_sqs.delete_message(
+                        QueueUrl=self.main, ReceiptHandle=message["ReceiptHandle"]
+                    )
+                    self.consumed.append(message["Body"])
+
+    def _receive(self, url: str, visibility: int | None = None) -> list[dict[str, Any]]:
+        options = {} if visibility is None else {"VisibilityTimeout": visibility}
+        answer = self.consumer_sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0, **options
+        )
+        messages: list[dict[str, Any]] = answer.get("Messages", [])
+        return messages
+
+    def held(self, url: str) -> list[Any]:
+        """The messages in a queue, visible or not."""
+        name = url.rpartition("/")[2]
+        return [message for message in self.account.sqs.snapshot() if message.queue == name]
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """The items of letters in the waiting room."""
+        items = self.account.dynamodb.items(self.resources.letters_table)
+        return [item for item in items if "copy" in item and item["pk"]["S"].startswith(self.name)]
+
+    def _attributes(self, url: str) -> dict[str, str]:
+        answer = self.account.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+        attributes: dict[str, str] = answer["Attributes"]
+        return attributes
+
+    # What a person does.
+
+    @property
+    def breaker(self) -> DynamoDBBreaker:
+        dynamodb: Any = self.account.dynamodb
+        nothing: Any = None
+        world = World(
+            clock=self.account.clock,
+            wait=self.account.clock.advance,
+            new_id=self.account.new_id,
+            random=Random(5),
+        )
+        clients = Clients(sqs=nothing, dynamodb=dynamodb, s3=nothing, functions=nothing)
+        return breaker_for(self.pipeline, self.resources, clients, world)
+
+    def trip(self) -> None:
+        """Open the circuit, as too many failures do."""
+        self.breaker.apply(self.name, Tripped())
+
+    def hold_circuit(self, days: float = 60) -> None:
+        """A person holds the circuit open."""
+        until = self.account.clock() + days * DAY
+        override = Override(State.OPEN, "ann", "an incident", until)
+        self.breaker.apply(self.name, OverrideBegun(override))
+
+    def redrive(self, **event: Any) -> Any:
+        """Start a run by hand; returns its report."""
+        return self.account.start(self.function("redrive"), event)
+
+    def add_rule(self, rule_id: str, **columns: str) -> None:
+        """Type a rule into the table."""
+        item = {"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}}
+        item |= {name: {"S": value} for name, value in columns.items()}
+        self.account.dynamodb.put_item(TableName=f"{self.app}-rules", Item=item)
+
+    def delete_rule(self, rule_id: str) -> None:
+        key = {"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}}
+        self.account.dynamodb.delete_item(TableName=f"{self.app}-rules", Key=key)
+
+    # What the pager did.
+
+    def pages(self, since: float = 0.0) -> list[tuple[float, str]]:
+        """Each page so far: minutes since the deployment, and the alarm's name."""
+        prefix = f"{self.app}-{self.name}-"
+        return [
+            ((change.at - self.account.began) / MINUTE, change.alarm.removeprefix(prefix))
+            for change in self.account.cloudwatch.pages
+            if change.alarm.startswith(prefix) and change.at > since
+        ]
+
+    def alarming(self) -> list[str]:
+        """The alarms of this pipeline that are in state ALARM."""
+        prefix = f"{self.app}-{self.name}-"
+        return [
+            name.removeprefix(prefix)
+            for name in self.account.cloudwatch.alarming
+            if name.startswith(prefix)
+        ]
