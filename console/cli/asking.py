@@ -72,9 +72,11 @@ def end(given: str | None, now: datetime, subject: str, *, suggested: str = SUGG
     return at
 
 
-def end_or_never(given: str | None, now: datetime, subject: str) -> datetime | None:
+def end_or_never(
+    given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED
+) -> datetime | None:
     """As `end`; None if the answer is "never"."""
-    return _end(given, now, subject, suggested=SUGGESTED, never=True)
+    return _end(given, now, subject, suggested=suggested, never=True)
 
 
 def _end(

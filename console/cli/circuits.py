@@ -18,6 +18,7 @@ from ..operations.circuits import (
     list_circuits,
     show_circuit,
 )
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
@@ -42,6 +43,20 @@ Expires = Annotated[
     str | None,
     typer.Option("--expires", metavar="WHEN", help="After 30m, 2h …, or at an ISO 8601 time."),
 ]
+ExpiresOrNever = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", metavar="WHEN", help="After 30m, 2h …, at an ISO 8601 time, or never."
+    ),
+]
+UntilClosed = Annotated[
+    bool,
+    typer.Option("--until-closed", help="No end: you end it with close or auto. --expires never."),
+]
+New = Annotated[
+    bool,
+    typer.Option("--new", help="The key is right although no consumer has reported it yet."),
+]
 
 
 @command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
@@ -64,6 +79,7 @@ def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Rep
     "open",
     example=[
         'dlq circuit open --reason "the bank is down till 6" --expires 3h',
+        'dlq circuit open --until-closed --reason "nothing goes back until I say so"',
         "dlq circuit open",
     ],
 )
@@ -71,16 +87,27 @@ def open_(
     session: Session,
     key: Key = None,
     pipeline: OnePipeline = None,
+    new: New = False,
     reason: Reason = None,
-    expires: Expires = None,
+    expires: ExpiresOrNever = None,
+    until_closed: UntilClosed = False,
     yes: Yes = False,
 ) -> Reply[CircuitChange]:
     """Open a circuit by hand: nothing is re-driven to its dependency.
 
     This is the kill switch. Running runs notice it at their next chunk of letters. When
     the override expires, a canary finds out whether the dependency works.
+
+    With --until-closed it lasts until dlq circuit close or dlq circuit auto. After a day
+    the alarm CircuitHeld reminds you of it.
     """
-    return _override(session, State.OPEN, key, pipeline, reason, expires, yes)
+    if until_closed and expires is not None:
+        raise Problem("--until-closed and --expires exclude each other: give one.", Cause.INPUT)
+    switch = CircuitSwitch(session, pipeline, key, new=new)
+    why = asking.reason(reason, "A manual override")
+    given = asking.NEVER if until_closed else expires
+    until = asking.end_or_never(given, session.now, "the override", suggested=SUGGESTED)
+    return _override(session, switch, State.OPEN, why, until, yes)
 
 
 @command(
@@ -92,6 +119,7 @@ def close(
     session: Session,
     key: Key = None,
     pipeline: OnePipeline = None,
+    new: New = False,
     reason: Reason = None,
     expires: Expires = None,
     yes: Yes = False,
@@ -100,7 +128,10 @@ def close(
 
     Until the override expires, no failure opens the circuit.
     """
-    return _override(session, State.CLOSED, key, pipeline, reason, expires, yes)
+    switch = CircuitSwitch(session, pipeline, key, new=new)
+    why = asking.reason(reason, "A manual override")
+    until = asking.end(expires, session.now, "the override", suggested=SUGGESTED)
+    return _override(session, switch, State.CLOSED, why, until, yes)
 
 
 @command(typer_app, "auto", example=["dlq circuit auto", "dlq circuit auto hooks.acme.example -y"])
@@ -123,24 +154,23 @@ def auto(
 
 def _override(
     session: Session,
+    switch: CircuitSwitch,
     state: State,
-    key: str | None,
-    pipeline: str | None,
-    reason: str | None,
-    expires: str | None,
+    why: str,
+    until: datetime | None,
     yes: bool,
 ) -> Reply[CircuitChange]:
-    switch = CircuitSwitch(session, pipeline, key)
-    why = asking.reason(reason, "A manual override")
-    until = asking.end(expires, session.now, "the override", suggested=SUGGESTED)
     # A person without permission learns it before the question, not after the answer.
     caller = switch.caller
     if not yes:
-        end = clock(until, session.now)
-        _confirm(
-            session, switch, f"Keep circuit {switch.key} of {switch.pipeline} {state} until {end}."
-        )
+        end = _end(until, session.now)
+        _confirm(session, switch, f"Keep circuit {switch.key} of {switch.pipeline} {state} {end}.")
     return Reply(switch.override(state, caller, why, until), _show_changed)
+
+
+def _end(until: datetime | None, now: datetime) -> str:
+    """The end of an override; None means that a person ends it."""
+    return "until a person ends it" if until is None else f"until {clock(until, now)}"
 
 
 def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
@@ -163,11 +193,7 @@ def _show_list(answer: CircuitList) -> Iterator[Block]:
 
 
 def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
-    override = (
-        f"{circuit.forced_by}, until {clock(circuit.forced_until, now)}"
-        if circuit.forced_until
-        else ""
-    )
+    override = f"{circuit.forced_by}, {_end(circuit.forced_until, now)}" if circuit.forced else ""
     return (
         circuit.pipeline,
         circuit.key,
@@ -198,9 +224,10 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     if circuit.open_until:
         until = clock(circuit.open_until, now)
         yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"
-    if circuit.forced_until:
-        until = clock(circuit.forced_until, now)
-        yield f"held {circuit.forced} by {circuit.forced_by} until {until}: {circuit.forced_reason}"
+    if circuit.forced:
+        since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
+        end = _end(circuit.forced_until, now)
+        yield f"held {circuit.forced} by {circuit.forced_by}{since} {end}: {circuit.forced_reason}"
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import SequenceMatcher
 from functools import cached_property
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
-from deadletter.circuit.state import Circuit, Override, State
+from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .aws import explain
 from .problem import Cause, Problem
 from .session import Session
-from .words import moment
+from .words import count, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.circuits import DynamoDBBreaker
+
+# More names do not fit on a screen.
+_MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +38,17 @@ class CircuitRow:
     key: Annotated[str, "the dependency; the pipeline's own circuit has the pipeline's name"]
     state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (lets nothing through)"]
     since: Annotated[datetime | None, "when it opened or closed; null if it never did"]
-    open_until: Annotated[datetime | None, "when the next canary is due, while it is OPEN"]
+    open_until: Annotated[
+        datetime | None, "when the next canary is due, while it is OPEN; null if a person says when"
+    ]
     cooldown: Annotated[float, "seconds that the last wait was drawn from"]
     trips: Annotated[int, "how often it has opened without having settled in between"]
     generation: Annotated[int, "grows with each change of state"]
     forced: Annotated[str | None, "the state of its manual override; null without an override"]
     forced_by: Annotated[str | None, "who"]
     forced_reason: Annotated[str | None, "why"]
-    forced_until: Annotated[datetime | None, "until when"]
+    forced_since: Annotated[datetime | None, "since when; null if the record does not say"]
+    forced_until: Annotated[datetime | None, "until when; null if a person has to end it"]
     consumer_paused: Annotated[bool, "whether the consumer's event source mapping is disabled"]
 
 
@@ -75,12 +83,10 @@ def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
 
 
 def show_circuit(session: Session, pipeline: str | None, key: str | None) -> CircuitList:
-    """A single circuit; without a key, the pipeline's own."""
+    """A single circuit; without a key, the pipeline's own. Problem if the key is unknown."""
     app = session.app()
     owner = app.pipeline(pipeline)
-    name = key or owner.name
-    with aws_errors():
-        circuit = _breaker(session, app, owner).read([name])[name]
+    circuit = _known(_breaker(session, app, owner), owner.name, _key(owner, key))
     row = circuit_row(owner.name, circuit, session.now)
     return CircuitList(**session.place, at=session.now, circuits=[row])
 
@@ -88,14 +94,21 @@ def show_circuit(session: Session, pipeline: str | None, key: str | None) -> Cir
 class CircuitSwitch:
     """A circuit that a person is about to change, in the state that was read.
 
-    It is read when it is first needed: after the person has typed why and until when.
+    It is read when it is first needed: after the person has typed why and until when. A key
+    without a record is refused with the known ones, unless it is `new`; the pipeline's own
+    circuit needs no record.
     """
 
-    def __init__(self, session: Session, pipeline: str | None, key: str | None) -> None:
+    def __init__(
+        self, session: Session, pipeline: str | None, key: str | None, *, new: bool = False
+    ) -> None:
         self._session = session
         self._app = session.app()
         self._pipeline = self._app.pipeline(pipeline)
-        self.key = key or self._pipeline.name
+        self._new = new
+        self.key = _key(self._pipeline, key)
+        if new and self.key != self.pipeline:
+            self._must_have_keys()
 
     @cached_property
     def _breaker(self) -> DynamoDBBreaker:
@@ -103,8 +116,17 @@ class CircuitSwitch:
 
     @cached_property
     def _circuit(self) -> Circuit:
-        with aws_errors():
-            return self._breaker.read([self.key])[self.key]
+        return _known(self._breaker, self.pipeline, self.key, new=self._new)
+
+    def _must_have_keys(self) -> None:
+        """Refuses a key in a pipeline whose letters have none: its circuit would stop nothing."""
+        # Registrations of earlier versions have no settings.
+        if self._pipeline.pipeline and deployed.settings(self._pipeline).circuit_key is None:
+            raise Problem(
+                f"Pipeline {self.pipeline} has no circuit_key in its settings, so no letter "
+                f"belongs to a circuit {self.key!r}: leave KEY out for the pipeline's own.",
+                Cause.INPUT,
+            )
 
     @property
     def pipeline(self) -> str:
@@ -119,9 +141,15 @@ class CircuitSwitch:
     def before(self) -> CircuitRow:
         return circuit_row(self.pipeline, self._circuit, self._session.now)
 
-    def override(self, state: State, by: str, reason: str, until: datetime) -> CircuitChange:
-        """Keep the circuit open or closed until a time; `by` is whose word it is."""
-        return self._change(OverrideBegun(Override(state, by, reason, until.timestamp())))
+    def override(self, state: State, by: str, reason: str, until: datetime | None) -> CircuitChange:
+        """Keep the circuit open or closed until a time, or until a person ends it (None).
+
+        `by` is the caller that the override names.
+        """
+        if state is State.OPEN and self.key != self.pipeline:
+            self._must_have_keys()
+        end = NO_END if until is None else until.timestamp()
+        return self._change(OverrideBegun(Override(state, by, reason, end)))
 
     def end_override(self) -> CircuitChange:
         """Ends the manual override; a malformed record is replaced."""
@@ -155,6 +183,55 @@ def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
     )
 
 
+def _key(pipeline: DeployedPipeline, key: str | None) -> str:
+    """The key that was typed; without one, the pipeline's own."""
+    if key is None:
+        return pipeline.name
+    if not key.strip():
+        raise Problem("KEY is empty: leave it out for the pipeline's own circuit.", Cause.INPUT)
+    return key
+
+
+def _known(breaker: DynamoDBBreaker, pipeline: str, key: str, *, new: bool = False) -> Circuit:
+    """The circuit of this key; Problem with the known keys if it has no record and is not new."""
+    with aws_errors():
+        circuit = breaker.recorded([key]).get(key)
+    if circuit is not None:
+        return circuit
+    if new or key == pipeline:
+        return Circuit(key)
+    raise Problem(
+        f"Pipeline {pipeline} has no circuit {key!r}: {_known_keys(breaker, pipeline, key)} "
+        "To hold a key before its first report, add --new to dlq circuit open or close.",
+        Cause.ABSENT,
+    )
+
+
+def _known_keys(breaker: DynamoDBBreaker, pipeline: str, key: str) -> str:
+    """The known keys in a sentence, those that are spelled most like `key` first."""
+    try:
+        with aws_errors():
+            known = {pipeline, *breaker.keys()}
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        return f"the known ones could not be read ({problem.says.rstrip('.')})."
+
+    # It remembers what it knows of the second text only.
+    matcher = SequenceMatcher(None, b=key.lower(), autojunk=False)
+
+    def likeness(other: str) -> float:
+        matcher.set_seq1(other.lower())
+        return matcher.ratio()
+
+    nearest = sorted(known, key=lambda other: (-likeness(other), other))
+    more = len(nearest) - _MAX_NAMED
+    names = ", ".join(nearest[:_MAX_NAMED])
+    others = f" and {count(more, 'other')}" if more > 0 else ""
+    return f"it has {names}{others}."
+
+
 def _own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> list[Circuit]:
     breaker, own = _breaker(session, app, pipeline), pipeline.name
     with aws_errors():
@@ -171,13 +248,19 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
         circuit.key,
         "UNREADABLE" if circuit.unreadable else str(circuit.state),
         moment(since) if since else None,
-        moment(circuit.open_until) if circuit.state is State.OPEN and circuit.open_until else None,
+        opens_at(circuit) if circuit.state is State.OPEN else None,
         circuit.cooldown,
         circuit.trips,
         circuit.generation,
         str(force.state) if force else None,
         force.by if force else None,
         force.reason if force else None,
-        moment(force.until) if force else None,
+        moment(force.begun) if force else None,
+        moment(force.until) if force and force.has_end else None,
         circuit.paused is not None,
     )
+
+
+def opens_at(circuit: Circuit) -> datetime | None:
+    """When a circuit that is not closed is tried next; None if unknown, or if a person says so."""
+    return moment(circuit.open_until) if 0 < circuit.open_until < NO_END else None

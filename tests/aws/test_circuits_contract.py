@@ -181,6 +181,15 @@ class TestReading:
         assert table.breaker.find("orders").unreadable
         assert table.client.calls["get_item"] == 3
 
+    def test_the_keys_with_a_record_are_known(self, table: Table) -> None:
+        assert (table.breaker.keys(), table.breaker.recorded(["orders"])) == ([], {})
+        for key in ("orders", "hooks.acme", "broken"):
+            table.type_in(key, state={"S": "CLOSED" if key != "broken" else "ajar"})
+        assert sorted(table.breaker.keys()) == ["broken", "hooks.acme", "orders"]
+        assert table.new_breaker("invoices").keys() == []
+        recorded = table.breaker.recorded(["hooks.acme", "hooks.amce", "broken"])
+        assert sorted(recorded) == ["broken", "hooks.acme"]
+
     def test_one_hundred_circuits_are_one_call(self, table: Table) -> None:
         keys = [f"https://{number}.example" for number in range(100)]
         assert set(table.breaker.read(keys)) == set(keys)

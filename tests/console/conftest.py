@@ -104,6 +104,7 @@ class Cloud:
         mode: str = "enforce",
         context: Sequence[str] = (),
         policies: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         described = {
             "main_url": self.queue(f"{name}-main"),
@@ -120,6 +121,7 @@ class Cloud:
                 "policies": list(policies),
                 "max_delay": 7 * 86_400,
             },
+            "pipeline": settings or {},
             "from_a_later_version": True,
         }
         self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))

@@ -99,7 +99,6 @@ def on_call(
     letter = orders.send(event(tenant), "Dlq")
     orders.send(event(tenant), "ParkingLot")
     yield OnCall(orders, tenant, letter, folder)
-    orders.let_go("elsewhere")
     orders.let_go()
 
     def delivered() -> list[str]:
@@ -133,7 +132,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     "dlq circuit list": [("circuit", "list")],
     "dlq circuit show": [("circuit", "show", *PIPELINE)],
-    "dlq circuit open": [("circuit", "open", "elsewhere", *PIPELINE, *SAID)],
+    # It is held open already, so that the letter stays.
+    "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
     "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
     "dlq endpoint list": [("endpoint", "list")],
@@ -173,6 +173,15 @@ def test_a_command_works_with_the_policies_of_the_table_and_takes_what_it_says(
         action for reached in taken.values() for what in reached.values() for action in what
     }
     assert asked(sandbox, session, allowed=True) <= in_the_table
+
+
+def test_a_mistyped_circuit_is_refused_and_the_known_ones_are_named(on_call: OnCall) -> None:
+    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "mistyped")
+    done = on_call.type(("circuit", "open", "brokn", *PIPELINE, *SAID, "--new"), credentials)
+    assert done.returncode == Exit.USAGE, done.stderr
+    done = on_call.type(("circuit", "close", "brokn", *PIPELINE, *SAID), credentials)
+    assert done.returncode == Exit.ABSENT, done.stderr
+    assert "no circuit 'brokn': it has broken" in done.stderr
 
 
 # Policies -> a command that takes another one.

@@ -213,11 +213,12 @@ TRY_RULES = {
 }
 
 SEE_CIRCUITS = {
-    "table Circuits": {"dynamodb:BatchGetItem"},
+    # Query: a mistyped key is answered with the known ones.
+    "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:Query"},
     "table Circuits/index/troubled": {"dynamodb:Query"},
 }
 HOLD_CIRCUIT = {
-    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
+    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:Query"}},
     # One that is UNREADABLE is put anew.
     "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
 }

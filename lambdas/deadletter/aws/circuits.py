@@ -73,16 +73,33 @@ class DynamoDBCircuits(Circuits):
         self._pipeline = pipeline
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        circuits = {key: Circuit(key) for key in keys}
+        return {key: Circuit(key) for key in keys} | self.recorded(keys)
+
+    def recorded(self, keys: Sequence[str]) -> dict[str, Circuit]:
+        """The circuits among these keys that have a record."""
         try:
             items = batch_get(
-                self._client, self._table, [self._key(key) for key in sorted(circuits)]
+                self._client, self._table, [self._key(key) for key in sorted(set(keys))]
             )
         except StillUnprocessed as error:
             raise CircuitsUnavailable("the circuits table is throttling") from error
         except AWS_ERRORS as error:
             raise CircuitsUnavailable("the circuits table gave no answer") from error
-        return circuits | {item[SORT]: circuit_from_item(item) for item in items}
+        return {item[SORT]: circuit_from_item(item) for item in items}
+
+    def keys(self) -> Sequence[str]:
+        """The keys of all circuits that have a record. Needs permission for Query."""
+        answers = pages(
+            self._client,
+            TableName=self._table,
+            KeyConditionExpression=f"{PARTITION} = :pipeline",
+            ProjectionExpression=SORT,
+            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
+        )
+        try:
+            return [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
+        except AWS_ERRORS as error:
+            raise CircuitsUnavailable("the circuits table gave no answer") from error
 
     def find(self, key: str) -> Circuit:
         """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""

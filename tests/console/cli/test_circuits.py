@@ -10,13 +10,29 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import item
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.circuit.state import CircuitsUnavailable
+from deadletter.testing.fakes import client_error
 
 
 @pytest.fixture
 def orders(cloud: Any) -> Any:
-    """A deployed pipeline `orders` with a new circuit."""
-    cloud.deploy("orders")
+    """A deployed pipeline `orders` with a circuit for each tenant, and none on record."""
+    cloud.deploy("orders", settings={"circuit_key": "body.tenantId"})
     return cloud
+
+
+def reported(cloud: Any, *keys: str) -> None:
+    """Circuits of these keys, as consumers report them."""
+    for key in keys:
+        stored = {"pipeline": "orders", "circuit_key": key, "state": "CLOSED"}
+        cloud.put("circuits", item.stored(stored))
+
+
+def count(cloud: Any) -> int:
+    """How many circuits are on record."""
+    number: int = cloud.dynamodb.scan(TableName="circuits")["Count"]
+    return number
 
 
 def answered(dlq: Any, *arguments: str, status: Exit = Exit.DONE) -> Any:
@@ -51,6 +67,7 @@ def test_the_override_is_stored_for_the_pipelines_routers(orders: Any, dlq: Any)
 
 
 def test_circuits_of_a_pipeline_are_overridden_separately(orders: Any, dlq: Any) -> None:
+    reported(orders, "hooks.acme")
     answered(dlq, "open", "hooks.acme", "--reason", "x", "--expires", "1h", "--yes")
     answer = answered(dlq, "list", status=Exit.ATTENTION)["circuits"]
     assert [(circuit["key"], circuit["state"]) for circuit in answer] == [
@@ -96,7 +113,7 @@ def test_an_override_needs_a_reason_and_an_end(
     done = dlq("circuit", *arguments)
     assert done.exit_code == Exit.USAGE
     assert text in done.output
-    assert orders.dynamodb.scan(TableName="circuits")["Count"] == 0
+    assert count(orders) == 0
 
 
 def test_nothing_changes_without_a_yes(orders: Any, dlq: Any, at_a_terminal: None) -> None:
@@ -104,7 +121,7 @@ def test_nothing_changes_without_a_yes(orders: Any, dlq: Any, at_a_terminal: Non
     assert done.exit_code == Exit.ATTENTION
     assert "in account 123456789012, eu-west-1" in done.output
     assert "Keep circuit orders of orders OPEN" in done.output
-    assert orders.dynamodb.scan(TableName="circuits")["Count"] == 0
+    assert count(orders) == 0
 
 
 def test_an_override_without_a_reason_is_refused_before_the_circuit_is_read(
@@ -125,3 +142,110 @@ def test_ending_an_override_that_does_not_exist_is_refused(orders: Any, dlq: Any
     done = dlq("circuit", "auto", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert "the circuit has no manual override" in done.output
+
+
+HELD = ("--reason", "x", "--expires", "1h", "--yes")
+
+
+@pytest.mark.parametrize(
+    "command", [("open", *HELD), ("close", *HELD), ("auto", "--yes"), ("show",)]
+)
+def test_an_unknown_key_is_refused_and_the_known_ones_are_named(
+    orders: Any, dlq: Any, command: tuple[str, ...]
+) -> None:
+    reported(orders, "zeta", "hooks.acme", "hooks.bank")
+    verb, *options = command
+    done = dlq("circuit", verb, "hooks.amce", *options)
+    assert done.exit_code == Exit.ABSENT
+    assert "no circuit 'hooks.amce': it has hooks.acme, hooks.bank, " in done.output
+    assert "zeta" in done.output
+    assert "add --new" in done.output
+    assert count(orders) == 3
+
+
+def test_at_most_twenty_known_keys_are_named_the_nearest_first(orders: Any, dlq: Any) -> None:
+    reported(orders, *(f"tenant-{number:03}" for number in range(60)), "acme-corp")
+    done = dlq("circuit", "open", "acme-crop", *HELD)
+    named = done.output.partition("it has ")[2].partition(" and ")[0].split(", ")
+    assert len(named) == 20
+    assert named[0] == "acme-corp"
+    assert "and 42 others." in done.output
+
+
+def test_a_new_key_is_held_if_the_person_says_that_it_is_right(orders: Any, dlq: Any) -> None:
+    after = answered(dlq, "open", "hooks.new", "--new", *HELD)["after"]
+    assert (after["key"], after["state"]) == ("hooks.new", "OPEN")
+    assert answered(dlq, "auto", "hooks.new", "--yes")["after"]["forced"] is None
+
+
+def test_the_pipelines_own_circuit_is_known_without_a_record(orders: Any, dlq: Any) -> None:
+    assert answered(dlq, "show", "orders")["circuits"][0]["state"] == "CLOSED"
+    assert answered(dlq, "open", "orders", *HELD)["after"]["state"] == "OPEN"
+
+
+def test_an_empty_key_is_not_the_pipelines_own(orders: Any, dlq: Any) -> None:
+    done = dlq("circuit", "open", "", *HELD)
+    assert done.exit_code == Exit.USAGE
+    assert "KEY is empty" in done.output
+    assert count(orders) == 0
+
+
+@pytest.mark.parametrize("options", [("--new",), ()])
+def test_no_key_is_opened_in_a_pipeline_whose_letters_have_none(
+    cloud: Any, dlq: Any, options: tuple[str, ...]
+) -> None:
+    cloud.deploy("orders", settings={"rate": 10})
+    reported(cloud, "of-earlier-settings")
+    done = dlq("circuit", "open", "of-earlier-settings", *options, *HELD)
+    assert done.exit_code == Exit.USAGE
+    assert "no circuit_key in its settings" in done.output
+
+
+def test_without_the_permission_to_query_known_keys_are_held_and_others_refused(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(self: object) -> None:
+        cause = client_error("Query", "AccessDeniedException", "not authorized")
+        raise CircuitsUnavailable from cause
+
+    monkeypatch.setattr(DynamoDBBreaker, "keys", denied)
+    reported(orders, "hooks.acme")
+    answered(dlq, "open", "hooks.acme", *HELD)
+    done = dlq("circuit", "open", "hooks.amce", *HELD)
+    assert done.exit_code == Exit.ABSENT
+    assert "the known ones could not be read (AWS refuses Query" in done.output
+
+
+def test_an_override_without_an_end_says_so_everywhere(orders: Any, dlq: Any) -> None:
+    done = dlq("circuit", "open", "--until-closed", "--reason", "bank down", "--yes")
+    assert "until a person ends it: bank down" in done.output
+    (circuit,) = answered(dlq, "list", status=Exit.ATTENTION)["circuits"]
+    assert (circuit["forced"], circuit["forced_until"], circuit["open_until"]) == (
+        "OPEN",
+        None,
+        None,
+    )
+    assert circuit["forced_since"] is not None
+    assert ", until a person ends it" in dlq("circuit", "list").output
+    assert "until a person ends it: bank down" in dlq("circuit", "show").output
+    assert answered(dlq, "close", *HELD)["after"]["state"] == "CLOSED"
+
+
+def test_never_is_an_end_to_open_until_and_none_to_close(orders: Any, dlq: Any) -> None:
+    assert dlq("circuit", "open", "--reason", "x", "--expires", "never", "-y").exit_code == 0
+    done = dlq("circuit", "close", "--reason", "x", "--expires", "never", "-y")
+    assert done.exit_code == Exit.USAGE
+
+
+def test_two_ends_are_refused(orders: Any, dlq: Any) -> None:
+    done = dlq("circuit", "open", "--until-closed", *HELD)
+    assert done.exit_code == Exit.USAGE
+    assert "exclude each other" in done.output
+
+
+def test_a_person_is_asked_about_an_override_without_an_end(
+    orders: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    done = dlq("circuit", "open", answers="bank down\nnever\ny\n")
+    assert done.exit_code == Exit.DONE
+    assert "Keep circuit orders of orders OPEN until a person ends it." in done.output
