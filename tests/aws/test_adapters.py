@@ -14,7 +14,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
-from deadletter.contract import WATCH_ROW, Partition
+from deadletter.contract import PARKED_LANE, WATCH_ROW, Partition
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -26,7 +26,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
-from deadletter.redrive.waiting_room import SHARDS, Lane
+from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, never
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
@@ -235,6 +235,21 @@ class TestWaitingRoom:
             "due": 20, "rule:x": 1,
         }  # fmt: skip
         assert lanes.count("never") == 0
+
+    def test_rescued_letters_are_kept_by_age_and_no_time_shows_them(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        for copy, sent in (("a", "2000000"), ("b", "1000000")):
+            mail = Letter(copy, "{}", {}, {"SentTimestamp": sent})
+            taken = ReceivedLetter(mail, "h", 0, "parking:default")
+            hold = Hold(PARKED_LANE, never(mail), "rescued")
+            room.admit([Order(taken, hold, Stamp(copy, 3, 5, reason="POISON"))])
+        shards = range(SHARDS)
+        assert not any(room.due(PARKED_LANE, shard, END_OF_TIME, 10) for shard in shards)
+        entries = [entry for s in shards for entry in room.due(PARKED_LANE, s, FOREVER, 10)]
+        assert [entry.copy for entry in sorted(entries, key=lambda entry: entry.due)] == ["b", "a"]
+        [letter] = room.read(entries[:1], 1e10).letters
+        assert letter.home == "parking:default"
 
     def test_a_lane_is_retired_unless_it_was_used_since(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.contract import Reason
+from deadletter.contract import PARKED_LANE, Reason
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import as_groups, unbroken
@@ -98,6 +98,13 @@ def test_a_letter_without_a_group_waits_for_no_other() -> None:
     ordered = as_groups(queued(None, None, None), verdicts_of(HOLD, None, REDRIVE), {})
     decisions = {message_id: verdict.decision for message_id, verdict in ordered.items()}
     assert decisions == {"0": HOLD, "2": REDRIVE}
+
+
+def test_a_parked_letter_that_is_rescued_keeps_its_stamp_whatever_its_group_waits_for() -> None:
+    rescue = Hold(PARKED_LANE, 2.0**40, "rescued")
+    verdicts = verdicts_of(rescue, rescue)
+    ordered = as_groups(queued("g", "g"), verdicts, {"g": Wait(PARKED_LANE, 2.0**40 + 7)})
+    assert ordered == verdicts
 
 
 def test_an_attempt_that_does_not_take_place_is_not_counted() -> None:

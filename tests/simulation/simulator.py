@@ -24,7 +24,7 @@ from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
-from deadletter.redrive import redriver, waiting_room
+from deadletter.redrive import openings, waiting_room
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
@@ -198,7 +198,7 @@ class Simulation:
             patch.object(sqs_adapter, "_entry", _remembering(sqs_adapter._entry)),
             # The same code with two shards a lane: most looks into eight find nothing.
             patch.object(waiting_room, "SHARDS", 2),
-            patch.object(redriver, "SHARDS", 2),
+            patch.object(openings, "SHARDS", 2),
         ):
             return self._run()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from deadletter.contract import PARKED_LANE
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import Wait
@@ -20,7 +21,8 @@ def as_groups(
     The first letter of a group that has to wait takes all that follow into the same wait. A
     group that already waits (`waits`, by group) takes all its letters into that wait. A letter
     without a verdict stays in the queue, and so does the rest of its group. A letter
-    that leaves for good, parked or diverted, stops no other.
+    that leaves for good, parked or diverted, stops no other. A parked letter that is
+    rescued keeps its stamp: its group's order ended when it was parked.
     """
     group_waits = dict(waits)
     stuck: set[str] = set()
@@ -28,7 +30,7 @@ def as_groups(
     for received in letters:
         verdict = verdicts.get(received.letter.message_id)
         group = received.letter.group
-        if group is None:
+        if group is None or _is_parked(verdict):
             if verdict is not None:
                 kept[received.letter.message_id] = verdict
             continue
@@ -56,6 +58,11 @@ def unbroken(orders: Sequence[Order], chosen: Sequence[Order]) -> list[Order]:
         elif order.group is None or order.group not in stopped:
             kept.append(order)
     return kept
+
+
+def _is_parked(verdict: Verdict | None) -> bool:
+    decision = None if verdict is None else verdict.decision
+    return isinstance(decision, Hold) and decision.lane == PARKED_LANE
 
 
 def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from deadletter.contract import PARKED_LANE, dedicated_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -112,4 +113,17 @@ def shard_of(letter: Letter, fifo: bool) -> int:
 
 
 END_OF_TIME = 2.0**40
-"""Epoch seconds later than the due time of any letter."""
+"""Epoch seconds later than the due time of any letter, rescued ones aside."""
+
+FOREVER = 2 * END_OF_TIME
+"""Epoch seconds later than the due time of rescued letters too."""
+
+
+def never(letter: Letter) -> float:
+    """The due time of a letter in a lane that no time opens; such letters are kept by age."""
+    return END_OF_TIME + (letter.sent_ms or 0) / 1000
+
+
+def is_shut(lane: str) -> bool:
+    """Whether no time, circuit or rule opens a lane: it holds letters rescued from retention."""
+    return lane == PARKED_LANE or lane.startswith(dedicated_lane(""))
