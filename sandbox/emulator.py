@@ -8,12 +8,13 @@ left behind.
 
 MiniStack is corrected where it would show a wrong picture of this app: alarms
 look at their own dimensions and at missing data, metrics embedded in log lines
-become metrics, an invocation counts in AWS/Lambda however it came about, a batch
-to SQS, a folder of parameters and one event source mapping need the permission
-that IAM knows, a DynamoDB request names its partitions to IAM, a message names
-its sender, and an invocation of more than 6 MB is refused. Calls that are made
-in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
-names, so read this file again before pinning another version of it.
+become metrics, an invocation counts in AWS/Lambda however it came about, so
+does a throttle, a mapping receives for a throttled function, a batch to SQS, a folder of
+parameters and one event source mapping need the permission that IAM knows, a
+DynamoDB request names its partitions to IAM, a message names its sender, and an
+invocation of more than 6 MB is refused. Calls that are made in a role are recorded
+(`sandbox.calls`). This reaches into MiniStack's private names, so read this file
+again before pinning another version of it.
 """
 
 import asyncio
@@ -86,7 +87,11 @@ def judge_alarms_by_their_own_metric() -> None:
 
 
 def count_every_invocation() -> None:
-    """Publish AWS/Lambda and embedded metrics wherever MiniStack writes a function's log."""
+    """Publish AWS/Lambda and embedded metrics wherever MiniStack writes a function's log.
+
+    A throttled invocation writes none: it counts as Throttles, and is no invocation.
+    """
+    take_slot = lambda_svc._acquire_execution_slot
     write_log, publish = lambda_svc._emit_lambda_logs, lambda_svc._emit_lambda_metrics
 
     def observe(
@@ -105,9 +110,26 @@ def count_every_invocation() -> None:
                 point.namespace, point.name, point.value, point.unit, dict(point.dimensions)
             )
 
+    def take_slot_or_count(function: dict[str, Any], config: dict[str, Any]) -> Any:
+        slot, limit = take_slot(function, config)
+        if slot is None:
+            name = {"FunctionName": config["FunctionName"]}
+            cloudwatch.record_metric("AWS/Lambda", "Throttles", 1, "Count", name)
+        return slot, limit
+
     lambda_svc._emit_lambda_logs = observe
-    # MiniStack calls this for the Invoke API, and for nothing else; counted above.
+    lambda_svc._acquire_execution_slot = take_slot_or_count
+    # MiniStack calls this for the Invoke API and for what it throttles; both are counted above.
     lambda_svc._emit_lambda_metrics = lambda *_, **__: None
+
+
+def receive_for_throttled_functions() -> None:
+    """Let a mapping receive for a function that may not run, as Lambda's pollers do.
+
+    MiniStack leaves the messages in the queue, where their receive counts stand still.
+    """
+    batches_at_once = lambda_svc._sqs_esm_concurrency
+    lambda_svc._sqs_esm_concurrency = lambda *mapping: max(1, batches_at_once(*mapping))
 
 
 def permit_batches_as_iam_does() -> None:
@@ -317,6 +339,7 @@ def main(*arguments: str) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     judge_alarms_by_their_own_metric()
     count_every_invocation()
+    receive_for_throttled_functions()
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()
     permit_one_mapping_as_iam_does()

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError, SSLError
 
 from sandbox.calls import Call
 from sandbox.emulator import MAX_INVOCATION_BYTES
-from sandbox.progress import STANDSTILL_SECONDS
+from sandbox.progress import STANDSTILL_SECONDS, until
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox, SandboxError
 
 # Holds a connection open and never returns: a busy worker.
@@ -119,6 +119,20 @@ def occupy_worker(sandbox: Sandbox) -> socket.socket:
     return connection
 
 
+def total(sandbox: Sandbox, namespace: str, name: str, dimensions: dict[str, str]) -> float:
+    """Sum up what a metric has counted so far."""
+    answer = sandbox.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+        StartTime=time.time() - 3600,
+        EndTime=time.time() + 60,
+        Period=86400,
+        Statistics=["Sum"],
+    )
+    return float(sum(point["Sum"] for point in answer["Datapoints"]))
+
+
 def wait_for_the_end(connection: socket.socket) -> None:
     """Return when the other side is gone; raise TimeoutError if it stays."""
     with contextlib.suppress(ConnectionResetError):
@@ -188,23 +202,54 @@ def test_an_alarm_looks_at_its_own_queue_and_at_missing_data(sandbox: Sandbox):
 def test_a_run_publishes_its_embedded_metrics_and_counts_once(sandbox: Sandbox):
     functions = make_function(sandbox, "counting", COUNTING)
     functions.invoke(FunctionName="counting", Payload=b"{}")
-    metrics = sandbox.client("cloudwatch")
+    assert total(sandbox, "Try", "Handled", {}) == 7
+    assert total(sandbox, "AWS/Lambda", "Invocations", {"FunctionName": "counting"}) == 1
 
-    def total(namespace: str, name: str, dimensions: list[dict[str, str]]) -> float:
-        points = metrics.get_metric_statistics(
-            Namespace=namespace,
-            MetricName=name,
-            Dimensions=dimensions,
-            StartTime=time.time() - 3600,
-            EndTime=time.time() + 60,
-            Period=86400,
-            Statistics=["Sum"],
-        )
-        return sum(point["Sum"] for point in points["Datapoints"])
 
-    assert total("Try", "Handled", []) == 7
-    function = [{"Name": "FunctionName", "Value": "counting"}]
-    assert total("AWS/Lambda", "Invocations", function) == 1
+def test_a_function_throttled_to_0_is_not_invoked_and_counts_each_refusal(sandbox: Sandbox):
+    functions = make_function(sandbox, "throttled", COUNTING)
+    # Without the client's own retries, which take ten seconds.
+    once = boto3.client(
+        "lambda",
+        endpoint_url=sandbox.endpoint,
+        verify=sandbox.environment["AWS_CA_BUNDLE"],
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=Config(retries={"max_attempts": 0}),
+    )
+    function = {"FunctionName": "throttled"}
+    functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
+
+    def throttles() -> float:
+        return total(sandbox, "AWS/Lambda", "Throttles", function)
+
+    with pytest.raises(once.exceptions.TooManyRequestsException) as refusal:
+        once.invoke(**function, Payload=b"{}")
+    reason = "ReservedFunctionConcurrentInvocationLimitExceeded"
+    assert refusal.value.response["Reason"] == reason
+    assert throttles() == 1
+
+    # Asynchronously, as schedules and rules do: accepted, and refused behind the scenes.
+    functions.put_function_event_invoke_config(**function, MaximumRetryAttempts=0)
+    answer = functions.invoke(**function, InvocationType="Event", Payload=b"{}")
+    assert answer["StatusCode"] == 202
+    until(lambda: throttles() == 2, "the event is refused")
+
+    queues = sandbox.client("sqs")
+    url = queues.create_queue(QueueName="throttled")["QueueUrl"]
+    functions.create_event_source_mapping(
+        **function, EventSourceArn=f"arn:aws:sqs:{REGION}:{ACCOUNT}:throttled"
+    )
+    queues.send_message(QueueUrl=url, MessageBody="{}")
+    until(lambda: throttles() == 3, "the batch is refused")
+    [message] = sandbox.queues()["throttled"]
+    assert message["ReceiveCount"] == 1
+
+    assert total(sandbox, "AWS/Lambda", "Invocations", function) == 0
+    functions.delete_function_concurrency(**function)
+    functions.invoke(**function, Payload=b"{}")
+    assert total(sandbox, "AWS/Lambda", "Invocations", function) == 1
 
 
 def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbox):
