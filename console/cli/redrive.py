@@ -47,11 +47,13 @@ def now(
     """Start a re-drive run now and wait for its report.
 
     The run is the same as the scheduled run: rules, backoff and circuit apply, nothing is
-    forced. dlq asks before it starts and names account and region. A dry run judges a
-    sample of letters, moves nothing and does not ask.
+    forced. It starts at once where scheduled runs wait because earlier ones moved nothing.
+    dlq asks before it starts and names account and region. A dry run judges a sample of
+    letters, moves nothing and does not ask.
 
-    Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, or
-    failed to move a letter.
+    Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
+    do its work (its report names what AWS refused or did not answer), or failed to move a
+    letter.
     """
     queue = operation.target(session, pipeline, source)
     if not (yes or dry_run):
@@ -63,7 +65,8 @@ def now(
             "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"
         )
         raise
-    return Reply(run, show, Exit.ATTENTION if run.report.get("failed") else Exit.DONE)
+    needs_person = run.report.get("failed") or not run.ended_well
+    return Reply(run, show, Exit.ATTENTION if needs_person else Exit.DONE)
 
 
 def _question(queue: RedriveTarget, visible: int) -> str:
@@ -74,7 +77,7 @@ def _question(queue: RedriveTarget, visible: int) -> str:
     return f"{run} that may move {letters} out of {name}."
 
 
-_IN_THE_HEADING = {"pipeline", "source", "dry_run", "stopped"}
+_IN_THE_HEADING = {"pipeline", "source", "dry_run", "stopped", "ended_well", "trouble"}
 _FIRST = ("decisions", "received", "moved", "failed", "left", "possible_duplicates")
 
 
@@ -87,6 +90,8 @@ def show(run: RedriveRun) -> Iterator[Block]:
         f" over {run.source} in account {run.account}, {run.region}",
     )
     yield line(f"Ended because: {report.get('stopped') or 'the run gave no reason'}")
+    if not run.ended_well:
+        yield line(Styled("The run could not do its work.", "alarm"), f" {_next(run)}")
     yield Line()
     # A later version may have more counters.
     known = [name for name in _FIRST if name in report]
@@ -101,6 +106,21 @@ def show(run: RedriveRun) -> Iterator[Block]:
     if run.dry_run:
         yield Line()
         yield line("Nothing was moved.")
+
+
+def _next(run: RedriveRun) -> str:
+    """What a person does after a run that could not do its work."""
+    source = "" if run.source == MAIN_DLQ else f" --source {run.source}"
+    again = f"type dlq redrive now --pipeline {run.pipeline}{source} again"
+    if run.trouble is not None:
+        return (
+            f"{run.trouble}: if it is a missing permission, deploy or grant it; if it is "
+            f"throttling, wait a minute; then {again}."
+        )
+    return (
+        "It received letters and moved none of them; they are still in their queue. "
+        f"The figures below and the function's log say why; mend that, then {again}."
+    )
 
 
 def _title(name: str) -> str:

@@ -26,10 +26,22 @@ class RedriveRun(Answer):
     dry_run: Annotated[bool, "whether nothing was moved"]
     report: Annotated[
         Mapping[str, Any],
-        "what the run reported: `stopped` (why it ended), `received`, `decisions` (number of "
-        "letters by decision and reason), `moved`, `failed`, `left`, `possible_duplicates`, "
-        "and whatever else it counted",
+        "what the run reported: `stopped` (why it ended), `ended_well` (whether it could do "
+        "its work), `trouble` (what AWS refused or did not answer), `received`, `decisions` "
+        "(number of letters by decision and reason), `moved`, `failed`, `left`, "
+        "`possible_duplicates`, and whatever else it counted",
     ]
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it could do its work, or had none; earlier versions do not report it."""
+        return self.report.get("ended_well") is not False
+
+    @property
+    def trouble(self) -> str | None:
+        """What AWS refused or did not answer; None if the run does not say."""
+        trouble = self.report.get("trouble")
+        return trouble if isinstance(trouble, str) and trouble else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +76,10 @@ def visible_letters(session: Session, queue: RedriveTarget) -> int:
 
 
 def start(session: Session, queue: RedriveTarget, *, dry_run: bool) -> RedriveRun:
-    """Starts a run and waits for its report.
+    """Starts a run that a person asks for, and waits for its report.
 
+    Such a run does not wait although earlier runs could move nothing, and in mode observe it
+    looks at letters that were looked at before.
     Raises Problem if the function fails, is busy, does not answer or answers no report.
     """
     report = _invoke(session.aws, queue, dry_run=dry_run)
@@ -86,7 +100,7 @@ def _invoke(aws: Aws, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, An
         answer = aws.lambda_.invoke(
             FunctionName=function,
             InvocationType="RequestResponse",
-            Payload=json.dumps({"source": queue.source, "dry_run": dry_run}),
+            Payload=json.dumps({"source": queue.source, "dry_run": dry_run, "asked": True}),
         )
         payload = _json(answer["Payload"].read())
     except ReadTimeoutError as error:

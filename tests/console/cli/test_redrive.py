@@ -26,6 +26,11 @@ REPORT = {
 }
 
 
+def asked(source: str, *, dry_run: bool) -> tuple[str, dict[str, Any]]:
+    """A call of the function, as a person's."""
+    return "orders-redrive", {"source": source, "dry_run": dry_run, "asked": True}
+
+
 def test_without_a_terminal_nothing_is_started(cloud: Any, dlq: Any, functions: Any) -> None:
     cloud.deploy("orders")
     done = dlq("redrive", "now")
@@ -43,7 +48,9 @@ def test_the_question_names_account_region_and_letters(
     done = dlq("redrive", "now", "--json", answers="y\n")
     assert "App deadletter in account 123456789012, eu-west-1." in done.stderr
     assert "Start a run of orders that may move 1 letter out of the DLQ." in done.stderr
-    assert functions.invoked == [("orders-redrive", {"source": "dlq", "dry_run": False})]
+    assert functions.invoked == [
+        ("orders-redrive", {"source": "dlq", "dry_run": False, "asked": True})
+    ]
     assert json.loads(done.stdout)["pipeline"] == "orders"
 
 
@@ -70,7 +77,9 @@ def test_a_dry_run_does_not_ask(cloud: Any, dlq: Any, functions: Any) -> None:
     functions.report = REPORT
     done = dlq("redrive", "now", "--dry-run")
     assert done.exit_code == Exit.DONE
-    assert functions.invoked == [("orders-redrive", {"source": "dlq", "dry_run": True})]
+    assert functions.invoked == [
+        ("orders-redrive", {"source": "dlq", "dry_run": True, "asked": True})
+    ]
     assert "Dry run of orders" in done.stdout
     assert "Nothing was moved." in done.stdout
 
@@ -116,7 +125,9 @@ def test_letters_that_could_not_be_moved_make_the_exit_status_1(
 def test_a_dedicated_dlq_is_named_by_its_id(cloud: Any, dlq: Any, functions: Any) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
     assert dlq("redrive", "now", "--yes", "--source", "tenant-a").exit_code == Exit.DONE
-    assert functions.invoked == [("orders-redrive", {"source": "tenant-a", "dry_run": False})]
+    assert functions.invoked == [
+        ("orders-redrive", {"source": "tenant-a", "dry_run": False, "asked": True})
+    ]
 
 
 def test_an_unknown_source_is_answered_with_the_known_ones(
@@ -199,3 +210,33 @@ def test_an_app_with_several_pipelines_needs_a_pipeline_name(
     assert functions.invoked == []
     assert dlq("redrive", "now", "--yes", "--pipeline", "invoices").exit_code == Exit.DONE
     assert functions.invoked[0][0] == "invoices-redrive"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            {
+                "stopped": "the journal gave no answer",
+                "trouble": "AccessDeniedException for dynamodb:Query on deadletter-letters",
+            },
+            "AccessDeniedException for dynamodb:Query on deadletter-letters: if it is a missing",
+        ),
+        ({"received": 10, "moved": 0}, "It received letters and moved none of them"),
+    ],
+)
+def test_a_run_that_could_not_do_its_work_fails_and_says_what_to_do_next(
+    cloud: Any, dlq: Any, functions: Any, more: dict[str, Any], says: str
+) -> None:
+    cloud.deploy("orders")
+    functions.report = {**REPORT, **more, "ended_well": False}
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert says in done.stdout
+    assert "then type dlq redrive now --pipeline orders again." in done.stdout
+
+
+def test_a_run_that_ended_well_is_a_success(cloud: Any, dlq: Any, functions: Any) -> None:
+    cloud.deploy("orders")
+    functions.report = {**REPORT, "ended_well": True, "moved": 0}
+    assert dlq("redrive", "now", "--yes").exit_code == Exit.DONE
