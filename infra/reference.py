@@ -84,16 +84,16 @@ SECTIONS = (
     ("`backoff` of a policy", "BackoffSettings"),
     ("`alarms`", "AlarmsSettings"),
     ("`alarms.dlq_age`", "DlqAgeAlarm"),
+    ("`alarms.letter_expiry`", "LetterExpiryAlarm"),
     ("`alarms.dlq_depth`", "DlqDepthAlarm"),
+    ("`alarms.main_queue_age`", "MainQueueAgeAlarm"),
     ("`alarms.parking_lot`", "ParkingLotAlarm"),
-    ("`alarms.dominant_failure`", "DominantFailureAlarm"),
+    ("`alarms.waiting_room`", "WaitingRoomAlarm"),
     ("`alarms.ledger_unavailable`", "LedgerUnavailableAlarm"),
     ("`alarms.circuit_open`", "CircuitOpenAlarm"),
     ("`alarms.circuit_flapping`", "CircuitFlappingAlarm"),
     ("`alarms.open_circuits`", "OpenCircuitsAlarm"),
     ("`alarms.circuit_breaker_failed`", "CircuitBreakerFailedAlarm"),
-    ("`alarms.redrive_errors`, `alarms.router_errors`", "ErrorsAlarm"),
-    ("`alarms.heartbeat`", "HeartbeatAlarm"),
 )
 
 

@@ -6,16 +6,24 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import EVERY_PIPELINE, Alarm, Metric, Variable, pipelines_folder
+from deadletter.contract import EVERY_PIPELINE, Alarm, Variable, pipelines_folder
 
-from .alarms import AT_LEAST, RULE_INVALID, Page, counted
+from .alarm_table import (
+    KEPT,
+    Evaluation,
+    Page,
+    Row,
+    of_queue,
+    rules_at_limit,
+    rules_refused,
+    throttled,
+)
+from .alarms import add_alarms
 from .encryption import customer_key, grant_key
 from .findings import acknowledge
 from .function import PythonFunction
@@ -114,7 +122,22 @@ class RuleCheck(Construct):
         # When the mapping is created, Lambda reads the stream with the role's permissions.
         self.mapping.node.add_dependency(function.role)
         self.function, self.role = function.function, function.role
-        self.alarms = self._alarms(pager)
+        # Lambda never gives up an edit for which the function was throttled: the queue stays
+        # empty, so throttles have an alarm of their own.
+        table = (
+            Row(
+                FAILED,
+                of_queue(f"{name}-failures", "ApproximateNumberOfMessagesVisible"),
+                1,
+                Evaluation(),
+                KEPT,
+            ),
+            throttled(name, "throttled", Alarm.RULE_CHECK_FAILED),
+            # Of rules that apply to every pipeline: one page, not one for each pipeline.
+            rules_refused(app.app, EVERY_PIPELINE),
+            rules_at_limit(app.app, EVERY_PIPELINE),
+        )
+        self.alarms = add_alarms(self, table, app=app, pager=pager, prefix=f"{app.app}-")
 
     def _queue(self, name: str) -> sqs.Queue:
         key = customer_key(self, self._app)
@@ -139,35 +162,3 @@ class RuleCheck(Construct):
             because="no consumer reads here, so nothing can fail here too often",
         )
         return queue
-
-    def _alarms(self, pager: Pager) -> Mapping[str, cloudwatch.Alarm]:
-        action = actions.SnsAction(sns.Topic.from_topic_arn(self, "Pager", pager.topic_arn))
-        waiting = cloudwatch.Metric(
-            namespace="AWS/SQS",
-            metric_name="ApproximateNumberOfMessagesVisible",
-            dimensions_map={"QueueName": f"{self._app.app}-check-rules-failures"},
-            statistic="Maximum",
-            period=cdk.Duration.minutes(1),
-        )
-        ignore = cloudwatch.TreatMissingData.IGNORE
-        quiet = cloudwatch.TreatMissingData.NOT_BREACHING
-        alarms = {}
-        for page, metric, missing in (
-            (FAILED, waiting, ignore),
-            (RULE_INVALID, counted(Metric.RULE_INVALID, self._app.app, EVERY_PIPELINE), quiet),
-        ):
-            alarm = cloudwatch.Alarm(
-                self,
-                page.name,
-                alarm_name=f"{self._app.app}-{page.name}",
-                alarm_description=page.text(None, self._app.runbook),
-                metric=metric,
-                threshold=1,
-                evaluation_periods=1,
-                comparison_operator=AT_LEAST,
-                treat_missing_data=missing,
-            )
-            alarm.add_alarm_action(action)
-            alarm.add_ok_action(action)
-            alarms[page.name] = alarm
-        return alarms

@@ -12,29 +12,40 @@ from .kinds import LONGEST_RETENTION, Period, Seconds, Settings
 class AlarmSettings(Settings):
     """A metric looked at `periods` times in a row, each time over one `period`."""
 
-    period: Period = Field(default=MINUTE, description="10s, 30s or whole minutes")
+    period: Period = Field(default=MINUTE, description="one look")
     periods: int = Field(default=1, ge=1, le=1440, description="breaching periods in a row")
 
     @model_validator(mode="after")
     def _evaluates(self) -> AlarmSettings:
-        _check_period(self.period)
         if self.period * self.periods > DAY:
             raise refuse("periods", self.periods, f"at most {DAY // self.period}, a day in all")
         return self
-
-
-def _check_period(period: int) -> None:
-    if period % MINUTE and period not in (10, 30):
-        raise refuse("period", period, "10s, 30s or whole minutes")
 
 
 class DlqAgeAlarm(AlarmSettings):
     """Letters get old: they are not re-driven, or not fast enough."""
 
     threshold: Seconds = Field(
-        default=HOUR, ge=1, le=LONGEST_RETENTION, description="age of the oldest"
+        default=HOUR,
+        ge=1,
+        le=LONGEST_RETENTION,
+        description="age of the oldest, by SQS's metric and by what the letters say",
     )
-    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+    periods: int = Field(
+        default=3, ge=1, le=1440, description="breaching periods of SQS's metric in a row"
+    )
+
+
+class LetterExpiryAlarm(Settings):
+    """SQS is about to drop a letter: its queue's retention ends soon."""
+
+    before: Seconds | None = Field(
+        default=None,
+        ge=HOUR,
+        le=7 * DAY,
+        description="how long before the end; the default is 12h, and 2d in mode observe, where"
+        " no letter is moved to safety",
+    )
 
 
 class DlqDepthAlarm(AlarmSettings):
@@ -44,15 +55,42 @@ class DlqDepthAlarm(AlarmSettings):
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class DominantFailureAlarm(AlarmSettings):
-    """Most dead letters failed with the same error: a defect, not an accident."""
+class MainQueueAgeAlarm(AlarmSettings):
+    """Messages of the main queue get old: SQS drops them when their retention ends."""
+
+    threshold: Seconds | None = Field(
+        default=None,
+        ge=1,
+        le=LONGEST_RETENTION,
+        description="age of the oldest message; the default is three quarters of the main queue's"
+        " retention, and 3d if the queue is yours",
+    )
+    periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
+
+
+class ParkingLotAlarm(Settings):
+    """Letters that automation has given up."""
 
     threshold: int = Field(
-        default=1,
-        ge=1,
-        description="letters of a run that failed alike; counted if they are more than 10 and"
-        " more than half of it",
+        default=1, ge=1, description="letters of a parking queue, in it or rescued from it"
     )
+
+
+# How late a letter of the waiting room may be before the alarm, by default.
+LATE = 15 * MINUTE
+
+
+class WaitingRoomAlarm(Settings):
+    """Letters stay in the waiting room although they are due, or too many wait there."""
+
+    late: Seconds | None = Field(
+        default=None,
+        ge=MINUTE,
+        le=LONGEST_RETENTION,
+        description="how late the earliest letter is; the default is three times redrive.every,"
+        f" but at least {written(LATE)}",
+    )
+    threshold: int = Field(default=10_000, ge=1, description="letters in the waiting room")
 
 
 class LedgerUnavailableAlarm(AlarmSettings):
@@ -63,26 +101,15 @@ class LedgerUnavailableAlarm(AlarmSettings):
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class ParkingLotAlarm(AlarmSettings):
-    """Letters that automation has given up."""
-
-    threshold: int = Field(default=1, ge=1, description="letters in a parking queue")
-
-
-# How long a circuit may be open before the alarm, by default.
-CIRCUIT_OPEN = 30 * MINUTE
-
-
 class CircuitOpenAlarm(Settings):
     """The pipeline's circuit does not close: the consumer's dependency stays down."""
 
-    after: Seconds | None = Field(
-        default=None,
+    after: Seconds = Field(
+        default=30 * MINUTE,
         ge=MINUTE,
         le=DAY,
         multiple_of=MINUTE,
-        description="how long it has not been closed: at least redrive.every, which is the default"
-        f" if it is longer than {written(CIRCUIT_OPEN)}",
+        description="how long it has not been closed",
     )
 
 
@@ -90,7 +117,7 @@ class CircuitFlappingAlarm(AlarmSettings):
     """The pipeline's circuit opens again and again: it closes too early, or opens without cause."""
 
     threshold: int = Field(default=3, ge=1, description="outages a period")
-    period: Period = Field(default=HOUR, description="10s, 30s or whole minutes")
+    period: Period = Field(default=HOUR, description="one look")
 
 
 class OpenCircuitsAlarm(AlarmSettings):
@@ -105,41 +132,25 @@ class CircuitBreakerFailedAlarm(AlarmSettings):
 
     # A failed execution is replaced within two minutes, and so is a replacement that fails.
     threshold: int = Field(default=2, ge=1, description="failed executions a period")
-    period: Period = Field(default=15 * MINUTE, description="10s, 30s or whole minutes")
-
-
-class ErrorsAlarm(AlarmSettings):
-    """Invocations of one of our functions that failed."""
-
-    threshold: int = Field(default=1, ge=1, description="failed invocations a period")
-    # After one failed run the next is a minute later; three in a row are a fault.
-    periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
-
-
-class HeartbeatAlarm(Settings):
-    """The schedule has stopped: no run within a period."""
-
-    period: Period | None = Field(
-        default=None,
-        description="longer than redrive.every; the default is five times redrive.every",
-    )
-
-    @model_validator(mode="after")
-    def _evaluates(self) -> HeartbeatAlarm:
-        _check_period(self.period or MINUTE)
-        return self
+    period: Period = Field(default=15 * MINUTE, description="one look")
 
 
 class AlarmsSettings(Settings):
-    """When a person is called."""
+    """When a person is called. Alarms without a key here have nothing to set."""
 
-    dlq_age: DlqAgeAlarm = Field(default=DlqAgeAlarm(), description="alarm DlqAge")
+    dlq_age: DlqAgeAlarm = Field(default=DlqAgeAlarm(), description="alarms DlqAge and LetterAge")
+    letter_expiry: LetterExpiryAlarm = Field(
+        default=LetterExpiryAlarm(), description="alarm LetterExpiry"
+    )
     dlq_depth: DlqDepthAlarm = Field(default=DlqDepthAlarm(), description="alarm DlqDepth")
+    main_queue_age: MainQueueAgeAlarm = Field(
+        default=MainQueueAgeAlarm(), description="alarm MainQueueAge"
+    )
     parking_lot: ParkingLotAlarm = Field(
         default=ParkingLotAlarm(), description="alarm ParkingLotNotEmpty, one a parking queue"
     )
-    dominant_failure: DominantFailureAlarm = Field(
-        default=DominantFailureAlarm(), description="alarm DominantFailure"
+    waiting_room: WaitingRoomAlarm = Field(
+        default=WaitingRoomAlarm(), description="alarms WaitingRoomLate and WaitingRoomDepth"
     )
     ledger_unavailable: LedgerUnavailableAlarm = Field(
         default=LedgerUnavailableAlarm(), description="alarm LedgerUnavailable"
@@ -155,9 +166,4 @@ class AlarmsSettings(Settings):
     )
     circuit_breaker_failed: CircuitBreakerFailedAlarm = Field(
         default=CircuitBreakerFailedAlarm(), description="alarm CircuitBreakerFailed"
-    )
-    redrive_errors: ErrorsAlarm = Field(default=ErrorsAlarm(), description="alarm RedriveErrors")
-    router_errors: ErrorsAlarm = Field(default=ErrorsAlarm(), description="alarm RouterErrors")
-    heartbeat: HeartbeatAlarm = Field(
-        default=HeartbeatAlarm(), description="alarm RedriveHeartbeat"
     )

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from deadletter.contract import Body, Mode, Reason
 
 from ..arn import Arn, NotAnArn
-from ..duration import DAY, HOUR, seconds
+from ..duration import DAY, HOUR, MINUTE, seconds
 
 # SQS keeps a message at most this long.
 LONGEST_RETENTION = 14 * DAY
@@ -89,7 +89,18 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Visibility = Annotated[int, Field(ge=0, le=LONGEST_VISIBILITY), *WRITTEN]
 
 
-Period = Annotated[int, Field(ge=10, le=DAY), *WRITTEN]
+# CloudWatch accepts periods of 10 and 30 seconds, and finds no data in most of them.
+Period = Annotated[
+    int,
+    Field(ge=MINUTE, le=DAY, multiple_of=MINUTE),
+    *WRITTEN,
+    Field(
+        json_schema_extra={
+            "allowed": "a duration of whole minutes from 1m to 1d, because no metric that the"
+            " alarms watch is published more than once a minute"
+        }
+    ),
+]
 
 
 QueueArn = Annotated[

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pydantic import Field, model_validator
 
-from deadletter.contract import CIRCUIT, DEFAULT_PARKING, MAIN_DLQ, PIPELINE
+from deadletter.contract import CIRCUIT, DEFAULT_PARKING, MAIN_DLQ, PIPELINE, Mode
 
-from ..duration import DAY, MINUTE, written
+from ..duration import DAY, HOUR, MINUTE, written
 from ..refusal import refuse
-from .alarms import CIRCUIT_OPEN, AlarmsSettings
+from .alarms import LATE, AlarmsSettings
 from .circuit import CANARY_MARGIN, CircuitSettings
 from .consumer import Consumer, FunctionConsumerSettings, NoConsumer, WebhookConsumer
 from .kinds import (
@@ -174,14 +174,23 @@ class PipelineSettings(Settings):
         return self.circuit.lease or max(CIRCUIT.lease, 2 * self.consumer.timeout)
 
     @property
-    def heartbeat(self) -> int:
-        """Seconds without a run after which the schedule counts as stopped."""
-        return self.alarms.heartbeat.period or min(5 * self.redrive.every, DAY)
+    def expiry_warning(self) -> int:
+        """Seconds before SQS drops a letter at which a person is called."""
+        # A letter that is not rescued in time gets there; observe moves none to safety.
+        default = 2 * DAY if self.mode == Mode.OBSERVE else 12 * HOUR
+        return self.alarms.letter_expiry.before or default
 
     @property
-    def circuit_open(self) -> int:
-        """Seconds of an open circuit after which a person is called."""
-        return self.alarms.circuit_open.after or max(CIRCUIT_OPEN, self.redrive.every)
+    def main_queue_age(self) -> int:
+        """Seconds that the oldest message of the main queue may have before a person is called."""
+        ours = 3 * self.main_queue.retention // 4
+        # SQS's default retention is four days.
+        return self.alarms.main_queue_age.threshold or (3 * DAY if self.main_queue.arn else ours)
+
+    @property
+    def room_late(self) -> int:
+        """Seconds that a letter of the waiting room may be late before a person is called."""
+        return self.alarms.waiting_room.late or max(LATE, 3 * self.redrive.every)
 
     @property
     def arns(self) -> Iterator[tuple[str, str]]:
@@ -293,15 +302,9 @@ class PipelineSettings(Settings):
                     dedicated.every,
                     f"more than redrive.timeout, {written(self.redrive.timeout)}",
                 )
-        if self.circuit_open < self.redrive.every:
+        if not self.main_queue.arn and self.main_queue_age >= self.main_queue.retention:
             raise refuse(
-                "alarms.circuit_open.after",
-                self.circuit_open,
-                f"at least redrive.every, {written(self.redrive.every)}",
-            )
-        if self.heartbeat <= self.redrive.every:
-            raise refuse(
-                "alarms.heartbeat.period",
-                self.heartbeat,
-                f"more than redrive.every, {written(self.redrive.every)}",
+                "alarms.main_queue_age.threshold",
+                self.main_queue_age,
+                f"less than main_queue.retention, {written(self.main_queue.retention)}",
             )

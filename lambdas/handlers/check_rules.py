@@ -8,7 +8,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.check_rules import check_clients, edits, response, rule_checker_for
-from deadletter.contract import Metric
+from deadletter.contract import EVERY_PIPELINE, Metric
 from handlers.metrics import count_metric_of
 from handlers.runtime import resources, world
 
@@ -24,6 +24,9 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         logger.warning("rule refused", extra={"rule": asdict(refusal)})
         for name in refusal.refused_by:
             count_metric_of(name, Metric.RULE_INVALID, 1)
+        if EVERY_PIPELINE in refusal.refused_by:
+            # No watch reads the rule of a pipeline that does not exist.
+            count_metric_of(EVERY_PIPELINE, Metric.RULES_REFUSED, 1)
     if checked.failed:
         logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

@@ -38,7 +38,7 @@ PIPELINES = [
         "retry": {"base": 1, "cap": 1, "floor": 0},
         "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0, "ramp": 0},
         "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 2},
-        "alarms": {"dlq_age": {"threshold": 5, "period": 10, "periods": 1}},
+        "alarms": {"dlq_age": {"threshold": 5, "periods": 1}},
     },
     # The one whose circuit opens.
     {

@@ -48,18 +48,17 @@ HASTY = {
     "consumer_library": True,
     "circuit_key": "body.shop",
     "alarms": {
-        "dlq_age": {"threshold": 20, "period": 10, "periods": 1},
+        "dlq_age": {"threshold": 20, "period": "2m", "periods": 1},
+        "letter_expiry": {"before": "3d"},
         "dlq_depth": {"threshold": 7},
+        "main_queue_age": {"threshold": "2d"},
         "parking_lot": {"threshold": 2},
-        "redrive_errors": {"periods": 9},
-        "router_errors": {"threshold": 4},
-        "dominant_failure": {"threshold": 3},
+        "waiting_room": {"late": "20m", "threshold": 500},
         "ledger_unavailable": {"periods": 2},
         "circuit_open": {"after": "7m"},
         "circuit_flapping": {"threshold": 5},
         "open_circuits": {"threshold": 3},
         "circuit_breaker_failed": {"threshold": 1, "period": "1m"},
-        "heartbeat": {"period": "2m"},
     },
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}

@@ -10,55 +10,85 @@ import pytest
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 
-DLQ, PARKING = "deadletter-orders-dlq", "deadletter-orders-parking"
-REDRIVE, ROUTE = "deadletter-orders-redrive", "deadletter-orders-route"
+DLQ, PARKING, MAIN = (f"deadletter-orders-{queue}" for queue in ("dlq", "parking", "main"))
 BREAKER = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
-AGE, VISIBLE = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"
+AGE, VISIBLE = "SQS ApproximateAgeOfOldestMessage", "SQS ApproximateNumberOfMessagesVisible"
+OURS = "deadletter orders"
+FUNCTION = "deadletter-orders-{}"
 
-# Alarm -> metric, where, statistic, comparison with threshold, periods, missing data.
-ALARMS: dict[str, tuple[str, str, str, str, str, str]] = {
-    "DlqAge": (f"SQS {AGE}", DLQ, "Maximum", ">= 3600", "5 x 60", "notBreaching"),
-    "DlqDepth": (f"SQS {VISIBLE}", DLQ, "Maximum", ">= 100", "5 x 60", "notBreaching"),
+# Alarm -> metric, where, statistic, comparison with threshold, breaching of periods x seconds,
+# missing data.
+LEVEL = ("Maximum", ">= 1", "1 of 3 x 60", "notBreaching")
+THROTTLES = ("Sum", ">= 1", "3 of 5 x 60", "notBreaching")
+ALARMS: dict[str, tuple[str, ...]] = {
     **{
-        f"DlqAge_{dlq}": (
-            *(f"SQS {AGE}", f"{DLQ}_{dlq}", "Maximum", ">= 3600", "5 x 60", "notBreaching"),
+        f"{name}{suffix}": row
+        for suffix, queue, source in (
+            *(("", DLQ, "dlq"), ("_vip", f"{DLQ}_vip", "vip"), ("_slow", f"{DLQ}_slow", "slow")),
         )
-        for dlq in ("vip", "slow")
+        for name, row in {
+            "DlqAge": (AGE, queue, "Maximum", ">= 3600", "3 of 3 x 60", "ignore"),
+            "LetterAge": (
+                *("Deadletter OldestLetterAge", f"{OURS} {source}"),
+                *("Maximum", ">= 3600", "1 of 3 x 60", "notBreaching"),
+            ),
+            "DlqDepth": (VISIBLE, queue, "Maximum", ">= 100", "5 of 5 x 60", "ignore"),
+        }.items()
     },
-    **{
-        f"DlqDepth_{dlq}": (
-            *(f"SQS {VISIBLE}", f"{DLQ}_{dlq}", "Maximum", ">= 100", "5 x 60", "notBreaching"),
-        )
-        for dlq in ("vip", "slow")
-    },
-    "ParkingLotNotEmpty": (f"SQS {VISIBLE}", PARKING, "Maximum", ">= 1", "1 x 60", "ignore"),
-    "ParkingLotNotEmpty_quarantine": (
-        *(f"SQS {VISIBLE}", f"{PARKING}_quarantine", "Maximum", ">= 1", "1 x 60", "ignore"),
+    "LetterExpiry": (
+        *("Deadletter SecondsToExpiry", OURS),
+        *("Minimum", "<= 43200", "1 of 3 x 60", "notBreaching"),
     ),
-    "RedriveErrors": ("Lambda Errors", REDRIVE, "Sum", ">= 1", "3 x 60", "notBreaching"),
-    "RouterErrors": ("Lambda Errors", ROUTE, "Sum", ">= 1", "3 x 60", "notBreaching"),
-    "RuleInvalid": ("Deadletter RuleInvalid", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
-    "RuleLimitReached": (
-        *("Deadletter RuleLimitReached", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
+    "MainQueueAge": (AGE, MAIN, "Maximum", ">= 259200", "3 of 3 x 60", "ignore"),
+    "ParkingLotNotEmpty": ("Deadletter Letters", f"{OURS} parking:default", *LEVEL),
+    "ParkingLotNotEmpty_quarantine": ("Deadletter Letters", f"{OURS} parking:quarantine", *LEVEL),
+    "WaitingRoomLate": (
+        *("Deadletter OldestLetterAge", f"{OURS} room:due"),
+        *("Maximum", ">= 900", "1 of 3 x 60", "notBreaching"),
     ),
-    "DominantFailure": (
-        *("Deadletter DominantFailure", "orders", "Sum", ">= 1", "1 x 60", "notBreaching"),
+    "WaitingRoomDepth": (
+        *("Deadletter Letters", f"{OURS} room", "Maximum", ">= 10000", "1 of 1 x 600", "ignore"),
     ),
+    "RedriveStalled": (
+        *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "2 of 3 x 60", "notBreaching"),
+    ),
+    "WatchHeartbeat": (
+        *("Deadletter WatchOverdue", OURS, "Minimum", ">= 1", "3 of 3 x 60", "ignore"),
+    ),
+    "LetterTrouble": ("Deadletter LetterTrouble", OURS, *LEVEL),
+    "RuleInvalid": ("Deadletter RulesRefused", OURS, *LEVEL),
+    "RuleLimitReached": ("Deadletter RulesAtLimit", OURS, *LEVEL),
+    "DominantFailure": ("Deadletter FailureDominates", OURS, *LEVEL),
+    "CircuitHeld": ("Deadletter CircuitHeld", OURS, *LEVEL),
     "LedgerUnavailable": (
-        *("Deadletter LedgerUnavailable", "orders", "Sum", ">= 1", "5 x 60", "notBreaching"),
+        *("Deadletter LedgerUnavailable", OURS, "Sum", ">= 1", "5 of 5 x 60", "notBreaching"),
     ),
-    "CircuitOpen": ("Deadletter CircuitState", "orders", "Minimum", ">= 1", "6 x 300", "ignore"),
+    "CircuitOpen": (
+        *("Deadletter CircuitState", OURS, "Minimum", ">= 1", "6 of 6 x 300", "ignore"),
+    ),
     "CircuitFlapping": (
-        *("Deadletter CircuitOpened", "orders", "Sum", ">= 3", "1 x 3600", "notBreaching"),
+        *("Deadletter CircuitOpened", OURS, "Sum", ">= 3", "1 of 1 x 3600", "notBreaching"),
     ),
-    "OpenCircuits": ("Deadletter OpenCircuits", "orders", "Maximum", ">= 10", "5 x 60", "ignore"),
+    "OpenCircuits": (
+        *("Deadletter OpenCircuits", OURS, "Maximum", ">= 10", "5 of 5 x 60", "ignore"),
+    ),
     "CircuitBreakerFailed": (
-        *("States ExecutionsFailed", BREAKER, "Sum", ">= 2", "1 x 900", "notBreaching"),
+        *("States ExecutionsFailed", BREAKER, "Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
     ),
-    "RedriveHeartbeat": ("Lambda Invocations", REDRIVE, "Sum", "< 1", "1 x 300", "breaching"),
+    **{
+        f"FunctionThrottled_{role}": ("Lambda Throttles", FUNCTION.format(role), *THROTTLES)
+        for role in ("consumer", "circuit", "probe")
+    },
+    **{
+        f"FunctionSlow_{role}": (
+            *("Lambda Duration", FUNCTION.format(role)),
+            *("Maximum", f">= {milliseconds}", "3 of 5 x 60", "notBreaching"),
+        )
+        for role, milliseconds in {"route": 16_000, "consumer": 48_000}.items()
+    },
 }
 
-COMPARISONS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
+COMPARISONS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanOrEqualToThreshold": "<="}
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +101,10 @@ def alarms(app: Synthesis) -> dict[str, dict[str, Any]]:
 
 
 def where(dimensions: list[dict[str, Any]]) -> str:
-    """The value of the last dimension; our own metrics name the app before the pipeline."""
-    *before, last = dimensions
-    assert before == (
-        [{"Name": "app", "Value": "deadletter"}] if last["Name"] == "pipeline" else []
-    )
-    return str(filled(last["Value"]))
+    """The values of all dimensions; those of our own metrics begin with app and pipeline."""
+    names = [dimension["Name"] for dimension in dimensions]
+    assert len(names) == 1 or names in (["app", "pipeline"], ["app", "pipeline", "source"])
+    return " ".join(str(filled(dimension["Value"])) for dimension in dimensions)
 
 
 def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) -> None:
@@ -86,38 +114,39 @@ def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) ->
             where(alarm["Dimensions"]),
             alarm["Statistic"],
             f"{COMPARISONS[alarm['ComparisonOperator']]} {alarm['Threshold']}",
-            f"{alarm['EvaluationPeriods']} x {alarm['Period']}",
+            f"{alarm.get('DatapointsToAlarm', alarm['EvaluationPeriods'])} of"
+            f" {alarm['EvaluationPeriods']} x {alarm['Period']}",
             alarm["TreatMissingData"],
         )
         for name, alarm in alarms.items()
     } == ALARMS
 
 
-def test_the_app_has_two_alarms_of_its_own(app: Synthesis) -> None:
+def test_the_app_has_alarms_of_its_own(app: Synthesis) -> None:
     alarms = app["Deadletter-Shared"].of("AWS::CloudWatch::Alarm").values()
     assert {
         alarm["Properties"]["AlarmName"]: (
             alarm["Properties"]["MetricName"],
-            alarm["Properties"]["Dimensions"],
+            where(alarm["Properties"]["Dimensions"]),
             alarm["Properties"]["TreatMissingData"],
         )
         for alarm in alarms
     } == {
         "deadletter-RuleCheckFailed": (
-            VISIBLE,
-            [{"Name": "QueueName", "Value": "deadletter-check-rules-failures"}],
+            VISIBLE.removeprefix("SQS "),
+            "deadletter-check-rules-failures",
             "ignore",
         ),
-        # Of rules whose pipeline does not exist, so that no pipeline's alarm can ring.
-        "deadletter-RuleInvalid": (
-            "RuleInvalid",
-            [{"Name": "app", "Value": "deadletter"}, {"Name": "pipeline", "Value": "*"}],
+        "deadletter-RuleCheckFailed_throttled": (
+            "Throttles",
+            "deadletter-check-rules",
             "notBreaching",
         ),
+        # Of rules for every pipeline, and of rules whose pipeline does not exist.
+        "deadletter-RuleInvalid": ("RulesRefused", "deadletter *", "notBreaching"),
+        "deadletter-RuleLimitReached": ("RulesAtLimit", "deadletter *", "notBreaching"),
     }
-    for alarm in alarms:
-        look = ("Threshold", "Period", "EvaluationPeriods")
-        assert [alarm["Properties"][key] for key in look] == [1, 60, 1]
+    assert {alarm["Properties"]["Threshold"] for alarm in alarms} == {1}
 
 
 def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Synthesis) -> None:
@@ -132,8 +161,7 @@ def test_every_alarm_tells_the_topic_when_it_starts_and_when_it_is_over(app: Syn
 def test_alarms_are_on_plain_metrics_of_one_resource(app: Synthesis) -> None:
     for key, alarm in app.of("AWS::CloudWatch::Alarm"):
         assert "Metrics" not in alarm["Properties"], key
-        names = [dimension["Name"] for dimension in alarm["Properties"]["Dimensions"]]
-        assert names == ["app", "pipeline"] or len(names) == 1, key
+        assert where(alarm["Properties"]["Dimensions"]), key
 
 
 def test_two_stages_in_one_account_do_not_hear_each_other(
@@ -193,18 +221,25 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
         alarm = stack.named("AWS::CloudWatch::Alarm", "AlarmName", f"mail-hasty-{name}")
         return alarm["Threshold"], alarm["Period"], alarm["EvaluationPeriods"]
 
-    assert look("DlqAge") == (20, 10, 1)
+    assert look("DlqAge") == (20, 120, 1)
+    assert look("LetterAge") == (20, 60, 3)
+    assert look("LetterExpiry") == (3 * 86400, 60, 3)
     assert look("DlqDepth") == (7, 60, 5)
-    assert look("ParkingLotNotEmpty") == (2, 60, 1)
-    assert look("RedriveErrors") == (1, 60, 9)
-    assert look("RouterErrors") == (4, 60, 3)
-    assert look("RedriveHeartbeat") == (1, 120, 1)
-    assert look("DominantFailure") == (3, 60, 1)
+    assert look("MainQueueAge") == (2 * 86400, 60, 3)
+    assert look("ParkingLotNotEmpty") == (2, 60, 3)
+    assert look("WaitingRoomLate") == (1200, 60, 3)
+    assert look("WaitingRoomDepth") == (500, 600, 1)
     assert look("LedgerUnavailable") == (1, 60, 2)
-    assert look("CircuitOpen") == (1, 300, 2)
+    assert look("CircuitOpen") == (1, 60, 7)
     assert look("CircuitFlapping") == (5, 3600, 1)
     assert look("OpenCircuits") == (3, 60, 5)
     assert look("CircuitBreakerFailed") == (1, 60, 1)
+
+
+def test_observe_warns_two_days_before_sqs_drops_a_letter(app: Synthesis) -> None:
+    stack = app["Deadletter-Watched"]
+    expiry = stack.named("AWS::CloudWatch::Alarm", "AlarmName", "deadletter-watched-LetterExpiry")
+    assert expiry["Threshold"] == 2 * 86400
 
 
 def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Synthesis) -> None:
@@ -212,6 +247,7 @@ def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Syn
         alarm["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
         for alarm in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
     }
-    of_each = {name for name in ALARMS if "_" not in name}
-    # Nor for many keys, where there is one circuit for all.
+    of_ours = {"FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"}
+    of_each = {name for name in ALARMS if "_" not in name} | of_ours
+    # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.
     assert names == of_each - {"DominantFailure", "LedgerUnavailable", "OpenCircuits"}

@@ -10,6 +10,14 @@ from tests.infra.templates import Synthesis
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 
 
+def test_each_section_begins_with_a_command_and_ends_with_what_clears_the_page() -> None:
+    _, *sections = re.split(r"^## \w+\n", RUNBOOK.read_text(), flags=re.M)
+    assert len(sections) > 20
+    for section in sections:
+        assert re.match(r"\n```\ndlq [a-z]", section), section
+        assert section.strip().rpartition("\n\n")[2].startswith("Clears "), section
+
+
 def test_each_alarm_has_its_section_and_each_section_an_alarm(app: Synthesis) -> None:
     sections = {name.lower() for name in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
     named = {

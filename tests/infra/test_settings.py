@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -191,10 +192,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'circuit.health_url is "http://api.example/"; allowed: an https URL on port 443, without'
         " query, such as https://api.example/health",
     ),
-    (
-        {"redrive": {"every": "20m"}, "alarms": {"circuit_open": {"after": "10m"}}},
-        'alarms.circuit_open.after is "10m"; allowed: at least redrive.every, 20m',
-    ),
     ({"retry": {"cap": "13h"}}, f'retry.cap is "13h"; allowed: {DURATION.format("1s to 12h")}'),
     ({"retry": {"cap": 9}}, "retry.cap is 9; allowed: at least the base, 10s"),
     (
@@ -219,12 +216,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'dedicated.vip.every is "5m"; allowed: more than redrive.timeout, 5m',
     ),
     (
-        {"alarms": {"heartbeat": {"period": 60}}},
-        "alarms.heartbeat.period is 60; allowed: more than redrive.every, 1m",
+        {"alarms": {"main_queue_age": {"threshold": "4d"}}},
+        'alarms.main_queue_age.threshold is "4d"; allowed: less than main_queue.retention, 4d',
     ),
-    (
-        {"alarms": {"dlq_age": {"period": 90}}},
-        "alarms.dlq_age.period is 90; allowed: 10s, 30s or whole minutes",
+    *(
+        (
+            {"alarms": {"dlq_age": {"period": period}}},
+            f"alarms.dlq_age.period is {json.dumps(period)}; allowed: a duration of whole minutes"
+            " from 1m to 1d, because no metric that the alarms watch is published more than once"
+            " a minute",
+        )
+        for period in (10, "30s", 90)
     ),
     (
         {"alarms": {"dlq_depth": {"period": "12h", "periods": 3}}},
@@ -410,18 +412,24 @@ def test_pipelines_may_come_as_text_and_keys_of_the_cdk_are_left_alone() -> None
     assert app.pipelines[0].message_ttl == 864_000
 
 
-def test_visibility_heartbeat_and_lease_follow_what_they_depend_on() -> None:
+def test_visibility_lease_and_thresholds_follow_what_they_depend_on() -> None:
     pipeline = said.PipelineSettings(
         name="orders",
         consumer=said.WebhookConsumer(timeout=90),
         redrive=said.ScheduleSettings(every=120, timeout=55),
     )
     assert pipeline.visibility == 540
-    assert pipeline.heartbeat == 600
-    assert pipeline.circuit_open == 1800
-    hourly = said.PipelineSettings(name="orders", redrive=said.ScheduleSettings(every=3600))
-    assert hourly.circuit_open == 3600
     assert pipeline.lease == 180
+    assert (pipeline.expiry_warning, pipeline.main_queue_age) == (12 * 3600, 3 * 86400)
+    assert pipeline.room_late == 900
+    hourly = said.PipelineSettings(name="orders", redrive=said.ScheduleSettings(every=3600))
+    assert hourly.room_late == 3 * 3600
+    observed = said.PipelineSettings(name="orders", mode="observe")
+    assert observed.expiry_warning == 2 * 86400
+    short = said.PipelineSettings(name="orders", main_queue=said.MainQueue(retention=3600))
+    assert short.main_queue_age == 2700
+    brought = said.PipelineSettings(name="orders", main_queue=said.MainQueue(arn=ORDERS_MAIN))
+    assert brought.main_queue_age == 3 * 86400
 
 
 def test_rows_of_letters_outlast_every_copy_whatever_the_settings() -> None:
