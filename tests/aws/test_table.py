@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from deadletter.aws.errors import StillUnprocessed
 from deadletter.aws.table import (
     MOST_TRIES,
     DynamoDBTable,
-    StillUnprocessed,
     batch_get,
     changes,
     conditional,

@@ -142,7 +142,8 @@ def test_a_journal_that_is_down_for_the_room_gives_lease_and_letters_back() -> N
         return real_query(**options)
 
     stage.dynamodb.query = query  # type: ignore[method-assign]
-    assert stage.run().stopped == "the journal gave no answer"
+    report = stage.run()
+    assert report.stopped == "the journal gave no answer: ReadTimeoutError for dynamodb on letters"
     down[0] = False
     report = stage.run()
     assert report.stopped == "the source is empty"

@@ -7,9 +7,8 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.table import (
-    StillUnprocessed,
     batch_get,
     changes,
     conditional,
@@ -81,10 +80,8 @@ class DynamoDBCircuits(Circuits):
             items = batch_get(
                 self._client, self._table, [self._key(key) for key in sorted(set(keys))]
             )
-        except StillUnprocessed as error:
-            raise CircuitsUnavailable("the circuits table is throttling") from error
-        except AWS_ERRORS as error:
-            raise CircuitsUnavailable("the circuits table gave no answer") from error
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise self._unavailable(error) from error
         return {item[SORT]: circuit_from_item(item) for item in items}
 
     def keys(self) -> Sequence[str]:
@@ -99,7 +96,7 @@ class DynamoDBCircuits(Circuits):
         try:
             return [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
         except AWS_ERRORS as error:
-            raise CircuitsUnavailable("the circuits table gave no answer") from error
+            raise self._unavailable(error) from error
 
     def find(self, key: str) -> Circuit:
         """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""
@@ -108,11 +105,14 @@ class DynamoDBCircuits(Circuits):
                 TableName=self._table, Key=self._key(key), ConsistentRead=True
             )
         except AWS_ERRORS as error:
-            raise CircuitsUnavailable("the circuits table gave no answer") from error
+            raise self._unavailable(error) from error
         return circuit_from_item(plain(answer["Item"])) if "Item" in answer else Circuit(key)
 
     def _key(self, key: str) -> dict[str, Any]:
         return stored({PARTITION: self._pipeline, SORT: key})
+
+    def _unavailable(self, error: Exception) -> CircuitsUnavailable:
+        return CircuitsUnavailable(refusal(error, "dynamodb", self._table))
 
 
 class DynamoDBBreaker(DynamoDBCircuits, Breaker):
@@ -166,7 +166,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         try:
             keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
         except AWS_ERRORS as error:
-            raise CircuitsUnavailable("the circuits table gave no answer") from error
+            raise self._unavailable(error) from error
         # The index lags behind the items, so they are read.
         return [circuit for circuit in self.read(keys).values() if _is_troubled(circuit)]
 
@@ -193,7 +193,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         except AWS_ERRORS as error:
             item = conflicting_item(error)
             if item is None:
-                raise CircuitsUnavailable("the circuits table gave no answer") from error
+                raise self._unavailable(error) from error
             if not item:
                 return Circuit(before.key)
             return None if item.get("token") == token else circuit_from_item(item)

@@ -8,6 +8,10 @@ AWS_ERRORS = (ClientError, BotoCoreError)
 """All errors that a boto3 call raises for reasons of the service or the network."""
 
 
+class StillUnprocessed(Exception):
+    """DynamoDB left part of a batch unprocessed after several requests: it is throttling."""
+
+
 def code(error: ClientError | BotoCoreError) -> str:
     """The error's code, for metrics and messages.
 
@@ -35,10 +39,16 @@ def refusal(error: Exception, service: str, resource: str) -> str:
     For example `AccessDeniedException for dynamodb:Query on deadletter-letters`. `service` is
     the prefix of its actions, `resource` a name: never a URL with a signature, never content.
     """
+    if isinstance(error, StillUnprocessed):
+        return f"throttling by {service} on {resource}"
     if not isinstance(error, ClientError):
         return f"{type(error).__name__} for {service} on {resource}"
     action = _ACTIONS.get(error.operation_name, error.operation_name)
     return f"{code(error)} for {service}:{action} on {resource}"
+
+
+def ignore(_refusal: str) -> None:
+    """Forget a refusal: for callers that report none."""
 
 
 def surely_refused(error: ClientError | BotoCoreError) -> bool:

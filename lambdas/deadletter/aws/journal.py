@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, condition_failed
+from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item
 from deadletter.contract import Partition
 from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
@@ -38,7 +38,7 @@ class DynamoDBJournal:
         try:
             items = self._table.query("pk = :p", {":p": self._partition}, ConsistentRead=True)
         except AWS_ERRORS as error:
-            raise JournalUnavailable from error
+            raise self._unavailable(error) from error
         return [_intent(item) for item in items]
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
@@ -54,7 +54,7 @@ class DynamoDBJournal:
         except AWS_ERRORS as error:
             stored = conflicting_item(error)
             if stored is None:
-                raise JournalUnavailable from error
+                raise self._unavailable(error) from error
             if stored != item:
                 raise ClaimLost(intent.slot) from error
 
@@ -69,14 +69,17 @@ class DynamoDBJournal:
         except AWS_ERRORS as error:
             if condition_failed(error):
                 raise ClaimLost(intent.slot) from error
-            raise JournalUnavailable from error
+            raise self._unavailable(error) from error
 
     def erase(self, intent: Intent) -> None:
         try:
             self._table.delete(self._key(intent), _UNCHANGED, _identity(intent))
         except AWS_ERRORS as error:
             if not condition_failed(error):
-                raise JournalUnavailable from error
+                raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> JournalUnavailable:
+        return JournalUnavailable(refusal(error, "dynamodb", self._table.name))
 
     def _key(self, intent: Intent) -> Key:
         return (self._partition, intent.slot)

@@ -7,13 +7,12 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
 from deadletter.aws.table import (
     PARTITION,
     SORT,
     DynamoDBTable,
     Key,
-    StillUnprocessed,
     conflicting_item,
     plain,
     stored_number,
@@ -74,7 +73,6 @@ class DynamoDBLease:
         burst: float,
     ) -> None:
         self._table = DynamoDBTable(client, table)
-        self._name = table
         self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst
@@ -84,7 +82,7 @@ class DynamoDBLease:
             # By BatchGetItem: the redriver's role may read single items in no other way.
             items = self._table.get_many([self._key])
         except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise _unavailable(error, self._name) from error
+            raise _unavailable(error, self._table.name) from error
         return _memory(items.get(self._key, {}))
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
@@ -100,7 +98,7 @@ class DynamoDBLease:
         except AWS_ERRORS as error:
             item = conflicting_item(error)
             if item is None:
-                raise _unavailable(error, self._name) from error
+                raise _unavailable(error, self._table.name) from error
             # The holder may be ourselves, by a first try whose answer was lost.
             return self._bucket(item, now) if item.get("own") == owner else None
         return self._bucket(plain(answer.get("Attributes", {})), now)
@@ -120,7 +118,7 @@ class DynamoDBLease:
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
-                raise _unavailable(error, self._name) from error
+                raise _unavailable(error, self._table.name) from error
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         changed = {
@@ -133,7 +131,7 @@ class DynamoDBLease:
         try:
             self._table.change(self._key, changed)
         except AWS_ERRORS as error:
-            raise _unavailable(error, self._name) from error
+            raise _unavailable(error, self._table.name) from error
 
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.table import (
     SORT,
     DynamoDBTable,
     Key,
-    StillUnprocessed,
     conflicting_item,
     stored_number,
 )
@@ -75,7 +74,7 @@ class DynamoDBLedger:
                 ConsistentRead=True,
             )
         except _ERRORS as error:
-            raise LedgerUnavailable("the ledger gave no answer") from error
+            raise LedgerUnavailable(self._refusal(error)) from error
         return {item[SORT]: _count(item.get("matches", 0)) for item in items}
 
     def store_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
@@ -109,7 +108,7 @@ class DynamoDBLedger:
         except AWS_ERRORS as error:
             row = conflicting_item(error)
             if row is None:
-                raise RecordsUnavailable("the ledger gave no answer") from error
+                raise RecordsUnavailable(self._refusal(error)) from error
             # The SDK repeats a write whose answer was lost: the row may hold this recovery.
             return all(row.get(name) == value for name, value in recovery.items())
         return True
@@ -127,19 +126,22 @@ class DynamoDBLedger:
             try:
                 self._table.add(self._matches_key(rule), "matches", count)
             except AWS_ERRORS as error:
-                raise RecordsUnavailable("the ledger gave no answer") from error
+                raise RecordsUnavailable(self._refusal(error)) from error
 
     def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
         try:
             return self._table.get_many(keys)
         except _ERRORS as error:
-            raise LedgerUnavailable("the ledger gave no answer") from error
+            raise LedgerUnavailable(self._refusal(error)) from error
 
     def _change(self, key: Key, sets: Mapping[str, Any]) -> None:
         try:
             self._table.change(key, sets)
         except AWS_ERRORS as error:
-            raise RecordsUnavailable("the ledger gave no answer") from error
+            raise RecordsUnavailable(self._refusal(error)) from error
+
+    def _refusal(self, error: Exception) -> str:
+        return refusal(error, "dynamodb", self._table.name)
 
     def _expires(self) -> int:
         return int(self._clock() + self._keep_seconds)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, code, ignore, refusal, surely_refused
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -22,6 +22,7 @@ from deadletter.message.queue import (
 )
 
 if TYPE_CHECKING:
+    from botocore.exceptions import BotoCoreError, ClientError
     from mypy_boto3_sqs import SQSClient
 
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
@@ -34,15 +35,22 @@ class SqsQueue:
     """One queue, by its URL.
 
     `clock` returns epoch seconds. `home` is the queue's id in the letters that it returns.
+    `note_refusal` is told what SQS refused where a method goes on without an error.
     """
 
     def __init__(
-        self, client: SQSClient, url: str, clock: Callable[[], float], home: str = MAIN_DLQ
+        self,
+        client: SQSClient,
+        url: str,
+        clock: Callable[[], float],
+        home: str = MAIN_DLQ,
+        note_refusal: Callable[[str], None] = ignore,
     ) -> None:
         self._client = client
         self._url = url
         self._clock = clock
         self._home = home
+        self._note_refusal = note_refusal
         self._traits: QueueTraits | None = None
 
     @property
@@ -71,8 +79,8 @@ class SqsQueue:
             )
         except AWS_ERRORS as error:
             if code(error) in _IN_FLIGHT_CODES:
-                raise TooManyInFlight(code(error)) from error
-            raise QueueUnavailable(code(error)) from error
+                raise TooManyInFlight(self._refusal(error)) from error
+            raise QueueUnavailable(self._refusal(error)) from error
         letters = []
         for message in answer.get("Messages", []):
             try:
@@ -91,6 +99,7 @@ class SqsQueue:
         try:
             answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
         except AWS_ERRORS as error:
+            self._note_refusal(self._refusal(error))
             if surely_refused(error):
                 return SendResult(refused=dict.fromkeys(everything, code(error)))
             return SendResult(unknown=everything)
@@ -121,7 +130,8 @@ class SqsQueue:
             ]
             try:
                 answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
-            except AWS_ERRORS:
+            except AWS_ERRORS as error:
+                self._note_refusal(self._refusal(error))
                 remaining.extend(batch)
                 continue
             deleted = {int(success["Id"]) for success in answer.get("Successful", [])}
@@ -146,7 +156,8 @@ class SqsQueue:
                 answer = self._client.change_message_visibility_batch(
                     QueueUrl=self._url, Entries=entries
                 )
-            except AWS_ERRORS:
+            except AWS_ERRORS as error:
+                self._note_refusal(self._refusal(error))
                 continue
             changed += len(answer.get("Successful", []))
         return len(waits) - changed
@@ -159,12 +170,15 @@ class SqsQueue:
         )
         return Depth(*(int(value) for value in counts.values()))
 
+    def _refusal(self, error: ClientError | BotoCoreError) -> str:
+        return refusal(error, "sqs", self._url.rpartition("/")[2])
+
     def _attributes(self, *names: str) -> dict[str, str]:
         requested: list[Any] = list(names)
         try:
             answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=requested)
         except AWS_ERRORS as error:
-            raise QueueUnavailable(code(error)) from error
+            raise QueueUnavailable(self._refusal(error)) from error
         values: dict[Any, str] = dict(answer.get("Attributes", {}))
         return {name: values[name] for name in names if name in values}
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import AWS_ERRORS, refusal
 from deadletter.message.letter import compact_json
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
 from deadletter.routing.wire import answer_from_json, question_to_json
@@ -40,10 +40,24 @@ class LambdaRouter:
             )
             payload = answer["Payload"].read()
         except AWS_ERRORS as error:
-            raise RouterUnavailable(code(error)) from error
+            raise RouterUnavailable(refusal(error, "lambda", self._function)) from error
         if answer.get("FunctionError"):
-            raise RouterUnavailable(f"the router's function failed: {answer['FunctionError']}")
+            raise RouterUnavailable(f"function {self._function} failed: {_failure(payload)}")
         try:
             return json.loads(payload)
         except ValueError as error:
             raise RouterUnavailable("the router's answer is not JSON") from error
+
+
+def _failure(payload: bytes) -> str:
+    """Why the router's function failed.
+
+    The text of RouterUnavailable is ours. That of another error may quote a letter, so that
+    only the error's type is used.
+    """
+    try:
+        failure = json.loads(payload)
+        kind, text = str(failure["errorType"]), str(failure["errorMessage"])
+    except (ValueError, TypeError, KeyError):
+        return "no reason given"
+    return text if kind == RouterUnavailable.__name__ else kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.errors import AWS_ERRORS, refusal
 from deadletter.aws.table import DynamoDBTable
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.rulebook import RulesUnavailable
@@ -41,4 +41,4 @@ class DynamoDBRules:
                 for item in self._table.query("pipeline = :p", {":p": key}, ConsistentRead=True)
             ]
         except AWS_ERRORS as error:
-            raise RulesUnavailable from error
+            raise RulesUnavailable(refusal(error, "dynamodb", self._table.name)) from error

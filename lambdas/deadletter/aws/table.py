@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from deadletter.aws.errors import condition_failed
+from deadletter.aws.errors import StillUnprocessed, condition_failed
 from deadletter.contract import LETTERS
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ _deserializer = _PlainDeserializer()
 
 Key = tuple[str, str]
 T = TypeVar("T")
-
-
-class StillUnprocessed(Exception):
-    """DynamoDB left part of a batch unprocessed MOST_TRIES times: it is throttling."""
 
 
 def stored(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +167,10 @@ class DynamoDBTable:
     def __init__(self, client: DynamoDBClient, name: str) -> None:
         self._client: Any = client
         self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def get(self, key: Key) -> dict[str, Any] | None:
         """One item, read consistently; None if it is missing."""

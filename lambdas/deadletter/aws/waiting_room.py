@@ -10,8 +10,15 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, StillUnprocessed, parts
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    StillUnprocessed,
+    code,
+    condition_failed,
+    ignore,
+    refusal,
+)
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
 from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
@@ -57,7 +64,7 @@ class DynamoDBLanes:
         try:
             items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
         return [Lane(item[SORT], _touched(item)) for item in items]
 
     def count(self, lane: str) -> int:
@@ -70,7 +77,13 @@ class DynamoDBLanes:
                 for shard in range(SHARDS)
             )
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
+
+    def _refusal(self, error: Exception) -> str:
+        return refusal(error, "dynamodb", self._table.name)
+
+    def _unavailable(self, error: Exception) -> RoomUnavailable:
+        return RoomUnavailable(self._refusal(error))
 
     def _lane(self, lane: str, shard: int) -> str:
         return lane_partition(self._pipeline, lane, shard)
@@ -83,7 +96,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     """The waiting room of one pipeline.
 
     The key of a letter's item is its copy's id. On FIFO it is the group and then the place
-    in the queue, so that a group can be read in order and consistently.
+    in the queue, so that a group can be read in order and consistently. `note_refusal` is
+    told what AWS refused where a method goes on without an error.
     """
 
     def __init__(
@@ -96,12 +110,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         pipeline: str,
         fifo: bool,
         clock: Callable[[], float],
+        note_refusal: Callable[[str], None] = ignore,
     ) -> None:
         super().__init__(dynamodb, table, pipeline)
         self._s3 = s3
         self._bucket = bucket
         self._fifo = fifo
         self._clock = clock
+        self._note_refusal = note_refusal
         self._registered: set[str] = set()
 
     def retire(self, lane: Lane) -> None:
@@ -113,7 +129,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
-                raise RoomUnavailable from error
+                raise self._unavailable(error) from error
 
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
         try:
@@ -121,7 +137,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             for lane in sorted({order.hold.lane for order in orders}):
                 self._register(lane)
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
         confirmations: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
         # DynamoDB may store any part of a batch: letters of a FIFO group go in one by one.
@@ -131,7 +147,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             stopped |= {self._group_of(order) for order in going if order not in items} - {None}
             try:
                 self._table.write_many(puts=list(items.values()))
-            except _ERRORS:
+            except _ERRORS as error:
+                self._note_refusal(self._refusal(error))
                 stopped |= {self._group_of(order) for order in items} - {None}
                 continue
             for order in items:
@@ -147,7 +164,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         try:
             items = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
         return {copy: Confirmation(copy, _PLACE) for copy, key in keys.items() if key in items}
 
     def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
@@ -159,7 +176,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 Limit=most,
             )
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
         return [
             WaitingRoomEntry(
                 copy=_copy_of(item),
@@ -188,7 +205,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                     letters.append(received)
             return RoomContents(letters, len(broken))
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
 
     def postpone(self, order: Order) -> None:
         key, _ = _read_place(order.received.handle)
@@ -206,7 +223,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 condition="attribute_exists(pk)",
             )
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         waiting: dict[str, Wait] = {}
@@ -222,7 +239,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 for item in items:
                     waiting[group] = Wait(self._lane_name(item["lane"]), float(item["due"]))
         except _ERRORS as error:
-            raise RoomUnavailable from error
+            raise self._unavailable(error) from error
         return waiting
 
     def delete(
@@ -234,7 +251,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             places = [_read_place(received.handle) for received in part]
             try:
                 self._table.write_many(deletes=[key for key, _ in places])
-            except _ERRORS:
+            except _ERRORS as error:
+                self._note_refusal(self._refusal(error))
                 remaining.extend(part)
                 continue
             for _, object_key in places:
@@ -249,7 +267,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except AWS_ERRORS as error:
             if code(error) in _GONE:
                 raise KeyError(object_key) from error
-            raise
+            raise RoomUnavailable(refusal(error, "s3", self._bucket)) from error
         return answer["Body"].read()
 
     def _delete_body(self, object_key: str) -> None:
@@ -287,7 +305,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         object_key = body_object(self._pipeline, letter.message_id)
         try:
             self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
-        except AWS_ERRORS:
+        except AWS_ERRORS as error:
+            self._note_refusal(refusal(error, "s3", self._bucket))
             return None
         return {**item, "object": object_key}
 

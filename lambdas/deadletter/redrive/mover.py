@@ -105,8 +105,8 @@ class Mover:
             return [order.received for order in orders]
         try:
             slot.intend([self._plan(order) for order in movable], _end_of_locks(movable))
-        except (JournalUnavailable, ClaimLost):
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+        except (JournalUnavailable, ClaimLost) as error:
+            self._count_journal(error)
             return [order.received for order in orders]
         progress = _Progress()
         try:
@@ -172,8 +172,9 @@ class Mover:
             return False
         try:
             return bool(queue.traits)
-        except QueueUnavailable:
+        except QueueUnavailable as error:
             self._tally.count(Metric.QUEUE_UNAVAILABLE)
+            self._tally.note_trouble(str(error))
             return False
 
     def _too_late(self, orders: Sequence[Order]) -> bool:
@@ -192,7 +193,8 @@ class Mover:
             return
         try:
             admitted = self._room.admit(orders)
-        except RoomUnavailable:
+        except RoomUnavailable as error:
+            self._tally.note_trouble(str(error))
             # Nothing was written yet that names a letter: none of them can be in there.
             self._tally.count(Metric.ROOM_UNAVAILABLE)
             return
@@ -204,10 +206,12 @@ class Mover:
     def _postpone(self, order: Order) -> None:
         try:
             self._room.postpone(order)
-        except RoomUnavailable:
+        except RoomUnavailable as error:
             self._tally.count(Metric.ROOM_UNAVAILABLE)
+            self._tally.note_trouble(str(error))
         else:
             self._tally.count(Metric.HELD)
+            self._tally.count_gone(1)
 
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
         for order in orders:
@@ -264,19 +268,25 @@ class Mover:
         try:
             if moved:
                 slot.mark([order.copy for order in moved])
-        except (JournalUnavailable, ClaimLost):
+        except (JournalUnavailable, ClaimLost) as error:
             # The letters are safe elsewhere whether or not the mark is written.
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._count_journal(error)
         undeleted = store.delete(
             [(order.received, progress.confirmed[order.copy]) for order in moved]
         )
         self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count_gone(len(moved) - len(undeleted))
         # After the lock's end another receiver may hold the copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
         in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
         if undeleted or progress.unknown or not in_time:
             slot.keep()
         self._count(orders, moved)
+
+    def _count_journal(self, error: Exception) -> None:
+        self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+        if isinstance(error, JournalUnavailable):
+            self._tally.note_trouble(str(error))
 
     def _record_unmarked(self, progress: _Progress) -> None:
         """Write to the ledger the stamps of letters that were sent without theirs."""
@@ -292,7 +302,8 @@ class Mover:
         self._tally.count(Metric.REDRIVE_UNMARKED, len(stamps))
         try:
             self._records.store_stamps(stamps)
-        except RecordsUnavailable:
+        except RecordsUnavailable as error:
+            self._tally.note_trouble(str(error))
             # The letter is on its way; sending it again would not bring its stamp back.
             self._tally.count(Metric.REDRIVE_UNRECORDED, len(stamps))
 
@@ -304,7 +315,8 @@ class Mover:
         if matches:
             try:
                 self._records.count_matches(matches)
-            except RecordsUnavailable:
+            except RecordsUnavailable as error:
+                self._tally.note_trouble(str(error))
                 self._tally.count(Metric.REDRIVE_UNRECORDED)
 
 

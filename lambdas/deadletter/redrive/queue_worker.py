@@ -105,9 +105,7 @@ class QueueWorker:
     def _move(self, chunk: Sequence[ReceivedLetter]) -> int:
         """Move one chunk; returns how many letters went back to the main queue."""
         try:
-            unmoved = self._unmoved(chunk)
-            self._tally.count_tried(len(unmoved))
-            judged = self._judge(unmoved)
+            judged = self._judge(self._unmoved(chunk))
         except BaseException:
             self._release(chunk)
             raise
@@ -157,9 +155,12 @@ class QueueWorker:
                 maybe_sent = targets[copy] not in (None, ROOM)
                 self._tally.count(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
                 unmoved.append(received)
+        self._tally.count_tried(len(sent) + len(unmoved))
         if sent:
             self._tally.count(Metric.ALREADY_SENT, len(sent))
-            self._tally.count(Metric.UNDELETED, len(self._dlq.delete(sent)))
+            undeleted = self._dlq.delete(sent)
+            self._tally.count(Metric.UNDELETED, len(undeleted))
+            self._tally.count_gone(len(sent) - len(undeleted))
         return unmoved
 
     def _group_of(self, received: ReceivedLetter) -> str | None:

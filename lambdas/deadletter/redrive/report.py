@@ -56,6 +56,7 @@ class Tally:
         self._trouble = ""
         self._failed = False
         self._tried = 0
+        self._gone = 0
         self._oldest: float | None = None
 
     def count(self, metric: str, number: int = 1) -> None:
@@ -87,6 +88,11 @@ class Tally:
         with self._lock:
             self._tried += letters
 
+    def count_gone(self, letters: int) -> None:
+        """Add letters that were deleted from where they were, or wait in another place now."""
+        with self._lock:
+            self._gone += letters
+
     def note_left(self, sent_ms: Iterable[int | None]) -> None:
         """Keep the SentTimestamp of the oldest letter that was received and stays."""
         with self._lock:
@@ -103,7 +109,7 @@ class Tally:
 
     @property
     def fruitless(self) -> bool | None:
-        """Whether no letter could be moved of those that were tried; None if none was tried."""
+        """Whether no letter left its place of those that were tried; None if none was tried."""
         with self._lock:
             return self._is_fruitless()
 
@@ -156,9 +162,7 @@ class Tally:
             )
 
     def _is_fruitless(self) -> bool | None:
-        if not self._tried:
-            return None
-        return not any(self._counts[way] for way in (*WAYS, Metric.ALREADY_SENT))
+        return not self._gone if self._tried else None
 
     def _dominant(self) -> FailureKind | None:
         """The failure of more than half of the run's letters, if there is one."""

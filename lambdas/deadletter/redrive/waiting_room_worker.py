@@ -132,12 +132,15 @@ class WaitingRoomWorker:
                 self._tally.count(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
                 unmoved.append(received)
         if sent:
+            self._tally.count_tried(len(sent))
             self._tally.count(Metric.ALREADY_SENT, len(sent))
-            self._tally.count(Metric.UNDELETED, len(self._room.delete(sent)))
-        self._tally.count_tried(len(unmoved))
+            undeleted = self._room.delete(sent)
+            self._tally.count(Metric.UNDELETED, len(undeleted))
+            self._tally.count_gone(len(sent) - len(undeleted))
         while unmoved:
             granted = self._run.permission(len(unmoved))
             part, unmoved = next_request(unmoved, granted)
+            self._tally.count_tried(len(part))
             judged = self._judge(part)
             left = self._mover.move_from_room(judged, slot)
             # A letter that was not confirmed may have been sent all the same.

@@ -210,7 +210,7 @@ def _router_unavailable() -> Iterator[None]:
     try:
         yield
     except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
-        raise RouterUnavailable(type(error).__name__) from error
+        raise RouterUnavailable(str(error) or type(error).__name__) from error
 
 
 def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:

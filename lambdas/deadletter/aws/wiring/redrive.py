@@ -45,16 +45,17 @@ def redriver_for(
     Raises BadSettings if the pipeline has no such DLQ.
     """
 
+    tally = Tally()
+
     def queue(url: str, home: str = MAIN_DLQ) -> SqsQueue:
-        return SqsQueue(clients.sqs, url, world.clock, home)
+        return SqsQueue(clients.sqs, url, world.clock, home, tally.note_trouble)
 
     dlqs = {MAIN_DLQ: resources.dlq_url, **resources.dedicated}
     if home not in dlqs:
         known = ", ".join(sorted(dlqs))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
     main = queue(resources.main_url)
-    room = waiting_room_for(pipeline, resources, clients, world)
-    tally = Tally()
+    room = waiting_room_for(pipeline, resources, clients, world, tally.note_trouble)
     letters = resources.letters_table
     breaker = breaker_for(pipeline, resources, clients, world)
     if outages is None and resources.circuit_machine:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deadletter.aws.clients import Clients
+from deadletter.aws.errors import ignore
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import Pipeline
@@ -10,7 +13,11 @@ from deadletter.settings.resources import Resources
 
 
 def waiting_room_for(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    note_refusal: Callable[[str], None] = ignore,
 ) -> DynamoDBWaitingRoom:
     """The waiting room of a pipeline, in the table and bucket of `resources`."""
     return DynamoDBWaitingRoom(
@@ -21,4 +28,5 @@ def waiting_room_for(
         pipeline=pipeline.name,
         fifo=pipeline.fifo,
         clock=world.clock,
+        note_refusal=note_refusal,
     )

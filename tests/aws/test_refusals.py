@@ -1,0 +1,195 @@
+"""What an adapter says of a refused call: the action and the resource, never the service's text."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from botocore.response import StreamingBody
+
+from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.errors import StillUnprocessed, refusal
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.router import LambdaRouter
+from deadletter.aws.rules import DynamoDBRules
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.circuit.state import CircuitPolicy, CircuitsUnavailable
+from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.envelope import QueueTraits, seal
+from deadletter.message.letter import Letter
+from deadletter.message.queue import QueueUnavailable, ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.journal import Intent, JournalUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
+from deadletter.routing.router import RouterUnavailable
+from deadletter.rules.rulebook import RulesUnavailable
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import client_error
+
+URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq"
+INTENT = Intent("slot", "run", 1, 100.0, ())
+LETTER = Letter("id", "{}")
+RECEIVED = ReceivedLetter(LETTER, "handle", 100.0)
+LEDGER_UPDATE = "dynamodb:UpdateItem on letters"
+ENTRY = WaitingRoomEntry("id", json.dumps(["pk", "sk", None]), "due", 0, 5.0)
+
+
+class Denied:
+    """A client whose role may do nothing; the service's own text quotes what it was given."""
+
+    def __getattr__(self, name: str) -> Any:
+        operation = "".join(word.capitalize() for word in name.split("_"))
+
+        def refuse(**options: Any) -> Any:
+            raise client_error(operation, "AccessDeniedException", f"no: {options}", status=403)
+
+        return refuse
+
+
+denied: Any = Denied()
+clock = Clock()
+
+
+def queue(notes: list[str] | None = None) -> SqsQueue:
+    note = (lambda _: None) if notes is None else notes.append
+    return SqsQueue(denied, URL, clock, note_refusal=note)
+
+
+def room() -> DynamoDBWaitingRoom:
+    return DynamoDBWaitingRoom(
+        dynamodb=denied,
+        table="letters",
+        s3=denied,
+        bucket="bodies",
+        pipeline="orders",
+        fifo=False,
+        clock=clock,
+    )
+
+
+def breaker() -> DynamoDBBreaker:
+    return DynamoDBBreaker(
+        client=denied,
+        table="circuits",
+        pipeline="orders",
+        policy=CircuitPolicy(),
+        clock=clock,
+        random=Random(1),
+        new_id=lambda: "id",
+    )
+
+
+def journal() -> DynamoDBJournal:
+    return DynamoDBJournal(denied, "letters", "orders", 100)
+
+
+def ledger() -> DynamoDBLedger:
+    return DynamoDBLedger(denied, "letters", "orders", clock, 100)
+
+
+def lease() -> DynamoDBLease:
+    return DynamoDBLease(denied, "letters", "orders", "dlq", 1.0, 1.0)
+
+
+REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: queue().traits, QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
+    (lambda: queue().depth(), QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
+    (lambda: queue().receive(1, 1, 0), QueueUnavailable, "sqs:ReceiveMessage on orders-dlq"),
+    (lambda: journal().read(), JournalUnavailable, "dynamodb:Query on letters"),
+    (lambda: journal().write(INTENT, None), JournalUnavailable, "dynamodb:PutItem on letters"),
+    (lambda: journal().mark(INTENT), JournalUnavailable, "dynamodb:UpdateItem on letters"),
+    (lambda: journal().erase(INTENT), JournalUnavailable, "dynamodb:DeleteItem on letters"),
+    (lambda: lease().acquire("a", 1, 2), LeaseUnavailable, "dynamodb:UpdateItem on letters"),
+    (lambda: room().lanes(), RoomUnavailable, "dynamodb:Query on letters"),
+    (lambda: room().due("due", 0, 5, 1), RoomUnavailable, "dynamodb:Query on letters"),
+    (lambda: room().read([ENTRY], 9), RoomUnavailable, "dynamodb:BatchGetItem on letters"),
+    (lambda: breaker().read(["orders"]), CircuitsUnavailable, "dynamodb:BatchGetItem on circuits"),
+    (lambda: breaker().troubled(), CircuitsUnavailable, "dynamodb:Query on circuits"),
+    (lambda: ledger().rows(["a"]), LedgerUnavailable, "dynamodb:BatchGetItem on letters"),
+    (
+        lambda: ledger().count_matches({"a": 1}),
+        RecordsUnavailable,
+        "dynamodb:UpdateItem on letters",
+    ),
+    (
+        lambda: DynamoDBRules(denied, "rules", clock).items("orders"),
+        RulesUnavailable,
+        "dynamodb:Query on rules",
+    ),
+    (
+        lambda: LambdaRouter(denied, "orders-route").decide([]),
+        RouterUnavailable,
+        "lambda:InvokeFunction on orders-route",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "what"), REFUSED, ids=[row[2] for row in REFUSED])
+def test_a_refused_call_names_its_action_and_its_resource(
+    call: Callable[[], object], kind: type[Exception], what: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        call()
+    assert str(refused.value) == f"AccessDeniedException for {what}"
+
+
+def test_a_queue_notes_refusals_that_raise_no_error() -> None:
+    notes: list[str] = []
+    sealed = seal(LETTER, Stamp("id", 0, 1), QueueTraits(fifo=False), 0)
+    queue(notes).send([sealed])
+    queue(notes).delete([(RECEIVED, Confirmation("id", "elsewhere"))])
+    queue(notes).make_visible(["handle"])
+    assert notes == [
+        f"AccessDeniedException for sqs:{action} on orders-dlq"
+        for action in ("SendMessage", "DeleteMessage", "ChangeMessageVisibility")
+    ]
+
+
+def test_an_answer_that_does_not_come_names_the_service() -> None:
+    late = ReadTimeoutError(endpoint_url="https://dynamodb?X-Amz-Signature=secret")
+    assert refusal(late, "dynamodb", "letters") == "ReadTimeoutError for dynamodb on letters"
+    assert refusal(StillUnprocessed(), "dynamodb", "letters") == "throttling by dynamodb on letters"
+
+
+class FailedFunction:
+    """A router's function that ends with an error."""
+
+    def __init__(self, failure: Any) -> None:
+        self._payload = json.dumps(failure).encode()
+
+    def invoke(self, **_: Any) -> Any:
+
+        body = StreamingBody(io.BytesIO(self._payload), len(self._payload))
+        return {"FunctionError": "Unhandled", "Payload": body}
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        (
+            {
+                "errorType": "RouterUnavailable",
+                "errorMessage": "AccessDeniedException for dynamodb:Query on rules",
+            },
+            "AccessDeniedException for dynamodb:Query on rules",
+        ),
+        ({"errorType": "KeyError", "errorMessage": "'a word of a letter'"}, "KeyError"),
+        ({"errorMessage": "Task timed out"}, "no reason given"),
+        (["x"], "no reason given"),
+    ],
+)
+def test_a_router_that_fails_says_why_without_a_word_of_a_letter(failure: Any, why: str) -> None:
+    client: Any = FailedFunction(failure)
+    with pytest.raises(RouterUnavailable) as refused:
+        LambdaRouter(client, "orders-route").decide([])
+    assert str(refused.value) == f"function orders-route failed: {why}"
