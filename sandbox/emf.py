@@ -13,13 +13,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Datapoint:
-    """One value of one metric under one set of dimensions."""
+    """One value of one metric under one set of dimensions.
+
+    at  epoch seconds, which may lie ahead by two hours; None: when the line was written
+    """
 
     namespace: str
     name: str
     unit: str
     dimensions: Mapping[str, str]
     value: float
+    at: float | None = None
 
 
 def datapoints(log: str) -> Iterator[Datapoint]:
@@ -35,6 +39,8 @@ def datapoints(log: str) -> Iterator[Datapoint]:
 
 
 def _embedded(document: Mapping[str, Any]) -> Iterator[Datapoint]:
+    stamp = document["_aws"].get("Timestamp")
+    at = None if stamp is None else stamp / 1000
     for directive in document["_aws"]["CloudWatchMetrics"]:
         for dimensions in directive.get("Dimensions") or [[]]:
             for metric in directive["Metrics"]:
@@ -46,4 +52,5 @@ def _embedded(document: Mapping[str, Any]) -> Iterator[Datapoint]:
                         unit=metric.get("Unit", "None"),
                         dimensions={name: document[name] for name in dimensions},
                         value=float(value),
+                        at=at,
                     )

@@ -106,8 +106,15 @@ def count_every_invocation() -> None:
         name = (function.get("config") or function)["FunctionName"]
         publish(name, duration_ms, error=error, throttle=False)
         for point in emf.datapoints(log):
-            cloudwatch.record_metric(
-                point.namespace, point.name, point.value, point.unit, dict(point.dimensions)
+            dimensions = dict(point.dimensions)
+            key = (point.namespace, point.name, cloudwatch._dims_key(dimensions))
+            cloudwatch._metric_bucket(key).append(
+                {
+                    "Timestamp": time.time() if point.at is None else point.at,
+                    "Value": point.value,
+                    "Unit": point.unit,
+                    "Dimensions": dimensions,
+                }
             )
 
     def take_slot_or_count(function: dict[str, Any], config: dict[str, Any]) -> Any:

@@ -21,11 +21,14 @@ LINE = {
 }
 
 
+ORDERS = {"pipeline": "orders"}
+
+
 def test_a_metric_counts_once_under_each_of_its_dimension_sets():
     log = f"START RequestId: 1\n{json.dumps(LINE)}\nEND RequestId: 1"
     assert list(datapoints(log)) == [
-        Datapoint("Deadletter", "Held", "Count", {"pipeline": "orders"}, 3.0),
-        Datapoint("Deadletter", "Held", "Count", {"pipeline": "orders", "service": "redrive"}, 3.0),
+        Datapoint("Deadletter", "Held", "Count", ORDERS, 3.0, at=0.001),
+        Datapoint("Deadletter", "Held", "Count", {**ORDERS, "service": "redrive"}, 3.0, at=0.001),
     ]
 
 
@@ -35,3 +38,10 @@ def test_lines_that_only_look_like_metrics_are_passed_over():
     foreign = '{"CloudWatchMetrics": 1}'
     log = "\n".join([truncated, without_its_value, foreign, '{"level": "INFO"}', json.dumps(LINE)])
     assert len(list(datapoints(log))) == 2
+
+
+def test_a_metric_is_of_the_time_that_its_line_names():
+    metrics = {"CloudWatchMetrics": [{"Namespace": "Try", "Metrics": [{"Name": "Held"}]}]}
+    for stamp, at in (({"Timestamp": 1_000_500}, 1000.5), ({}, None)):
+        [point] = datapoints(json.dumps({"_aws": metrics | stamp, "Held": 1}))
+        assert point.at == at
