@@ -55,9 +55,10 @@ def list_(
 ) -> Reply[ParkedSample]:
     """Peek at parked letters: which, why, since when.
 
-    This is a sample. SQS hands out letters in no order. Each peek raises their receive
-    count and hides them from others for a moment, 30 seconds at most. In a FIFO queue
-    only the head of each group is seen.
+    This is a sample. Letters that were moved into the waiting room before SQS could drop
+    them come first, the oldest first. The others SQS hands out in no order. Each peek
+    raises their receive count and hides them from others for a moment, 30 seconds at
+    most. In a FIFO queue only the head of each group is seen.
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
@@ -81,7 +82,8 @@ def show(sample: ParkedSample) -> Iterator[Block]:
         f" in account {sample.account}, {sample.region}",
     )
     listed, seen = len(sample.letters), sample.looked_at
-    yield line(f"{listed} listed, {seen} looked at, {sample.parked:,} there.")
+    rescued = f", {sample.rescued:,} of them in the waiting room" if sample.rescued else ""
+    yield line(f"{listed} listed, {seen} looked at, {sample.parked:,} there{rescued}.")
     if sample.not_given_back:
         yield line(not_given_back(sample.not_given_back))
     for letter in sample.letters:
@@ -95,8 +97,8 @@ def _letter(letter: ParkedLetter, now: datetime) -> Iterable[Block]:
         f"by rule {letter.rule}" if letter.rule else "",
         f"parked {_when(letter.parked_at, now)}" if letter.parked_at else "",
         f"{_age(letter.first_sent, now)} old" if letter.first_sent else "",
-        size(letter.size),
-        f"in queue {letter.queue}",
+        size(letter.size) if letter.size is not None else "",
+        f"rescued from queue {letter.queue}" if letter.rescued else f"in queue {letter.queue}",
     ]
     yield line(
         Styled(letter.message_id, "strong"),

@@ -31,7 +31,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
-| `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility` |
+| `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
+`dynamodb:Query`, `dynamodb:BatchGetItem` |
 | `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import Reason
+from deadletter.contract import PARKED_LANE, Reason, parking_source
 from deadletter.message import stamp
 from deadletter.message.stamp import Stamp
 
 from . import peek as peeking
+from .adapter_errors import aws_errors
 from .answer import Answer
+from .app import DeployedPipeline
 from .peek import HIDDEN
 from .queue import depth
 from .session import Session
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
+    from deadletter.aws.waiting_room import DynamoDBLanes, WaitingLetter
+
 
 @dataclass(frozen=True, slots=True)
 class ParkedLetter:
@@ -29,6 +33,9 @@ class ParkedLetter:
 
     message_id: Annotated[str, "MessageId of this copy"]
     queue: Annotated[str, "id of the parking queue"]
+    rescued: Annotated[
+        bool, "whether it is in the waiting room now, because SQS was about to drop it"
+    ]
     reason: Annotated[str | None, "why; null if the letter carries no `Redrive` attribute"]
     because: Annotated[str | None, "the same in a sentence"]
     attempts: Annotated[int | None, "re-drives before it was parked"]
@@ -36,9 +43,13 @@ class ParkedLetter:
     parked_at: Annotated[datetime | None, "when"]
     first_sent: Annotated[datetime | None, "when its producer sent it"]
     origin: Annotated[str | None, "MessageId of its first life"]
-    size: Annotated[int, "bytes of body and attributes"]
-    received: Annotated[int, "how often it was received, peeks included"]
-    body: Annotated[str | None, "the body; null without --show-body"]
+    size: Annotated[
+        int | None, "bytes of body and attributes; null for a rescued letter that is in S3"
+    ]
+    received: Annotated[int, "how often it was received, peeks included; 0 if it was rescued"]
+    body: Annotated[
+        str | None, "the body; null without --show-body, and for a rescued letter that is in S3"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,10 @@ class ParkedSample(Answer):
 
     at: Annotated[datetime, "when it was read"]
     pipeline: Annotated[str, "name of the pipeline"]
-    parked: Annotated[int, "letters in its parking queues, as SQS estimates it"]
+    parked: Annotated[
+        int, "letters in its parking queues, as SQS estimates it, and those rescued from them"
+    ]
+    rescued: Annotated[int, "those of them in lane `parked` of the waiting room"]
     looked_at: Annotated[int, "letters received to answer this"]
     not_given_back: Annotated[int, f"of them still hidden, for {HIDDEN} seconds at most"]
     letters: Annotated[Sequence[ParkedLetter], "the letters, in no particular order"]
@@ -63,10 +77,19 @@ class ParkedFilter:
 
 
 def read(session: Session, pipeline: str | None, wanted: ParkedFilter) -> ParkedSample:
-    """A sample of the pipeline's parking queues, one queue after the other."""
-    deployed = session.app().pipeline(pipeline)
+    """A sample of the parked letters: first those rescued from a queue, then queue after queue.
+
+    The rescued ones are the oldest, and looking at them costs no receive.
+    """
+    from deadletter.aws.waiting_room import DynamoDBLanes
+
+    app = session.app()
+    deployed = app.pipeline(pipeline)
     sqs = session.aws.sqs
-    letters: list[ParkedLetter] = []
+    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, deployed.name)
+    letters = rescued_letters(lanes, deployed, wanted)
+    with aws_errors():
+        rescued = lanes.count(PARKED_LANE)
     looked_at = not_given_back = 0
     for key, url in deployed.parking.items():
         missing = ParkedFilter(wanted.limit - len(letters), wanted.reason, wanted.body)
@@ -80,10 +103,37 @@ def read(session: Session, pipeline: str | None, wanted: ParkedFilter) -> Parked
         **session.place,
         at=session.now,
         pipeline=deployed.name,
-        parked=sum(depth(sqs, url).visible for url in deployed.parking.values()),
+        parked=rescued + sum(depth(sqs, url).visible for url in deployed.parking.values()),
+        rescued=rescued,
         looked_at=looked_at,
         not_given_back=not_given_back,
         letters=tuple(letters),
+    )
+
+
+def rescued_letters(
+    lanes: DynamoDBLanes, pipeline: DeployedPipeline, wanted: ParkedFilter
+) -> list[ParkedLetter]:
+    """The wanted letters in lane `parked`, the oldest first."""
+    most = peeking.MOST if wanted.reason else wanted.limit
+    with aws_errors():
+        waiting = lanes.look(PARKED_LANE, most)
+    ids = {parking_source(id_): id_ for id_ in pipeline.parking}
+    seen = (_rescued(letter, ids.get(letter.home, letter.home), wanted.body) for letter in waiting)
+    return [letter for letter in seen if _matches(letter, wanted)][: wanted.limit]
+
+
+def _rescued(waiting: WaitingLetter, queue: str, body: bool) -> ParkedLetter:
+    letter = waiting.letter
+    return _parked(
+        waiting.copy,
+        queue,
+        waiting.stamp,
+        rescued=True,
+        sent_ms=letter.sent_ms or 0 if letter else 0,
+        size=letter.size if letter else None,
+        received=0,
+        body=letter.body if letter and body else None,
     )
 
 
@@ -126,11 +176,34 @@ def parked(message: MessageTypeDef, queue: str, *, body: bool) -> ParkedLetter:
     attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
     system: Mapping[Any, str] = message.get("Attributes", {})
     text = message.get("Body", "")
-    why = _stamp(attributes)
-    sent_ms = why.first_sent if why else int(system.get("SentTimestamp", 0))
+    return _parked(
+        message["MessageId"],
+        queue,
+        _stamp(attributes),
+        rescued=False,
+        sent_ms=int(system.get("SentTimestamp", 0)),
+        size=_utf8(text) + sum(_attribute_size(name, value) for name, value in attributes.items()),
+        received=int(system.get("ApproximateReceiveCount", 0)),
+        body=text if body else None,
+    )
+
+
+def _parked(
+    message_id: str,
+    queue: str,
+    why: Stamp | None,
+    *,
+    rescued: bool,
+    sent_ms: int,
+    size: int | None,
+    received: int,
+    body: str | None,
+) -> ParkedLetter:
+    sent_ms = why.first_sent if why else sent_ms
     return ParkedLetter(
-        message_id=message["MessageId"],
+        message_id=message_id,
         queue=queue,
+        rescued=rescued,
         reason=why.reason if why else None,
         because=why.because if why else None,
         attempts=why.attempt if why else None,
@@ -138,9 +211,9 @@ def parked(message: MessageTypeDef, queue: str, *, body: bool) -> ParkedLetter:
         parked_at=moment(why.at) if why else None,
         first_sent=moment(sent_ms / 1000) if 0 < sent_ms < 1 << 53 else None,
         origin=why.origin if why else None,
-        size=_utf8(text) + sum(_attribute_size(name, value) for name, value in attributes.items()),
-        received=int(system.get("ApproximateReceiveCount", 0)),
-        body=text if body else None,
+        size=size,
+        received=received,
+        body=body,
     )
 
 

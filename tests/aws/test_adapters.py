@@ -236,6 +236,18 @@ class TestWaitingRoom:
         }  # fmt: skip
         assert lanes.count("never") == 0
 
+    def test_a_look_at_a_lane_takes_nothing_and_needs_no_bucket(
+        self, room: DynamoDBWaitingRoom, letters: Aws
+    ) -> None:
+        room.admit([self.admission("small"), self.admission("large", "x" * 9_000, due=2)])
+        lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders")
+        small, large = sorted(lanes.look("due", 10), key=lambda letter: letter.letter is None)
+        assert (small.copy, small.home, small.letter is None) == ("small", "dlq", False)
+        assert (large.copy, large.letter) == ("large", None)
+        assert large.stamp is not None
+        assert len(lanes.look("due", 1)) == 1
+        assert lanes.look("rule:x", 10) == []
+
     def test_rescued_letters_are_kept_by_age_and_no_time_shows_them(
         self, room: DynamoDBWaitingRoom
     ) -> None:

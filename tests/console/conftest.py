@@ -25,13 +25,14 @@ from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
+from deadletter.redrive.waiting_room import never
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
@@ -134,7 +135,27 @@ class Cloud:
 
     def waiting(self, pipeline: str, lane: str, letters: int) -> None:
         """Letters that the redriver put into a lane of the waiting room."""
-        room = DynamoDBWaitingRoom(
+        room = self._room(pipeline)
+        taken = [
+            ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
+            for number in range(letters)
+        ]
+        admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
+        assert len(room.admit(admitted)) == letters
+
+    def rescued(self, pipeline: str, reason: str, sent: int, key: str = "default") -> str:
+        """A parked letter that was rescued from its queue: sent at `sent`, epoch seconds."""
+        copy = f"rescued-{reason}-{sent}"
+        why = Stamp("first-life", attempt=3, first_sent=sent * 1000, decision="PARK",
+                    reason=reason, because=f"it is {reason}", at=sent)  # fmt: skip
+        letter = Letter(copy, "{}", system={"SentTimestamp": str(sent * 1000)})
+        received = ReceivedLetter(letter, "", 0.0, parking_source(key))
+        hold = Hold(PARKED_LANE, never(letter), "its queue was about to drop it")
+        assert self._room(pipeline).admit([Order(received, hold, why)])
+        return copy
+
+    def _room(self, pipeline: str) -> DynamoDBWaitingRoom:
+        return DynamoDBWaitingRoom(
             dynamodb=self.dynamodb,
             table="letters",
             s3=None,  # type: ignore[arg-type]  # small letters stay in DynamoDB
@@ -143,12 +164,6 @@ class Cloud:
             fifo=False,
             clock=lambda: 0.0,
         )
-        taken = [
-            ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
-            for number in range(letters)
-        ]
-        admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
-        assert len(room.admit(admitted)) == letters
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
         """A rule as a person types it into the table."""

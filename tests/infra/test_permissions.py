@@ -242,7 +242,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
     "dlq parked list": {
-        "DlqReader": {**SEE, "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"]}
+        "DlqReader": {
+            **SEE,
+            "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"],
+            # Those that were rescued from a parking queue.
+            "table Letters": {"dynamodb:BatchGetItem"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+        }
     },
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit show": {"DlqReader": {**SEE, **SEE_CIRCUITS}},

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,9 @@ from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
 from deadletter.contract import LANES, Partition, body_object, lane_partition
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
+from deadletter.message.letter import Letter, NotALetter, compact_json, from_json, to_json
 from deadletter.message.queue import ReceivedLetter, check_confirmations
+from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
@@ -48,6 +50,19 @@ _NO_GROUP = "letter"
 
 _PLACE = "waiting room"
 """The place that the room's confirmations name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLetter:
+    """A letter of a lane, as people look at it: nothing is claimed and nothing is counted.
+
+    `letter` is None if it is too large for its item: then it is in S3.
+    """
+
+    copy: str
+    home: str
+    stamp: Stamp | None
+    letter: Letter | None
 
 
 class DynamoDBLanes:
@@ -84,6 +99,27 @@ class DynamoDBLanes:
 
     def _unavailable(self, error: Exception) -> RoomUnavailable:
         return RoomUnavailable(self._refusal(error))
+
+    def look(self, lane: str, most: int) -> Sequence[WaitingLetter]:
+        """At most so many letters of a lane, those that are due first."""
+        try:
+            entries = [
+                entry
+                for shard in range(SHARDS)
+                for entry in self._table.query(
+                    "lane = :lane",
+                    {":lane": self._lane(lane, shard)},
+                    IndexName=LANES.name,
+                    Limit=most,
+                )
+            ]
+            entries.sort(key=lambda entry: entry["due"])
+            keys = [(entry[PARTITION], entry[SORT]) for entry in entries[:most]]
+            items = self._table.get_many(keys)
+        except _ERRORS as error:
+            raise RoomUnavailable from error
+        found = [items[key] for key in keys if key in items]
+        return [_seen(item) for item in found if self._lane_name(item["lane"]) == lane]
 
     def _lane(self, lane: str, shard: int) -> str:
         return lane_partition(self._pipeline, lane, shard)
@@ -360,6 +396,19 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
         return Partition.GROUP.of(self._pipeline, home, digest)
+
+
+def _seen(item: Mapping[str, Any]) -> WaitingLetter:
+    copy, home = str(item.get("copy")), str(item.get("home"))
+    return WaitingLetter(copy, home, stamps.parse(str(item.get("stamp"))), _inline(item))
+
+
+def _inline(item: Mapping[str, Any]) -> Letter | None:
+    """The letter in an item; None if it is in S3, or malformed."""
+    try:
+        return from_json(json.loads(bytes(item["letter"])))
+    except (KeyError, TypeError, ValueError, NotALetter):
+        return None
 
 
 def _partition_of(entry: WaitingRoomEntry) -> str:

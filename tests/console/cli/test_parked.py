@@ -137,3 +137,32 @@ def test_a_letter_without_our_attribute_is_listed_with_what_is_known(cloud: Any,
     assert letter["reason"] is None
     assert letter["first_sent"] is not None
     assert "reason unknown" in dlq("parked", "list").stdout
+
+
+def test_letters_rescued_from_a_parking_queue_are_listed_first_the_oldest_first(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders")
+    in_queue = cloud.park("orders", "POISON")
+    older, newer = (cloud.rescued("orders", "POISON", sent) for sent in (1_000, 2_000))
+    listed = letters(dlq)
+    assert [letter["message_id"] for letter in listed] == [older, newer, in_queue]
+    assert [letter["rescued"] for letter in listed] == [True, True, False]
+    assert (listed[0]["queue"], listed[0]["reason"], listed[0]["attempts"]) == (
+        "default",
+        "POISON",
+        3,
+    )
+    assert listed[0]["first_sent"] == "1970-01-01T00:16:40Z"
+    output = dlq("parked", "list").stdout
+    assert "3 listed, 1 looked at, 3 there, 2 of them in the waiting room." in output
+    assert "rescued from queue default" in output
+
+
+def test_the_filters_apply_to_rescued_letters(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.rescued("orders", "POISON", 1_000)
+    expired = cloud.rescued("orders", "EXPIRED", 2_000)
+    (letter,) = letters(dlq, "--reason", "EXPIRED", "--show-body")
+    assert (letter["message_id"], letter["body"]) == (expired, "{}")
+    assert len(letters(dlq, "--limit", "1")) == 1
