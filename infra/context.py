@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .arn import Arn
-from .names import pascal_case
+from .names import Names, pascal_case
 from .refusal import Refused, sentence, value_refused
 from .settings import AppSettings, PipelineSettings
 
@@ -39,6 +39,7 @@ def read(
     except ValidationError as error:
         reason = sentence(error, AppSettings.model_json_schema(), settings_of_app)
         raise Refused(f"{app}: {reason}.") from error
+    _check_names(settings)
     _check_stacks(pipelines)
     _check_queues(pipelines)
     _check_home(pipelines, account, region)
@@ -66,6 +67,17 @@ def _pipeline(number: int, raw: Any) -> PipelineSettings:
 
 def _refusal(pipeline: PipelineSettings, key: str, value: str, allowed: str) -> Refused:
     return Refused(f"Pipeline {pipeline.name}: {value_refused(key, value, allowed)}.")
+
+
+def _check_names(app: AppSettings) -> None:
+    """Refuse names that are too long together, although each of their parts is not."""
+    for pipeline in app.pipelines:
+        names = Names(app.app, pipeline.name, pipeline.fifo)
+        for problem in names.too_long(pipeline.dedicated, pipeline.parking):
+            raise Refused(
+                f"Pipeline {pipeline.name}: {problem}, so shorten the app's name, the pipeline's"
+                " name or the id."
+            )
 
 
 def _check_stacks(pipelines: Iterable[PipelineSettings]) -> None:

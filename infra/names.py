@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, pipeline_prefix
+
+# The most characters that EventBridge Scheduler and SQS allow.
+LONGEST_SCHEDULE = 64
+LONGEST_QUEUE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,19 @@ class Names:
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
         return f"{self._prefix}{MAIN_DLQ}{_suffix(dedicated)}"
+
+    def too_long(self, dedicated: Iterable[str], parking: Iterable[str]) -> Iterator[str]:
+        """Each name with an id in it that its service does not allow, and why."""
+        dedicated = tuple(dedicated)
+        queues = [*map(self.dlq, dedicated), *map(self.parking, parking)]
+        schedules = list(map(self.schedule, dedicated))
+        for kind, names, most in (
+            ("schedule", schedules, LONGEST_SCHEDULE),
+            ("queue", queues, LONGEST_QUEUE),
+        ):
+            for name in names:
+                if len(name) > most:
+                    yield f"the name of {kind} {name} has {len(name)} characters; allowed: {most}"
 
     @property
     def circuit_breaker(self) -> str:

@@ -38,7 +38,11 @@ class AppSettings(Settings):
         default=400, ge=1, le=3650, description="days that each change of a rule is kept"
     )
     runbook: str = Field(
-        default="docs/runbook.md", description="address that alarm descriptions name"
+        default="docs/runbook.md",
+        # CloudWatch's limit for a whole description is 1024 characters.
+        max_length=500,
+        description="address that alarm descriptions name",
+        json_schema_extra={"allowed": "text of at most 500 characters"},
     )
     tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
 

@@ -26,9 +26,9 @@ LONGEST_RETENTION = 14 * DAY
 LONGEST_VISIBILITY = 12 * HOUR
 
 
-# Names add up: EventBridge Scheduler and Lambda allow 64 characters for
-# "<app>-<pipeline>-dlq_<dedicated id>".
-APP_LENGTH, PIPELINE_LENGTH, ID_LENGTH = 14, 28, 16
+# Lambda allows 64 characters for "<app>-<pipeline>-consumer". Names with an id of a queue can be
+# longer than their service allows; `infra.context` checks each of them.
+APP_LENGTH, PIPELINE_LENGTH, ID_LENGTH = 24, 28, 16
 
 
 WORDS = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"

@@ -2,19 +2,96 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from infra.alarm_table import rows
+from infra.context import read
 from infra.names import Names
+from infra.queues import Addresses
+from infra.refusal import Refused
+from infra.settings import AlarmsSettings, AppSettings, DedicatedQueue, PipelineSettings
+from infra.settings.alarms import DlqDepthAlarm
 from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
+from tests.infra.conftest import Synthesize
+from tests.infra.templates import filled
+
+APP, PIPELINE, ID = "a" * APP_LENGTH, "p" * PIPELINE_LENGTH, "i" * ID_LENGTH
+
+# Service -> the most characters of a name that it allows.
+MOST = {
+    "AWS::Lambda::Function": ("FunctionName", 64),
+    "AWS::Scheduler::Schedule": ("Name", 64),
+    "AWS::SQS::Queue": ("QueueName", 80),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", 80),
+    "AWS::S3::Bucket": ("BucketName", 63),
+    "AWS::SNS::Topic": ("TopicName", 256),
+    "AWS::IAM::ManagedPolicy": ("ManagedPolicyName", 128),
+    "AWS::CloudWatch::Alarm": ("AlarmName", 255),
+    "AWS::Logs::LogGroup": ("LogGroupName", 512),
+}
 
 
-def test_the_longest_names_fit_their_services() -> None:
-    longest = Names("a" * APP_LENGTH, "p" * PIPELINE_LENGTH, fifo=True)
-    id_ = "i" * ID_LENGTH
-    # Lambda and EventBridge Scheduler: 64 characters, SQS: 80.
-    assert max(len(longest.function(role)) for role in ("redrive", "consumer")) <= 64
-    # Step Functions: 80.
-    assert len(longest.circuit_breaker) <= 80
-    assert len(longest.schedule(id_)) <= 64
-    assert max(len(longest.dlq(id_)), len(longest.parking(id_))) <= 80
+def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: Synthesize) -> None:
+    pipelines = [
+        {"name": PIPELINE, "fifo": True, "parking": [ID[:13]]},
+        # With an id of its own, a DLQ has a schedule: 64 characters for all three.
+        {"name": PIPELINE[:19], "dedicated": {ID[:15]: {}}, "parking": [ID]},
+    ]
+    assert len(APP) == 24
+    app = synthesize({"app": APP, "pipelines": pipelines})
+    for kind, (key, most) in MOST.items():
+        names = [
+            # The longest account and region there are.
+            filled(resource["Properties"][key]).replace("eu-west-1", "ap-northeast-1")
+            for _, resource in app.of(kind)
+            if key in resource["Properties"]
+        ]
+        assert names, kind
+        assert max(map(len, names)) <= most, kind
+    assert len(Names(APP, PIPELINE[:19]).schedule(ID[:15])) == 64
+    assert len(Names(APP, PIPELINE, fifo=True).parking(ID[:13])) == 80
+
+
+def test_the_longest_description_fits_into_an_alarm() -> None:
+    app = AppSettings(app=APP, runbook="r" * 500)
+    settings = PipelineSettings(
+        name=PIPELINE,
+        circuit_key="body.x",
+        dedicated={ID: DedicatedQueue()},
+        parking=(ID,),
+        alarms=AlarmsSettings(dlq_depth=DlqDepthAlarm(threshold=10**12)),
+    )
+    for row in rows(app, settings, Addresses.of(app, settings)):
+        assert len(row.page.text(PIPELINE, app.runbook)) <= 1024, row.name
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "sentence"),
+    [
+        (
+            {"name": PIPELINE, "dedicated": {ID: {}}},
+            f"the name of schedule {APP}-{PIPELINE}-dlq_{ID} has 74 characters; allowed: 64",
+        ),
+        (
+            {"name": PIPELINE, "fifo": True, "parking": [ID]},
+            f"the name of queue {APP}-{PIPELINE}-parking_{ID}.fifo has 83 characters; allowed: 80",
+        ),
+    ],
+)
+def test_names_that_are_too_long_together_are_refused(
+    pipeline: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        read({"app": APP, "pipelines": [pipeline]})
+    ending = "so shorten the app's name, the pipeline's name or the id."
+    assert str(refused.value) == f"Pipeline {PIPELINE}: {sentence}, {ending}"
+
+
+def test_the_name_of_an_app_has_at_most_24_characters() -> None:
+    with pytest.raises(Refused, match=r"app is \"a+\"; allowed: .*, at most 24 characters"):
+        read({"app": APP + "a", "pipelines": [{"name": "orders"}]})
 
 
 def test_an_id_can_not_be_mistaken_for_a_part_of_a_pipelines_name() -> None:

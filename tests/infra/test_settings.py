@@ -346,7 +346,7 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"pipelines": [{"name": "orders"}], "app": "My App"},
-        f'App My App: app is "My App"; allowed: {WORDS.format(14)}.',
+        f'App My App: app is "My App"; allowed: {WORDS.format(24)}.',
     ),
     (
         {"pipelines": [{"name": "orders"}], "ephemeral": "maybe"},
