@@ -13,11 +13,12 @@ from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
 from tests.scenarios.account import Account, Client, InTurn
+from tests.scenarios.figures import FIGURES, Figures
 from tests.scenarios.stage import Stage
 
 __all__ = ["synthesize"]
 
-EVERY = ("1m", "5m", "10m", "1h", "12h")
+EVERY = ("1m", "5m", "10m", "1h", "1d")
 
 MakeStage = Callable[..., Stage]
 
@@ -27,12 +28,18 @@ BROUGHT = {
     "dlq": {"arn": Account.queue_arn("brought-dlq")},
 }
 
+# A consumer that the customer brings, which canaries are given to.
+THEIRS = {
+    "function_arn": "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer",
+    "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+}
+
 
 def _pipelines() -> list[dict[str, Any]]:
     plain = {"consumer": "none", "context": {"tenantId": "body.tenantId"}}
     runs = [{"name": every, "redrive": {"every": every}} for every in EVERY]
     return [
-        *({**plain, **run, "name": f"enforce-{run['name']}"} for run in runs),
+        *({**plain, **run, "name": f"enforce-{run['name']}", "consumer": THEIRS} for run in runs),
         *({**plain, **run, "name": f"observe-{run['name']}", "mode": "observe"} for run in runs),
         {**plain, "name": "isolated", "dedicated": {"vip": {}}, "parking": ["quarantine"]},
         {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": {}}},
@@ -65,13 +72,27 @@ def deployed(everything: Synthesis) -> MakeStage:
     return deploy
 
 
+@pytest.fixture
+def figures() -> Figures:
+    """Where a scenario writes what it has measured."""
+    return FIGURES
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the figures under the tests' results."""
+    if FIGURES.rows:
+        terminalreporter.write_sep("-", "measured")
+        for line in FIGURES.table():
+            terminalreporter.write_line(line)
+
+
 def redrive_policy(arn: str, receives: int) -> str:
     return f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": {receives}}}'
 
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever asks boto3 for a client gets one of the account in memory; no call is parallel."""
+    """The clients of boto3 are those of the account in memory, and no call is parallel."""
     boto3 = SimpleNamespace(client=lambda service, **_options: Client(service))
     monkeypatch.setattr(aws_clients, "boto3", boto3)
     monkeypatch.setattr(world, "ThreadPoolExecutor", InTurn)

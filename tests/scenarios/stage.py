@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,15 +64,8 @@ class Stage:
         """Send messages that fail at once until they are in the DLQ. Returns their ids."""
         url = main or self.main
         ids = [self.send(body, url, group=f"g{i}") for i in range(number)]
-        policy = self._attributes(url)["RedrivePolicy"]
-        for _ in range(json.loads(policy)["maxReceiveCount"] + 1):
-            taken = 0
-            while taken < number:
-                messages = self._receive(url, visibility=30)
-                if not messages:
-                    break
-                taken += len(messages)
-            self.account.clock.advance(31)
+        while any(message.message_id in ids for message in self.held(url)):
+            self._receive(url, visibility=0)
         return ids
 
     def put(self, url: str, number: int = 1, body: str = "{}") -> list[str]:
@@ -103,15 +95,22 @@ class Stage:
         name = url.rpartition("/")[2]
         return [message for message in self.account.sqs.snapshot() if message.queue == name]
 
+    def delete_all(self, url: str) -> None:
+        """A person deletes every visible message of a queue."""
+        while messages := self._receive(url):
+            for message in messages:
+                self.consumer_sqs.delete_message(
+                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"]
+                )
+
+    def arn(self, url: str) -> str:
+        """The ARN of a queue of this account."""
+        return self.account.queue_arn(url.rpartition("/")[2])
+
     def waiting(self) -> list[dict[str, Any]]:
         """The items of letters in the waiting room."""
         items = self.account.dynamodb.items(self.resources.letters_table)
         return [item for item in items if "copy" in item and item["pk"]["S"].startswith(self.name)]
-
-    def _attributes(self, url: str) -> dict[str, str]:
-        answer = self.account.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
-        attributes: dict[str, str] = answer["Attributes"]
-        return attributes
 
     # What a person does.
 
@@ -129,7 +128,8 @@ class Stage:
         return breaker_for(self.pipeline, self.resources, clients, world)
 
     def trip(self) -> None:
-        """Open the circuit, as too many failures do."""
+        """Open the circuit, as too many failures do; the next probe is far away."""
+        self.account.probing = False
         self.breaker.apply(self.name, Tripped())
 
     def hold_circuit(self, days: float = 60) -> None:
