@@ -17,12 +17,13 @@ metrics = Metrics(namespace=NAMESPACE)
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Drain `source` (default: the DLQ). With `dry_run`, move nothing; returns the run's report."""
+    """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing."""
     pipeline, resources = settings()
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
     redriver = redriver_for(pipeline, resources, clients(), world(), home=home)
-    report = redriver.run(deadline, dry_run=event.get("dry_run") is True)
+    rescue, dry_run = (event.get(name) is True for name in ("rescue", "dry_run"))
+    report = redriver.rescue(deadline) if rescue else redriver.run(deadline, dry_run=dry_run)
     for dimension, value in dimensions(pipeline.name).items():
         metrics.add_dimension(dimension, value)
     for name, number in report.metrics().items():

@@ -16,6 +16,7 @@ from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
@@ -223,7 +224,17 @@ class Stage:
         router: Router | None = None,
     ) -> Report:
         """One run of the redriver, as the schedule would start it."""
-        redriver = redriver_for(
+        redriver = self.redriver(home, router)
+        return redriver.run(self.clock() + seconds, dry_run=dry_run)
+
+    def rescue(
+        self, source: str = "dlq", *, seconds: float = 55, router: Router | None = None
+    ) -> Report:
+        """One rescue of a source, as the watch would start it."""
+        return self.redriver(source, router).rescue(self.clock() + seconds)
+
+    def redriver(self, home: str = "dlq", router: Router | None = None) -> Redriver:
+        return redriver_for(
             self.pipeline,
             self.resources,
             self.clients,
@@ -232,7 +243,6 @@ class Stage:
             router=router or self.router,
             in_parallel=in_turn,
         )
-        return redriver.run(self.clock() + seconds, dry_run=dry_run)
 
 
 def with_(pipeline: Pipeline, **changes: Any) -> Pipeline:

@@ -13,9 +13,16 @@ from deadletter.redrive.openings import open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
-from deadletter.redrive.router_client import RouterClient
-from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, RunLimits
-from deadletter.redrive.source_memory import RunEnd, SourceMemory, after_look, after_run
+from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
+from deadletter.redrive.router_client import RouterClient, VerdictSource
+from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, WIND_DOWN, RunLimits
+from deadletter.redrive.source_memory import (
+    RunEnd,
+    SourceMemory,
+    after_look,
+    after_rescue,
+    after_run,
+)
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import RoomUnavailable
@@ -60,6 +67,41 @@ class Redriver:
             self._remember(memory, self._report(stopped), after_look if dry_run else after_run)
         return self._report(stopped)
 
+    def rescue(self, deadline: float) -> Report:
+        """Move every letter of ours into the waiting room before its queue drops it.
+
+        Needs neither router nor circuits, and keeps neither pace nor backlog limit. It waits
+        for the lease until `deadline` (epoch seconds) is near. In a pipeline whose mode is
+        observe it moves nothing.
+        """
+        memory: SourceMemory | None = None
+        try:
+            memory = self._setup.lease.read()
+            stopped = self._rescue(deadline)
+        except ENDS_A_RUN as error:
+            stopped = stop_reason(error, self._tally)
+        if memory is not None:
+            self._remember(memory, self._report(stopped), after_rescue)
+        return self._report(stopped)
+
+    def _rescue(self, deadline: float) -> str:
+        if self._pipeline.mode is Mode.OBSERVE:
+            return "mode observe moves nothing, not even letters about to be dropped"
+        lease, owner = self._setup.lease, self._setup.owner
+        until = deadline + LOCK_PAST_DEADLINE
+        # Ordinary runs may follow one another closely: only waiting finds the gap.
+        while (bucket := lease.acquire(owner, self._clock(), until)) is None:
+            if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
+                return "another run holds the lease"
+            self._setup.wait(LEASE_PAUSE)
+        verdicts = RescueVerdicts(
+            source=self._setup.home,
+            trusted_senders=self._setup.trusted_senders,
+            clock=self._clock,
+            tally=self._tally,
+        )
+        return self._drain(self._limits(deadline, bucket, paced=False), (), (), verdicts)
+
     def _remember(
         self,
         memory: SourceMemory,
@@ -85,6 +127,8 @@ class Redriver:
             stop_reason(error, self._tally)
 
     def _run(self, deadline: float, judge_only: bool) -> str:
+        if is_parking(self._setup.home):
+            return "parked letters wait for a person; a run can only rescue them"
         circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
         self._tally.set_gauge(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         if not circuit.is_closed and not self._letters_expire_soon():
@@ -158,10 +202,17 @@ class Redriver:
             self._make_visible(sample)
 
     def _drain(
-        self, run: RunLimits, shards: Sequence[OpenShard], first_poll: Sequence[ReceivedLetter]
+        self,
+        run: RunLimits,
+        shards: Sequence[OpenShard],
+        first_poll: Sequence[ReceivedLetter],
+        verdict_source: VerdictSource | None = None,
     ) -> str:
         began = self._clock()
-        workers = [self._worker(run, number) for number in range(self._pipeline.workers)]
+        workers = [
+            QueueWorker(self._setup, run, number, verdict_source=verdict_source)
+            for number in range(self._pipeline.workers)
+        ]
         in_hand = [first_poll, *([()] * (len(workers) - 1))]
         try:
             self._drain_room(run, shards)
@@ -172,8 +223,7 @@ class Redriver:
                 ]
             )
             if run.stopped is None:
-                # Letters that others have in flight come back: only without them it is empty.
-                self._end_pass(began, emptied=not run.left and self._dlq.depth().total == 0)
+                self._end_pass(began, emptied=self._has_only_foreign_letters(len(run.left)))
         except QueueUnavailable as error:
             run.stop(stop_reason(error, self._tally))
         finally:
@@ -185,6 +235,14 @@ class Redriver:
             )
         return stopped
 
+    def _has_only_foreign_letters(self, left: int) -> bool:
+        """Whether no letter of ours is in the queue after a pass that left so many in place.
+
+        Letters that others have in flight come back: they count.
+        """
+        foreign = self._tally.count_of(Metric.FOREIGN_LETTER)
+        return left <= foreign and self._dlq.depth().total <= left
+
     def _drain_room(self, run: RunLimits, shards: Sequence[OpenShard]) -> None:
         try:
             WaitingRoomWorker(self._setup, run).work(shards)
@@ -195,7 +253,7 @@ class Redriver:
             run.stop(stop_reason(error, self._tally))
 
     def _judge_sample(self, run: RunLimits) -> str:
-        worker = self._worker(run, 0)
+        worker = QueueWorker(self._setup, run, 0)
         received: list[ReceivedLetter] = []
         try:
             sample = worker.receive_chunk(MAX_PLANS, received)
@@ -207,18 +265,16 @@ class Redriver:
             self._make_visible(received)
         return f"looked at {len(verdicts)} letters, moved none"
 
-    def _worker(self, run: RunLimits, number: int) -> QueueWorker:
-        return QueueWorker(self._setup, run, number)
-
-    def _limits(self, deadline: float, bucket: TokenBucket) -> RunLimits:
+    def _limits(self, deadline: float, bucket: TokenBucket, *, paced: bool = True) -> RunLimits:
         return RunLimits(
             owner=self._setup.owner,
             deadline=deadline,
             clock=self._clock,
             wait=self._setup.wait,
             main=self._setup.main,
-            backlog_limit=self._pipeline.backlog_limit,
+            backlog_limit=self._pipeline.backlog_limit if paced else None,
             rate_limiter=RateLimiter(bucket, self._clock),
+            paced=paced,
         )
 
     def _make_visible(self, letters: Sequence[ReceivedLetter]) -> None:

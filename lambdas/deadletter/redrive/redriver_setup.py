@@ -26,8 +26,9 @@ None if the circuits could not be read. It never raises: the next run cleans up 
 class RedriverSetup:
     """Everything that a redriver is given; what differs from run to run is an argument too.
 
-    home         the id of the DLQ that is drained: "dlq", or a dedicated DLQ's
+    home         the id of the queue that is drained: "dlq", a dedicated DLQ's, or "parking:<id>"
     main_arn     the main queue's ARN; letters from other queues stay in a shared DLQ
+    trusted_senders  the roles whose stamps a rescue believes
     owner        a text that no other run has
     clock        gives epoch seconds
     wait         lets seconds pass
@@ -52,5 +53,6 @@ class RedriverSetup:
     clock: Callable[[], float]
     wait: Callable[[float], None]
     in_parallel: InParallel
+    trusted_senders: frozenset[str] = frozenset()
     reconcile: Reconcile | None = None
     outcomes: Outcomes | None = None

@@ -95,6 +95,14 @@ def after_look(memory: SourceMemory, end: RunEnd) -> SourceMemory:
     )
 
 
+def after_rescue(memory: SourceMemory, end: RunEnd) -> SourceMemory:
+    """The memory after a rescue. It says nothing of whether ordinary runs can do their work."""
+    return replace(
+        after_look(memory, end),
+        troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+    )
+
+
 def _fruitless(so_far: int, fruitless: bool | None) -> int:
     if fruitless is None:
         return so_far

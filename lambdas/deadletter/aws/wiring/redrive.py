@@ -14,7 +14,7 @@ from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, ROWS_KEPT
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.redrive.mover import MAIN, InParallel, Mover
@@ -40,9 +40,10 @@ def redriver_for(
     in_parallel: InParallel = in_threads,
     outages: OutageExecutions | None = None,
 ) -> Redriver:
-    """One run of a pipeline's redriver on the DLQ, or on the dedicated DLQ `home`.
+    """One run of a pipeline's redriver on the queue `home`.
 
-    Raises BadSettings if the pipeline has no such DLQ.
+    `home` is the DLQ, the id of a dedicated DLQ, or "parking:<id>", which can only be
+    rescued. Raises BadSettings if the pipeline has no such queue.
     """
 
     tally = Tally()
@@ -50,9 +51,10 @@ def redriver_for(
     def queue(url: str, home: str = MAIN_DLQ) -> SqsQueue:
         return SqsQueue(clients.sqs, url, world.clock, home, tally.note_trouble)
 
-    dlqs = {MAIN_DLQ: resources.dlq_url, **resources.dedicated}
-    if home not in dlqs:
-        known = ", ".join(sorted(dlqs))
+    parking = {parking_source(id_): url for id_, url in resources.parking.items()}
+    sources = {MAIN_DLQ: resources.dlq_url, **resources.dedicated, **parking}
+    if home not in sources:
+        known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
     main = queue(resources.main_url)
     room = waiting_room_for(pipeline, resources, clients, world, tally.note_trouble)
@@ -83,14 +85,14 @@ def redriver_for(
     setup = RedriverSetup(
         pipeline=pipeline,
         home=home,
-        dlq=queue(dlqs[home], home),
+        dlq=queue(sources[home], home),
         main=main,
         main_arn=resources.main_arn,
         mover=Mover(
             fifo=pipeline.fifo,
             targets={
                 MAIN: main,
-                **{f"parking:{name}": queue(url) for name, url in resources.parking.items()},
+                **{target: queue(url) for target, url in parking.items()},
                 **{f"dedicated:{name}": queue(url) for name, url in resources.dedicated.items()},
             },
             parking_for=pipeline.parking_for,
@@ -112,6 +114,7 @@ def redriver_for(
         clock=world.clock,
         wait=world.wait,
         in_parallel=in_parallel,
+        trusted_senders=frozenset(resources.trusted_senders),
         reconcile=reconcile,
         outcomes=outcomes,
     )
