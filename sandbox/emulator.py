@@ -6,15 +6,15 @@ It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
 
-MiniStack is corrected where it would show a wrong picture of this app: alarms
-look at their own dimensions and at missing data, metrics embedded in log lines
-become metrics, an invocation counts in AWS/Lambda however it came about, so
-does a throttle, a mapping receives for a throttled function, a batch to SQS, a folder of
-parameters and one event source mapping need the permission that IAM knows, a
-DynamoDB request names its partitions to IAM, a message names its sender, and an
-invocation of more than 6 MB is refused. Calls that are made in a role are recorded
-(`sandbox.calls`). This reaches into MiniStack's private names, so read this file
-again before pinning another version of it.
+MiniStack is corrected where it would show a wrong picture of this app: alarms look at
+their own dimensions and at missing data, metrics embedded in log lines become metrics,
+alarms and the watch have minutes of six seconds, an invocation counts in AWS/Lambda
+however it came about, so does a throttle, a mapping receives for a throttled function, a
+batch to SQS, a folder of parameters and one event source mapping need the permission that
+IAM knows, a DynamoDB request names its partitions to IAM, a message names its sender, and
+an invocation of more than 6 MB is refused. Calls that are made in a role are recorded
+(`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
+before pinning another version of it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator
-from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, sqs
+from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs
 
 from sandbox import alarms, calls, emf
 from sandbox.leading_keys import leading_keys
@@ -74,7 +74,13 @@ def judge_alarms_by_their_own_metric() -> None:
         key = (alarm["Namespace"], alarm["MetricName"], cloudwatch._dims_key(dimensions))
         now = time.time()
         old = alarm["StateValue"]
-        new = alarms.judge(alarm, cloudwatch._metrics.get(key) or [], statistic=statistic, now=now)
+        new = alarms.judge(
+            alarm,
+            cloudwatch._metrics.get(key) or [],
+            statistic=statistic,
+            now=now,
+            minute=alarms.SHORT_MINUTE,
+        )
         if new is None or new == old:
             return
         reason = f"{alarm['ComparisonOperator']} {alarm['Threshold']}"
@@ -105,12 +111,13 @@ def count_every_invocation() -> None:
         write_log(function, request_id, log, error, duration_ms, **source)
         name = (function.get("config") or function)["FunctionName"]
         publish(name, duration_ms, error=error, throttle=False)
+        now = time.time()
         for point in emf.datapoints(log):
             dimensions = dict(point.dimensions)
             key = (point.namespace, point.name, cloudwatch._dims_key(dimensions))
             cloudwatch._metric_bucket(key).append(
                 {
-                    "Timestamp": time.time() if point.at is None else point.at,
+                    "Timestamp": now if point.at is None else alarms.short(point.at, now=now),
                     "Value": point.value,
                     "Unit": point.unit,
                     "Dimensions": dimensions,
@@ -137,6 +144,28 @@ def receive_for_throttled_functions() -> None:
     """
     batches_at_once = lambda_svc._sqs_esm_concurrency
     lambda_svc._sqs_esm_concurrency = lambda *mapping: max(1, batches_at_once(*mapping))
+
+
+def run_the_watch_each_short_minute() -> None:
+    """Start the watch as often as alarms judge: it publishes what they look at, minute by minute.
+
+    All other schedules keep the time of their expressions. MiniStack looks at them every ten
+    seconds, which is longer than a short minute.
+    """
+    tick, fired = scheduler._tick_schedules, scheduler._schedule_last_fired
+
+    def tick_sooner() -> None:
+        now = time.time()
+        for key, schedule in list(scheduler._schedules._data.items()):
+            watch = str((schedule.get("Target") or {}).get("Arn", "")).endswith("-watch")
+            last = fired.get(key, schedule.get("CreationDate", now))
+            if watch and now - last >= alarms.SHORT_MINUTE:
+                # MiniStack starts a schedule whose last start lies an interval back.
+                fired[key] = now - alarms.MINUTE
+        tick()
+
+    scheduler._tick_schedules = tick_sooner
+    scheduler._SCHEDULE_TICK_INTERVAL = 1
 
 
 def permit_batches_as_iam_does() -> None:
@@ -346,6 +375,7 @@ def main(*arguments: str) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     judge_alarms_by_their_own_metric()
     count_every_invocation()
+    run_the_watch_each_short_minute()
     receive_for_throttled_functions()
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.alarms import Point, State, judge
+from sandbox.alarms import SHORT_MINUTE, Point, State, judge, short
 
 NOW = 1_000_000.0
 
@@ -22,10 +22,10 @@ def maximum(points: Sequence[Point]) -> float | None:
     return max((point["Value"] for point in points), default=None)
 
 
-def verdict(points: dict[float, float], **settings: Any) -> State | None:
+def verdict(points: dict[float, float], *, minute: float = 60, **settings: Any) -> State | None:
     """Judge points given as {seconds ago: value}."""
     measured = [{"Timestamp": NOW - ago, "Value": value} for ago, value in points.items()]
-    return judge({**ALARM, **settings}, measured, statistic=maximum, now=NOW)
+    return judge({**ALARM, **settings}, measured, statistic=maximum, now=NOW, minute=minute)
 
 
 def test_a_value_beyond_the_threshold_is_an_alarm():
@@ -57,3 +57,22 @@ def test_every_period_must_breach_unless_the_alarm_asks_for_fewer():
     spike = {5: 1, 65: 11, 125: 11}
     assert verdict(spike, EvaluationPeriods=3) == "OK"
     assert verdict(spike, EvaluationPeriods=3, DatapointsToAlarm=2) == "ALARM"
+
+
+def test_the_sandbox_judges_minutes_of_six_seconds():
+    assert SHORT_MINUTE == 6
+    three = {"EvaluationPeriods": 3, "minute": SHORT_MINUTE}
+    assert verdict({5: 11, 11: 11, 17: 11}, **three) == "ALARM"
+    assert verdict({5: 11, 11: 11, 19: 11}, **three) == "OK"
+    assert verdict({5: 11, 11: 11, 19: 11}, **three, DatapointsToAlarm=2) == "ALARM"
+    assert verdict({29: 11}, Period=300, minute=SHORT_MINUTE) == "ALARM"
+
+
+def test_a_point_of_another_minute_lies_as_many_short_minutes_away():
+    assert short(NOW, now=NOW) == NOW
+    assert short(NOW + 300, now=NOW) == NOW + 30
+    assert short(NOW - 60, now=NOW) == NOW - 6
+
+
+def test_a_point_of_a_time_to_come_does_not_count_yet():
+    assert verdict({-5: 11, 5: 1}) == "OK"

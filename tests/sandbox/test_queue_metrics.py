@@ -33,6 +33,12 @@ def test_an_empty_queue_publishes_zeros():
     assert Gauge().read({"main": []}, now=NOW) == [MeasuredDepth("main", 0, 0, 0.0)]
 
 
+def test_a_queue_that_was_emptied_publishes_zeros():
+    gauge = Gauge()
+    gauge.read({"dlq": [message(sent=NOW - 90, moved=True)]}, now=NOW)
+    assert gauge.read({"dlq": []}, now=NOW + 60) == [MeasuredDepth("dlq", 0, 0, 0.0)]
+
+
 def test_visible_in_flight_and_delayed_messages_are_told_apart():
     look = {
         "main": [
