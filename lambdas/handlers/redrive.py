@@ -1,5 +1,6 @@
 """The redriver: one run per minute, and one for each request of a person."""
 
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -17,14 +18,17 @@ metrics = Metrics(namespace=NAMESPACE)
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing."""
-    pipeline, resources = settings()
+    """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing.
+
+    `asked` says that a person started the run: it does not wait.
+    """
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    redriver = redriver_for(pipeline, resources, clients(), world(), home=home)
-    rescue, dry_run = (event.get(name) is True for name in ("rescue", "dry_run"))
-    report = redriver.rescue(deadline) if rescue else redriver.run(deadline, dry_run=dry_run)
-    for dimension, value in dimensions(pipeline.name).items():
+    redriver = redriver_for(*settings(), clients(), world(), home=home)
+    rescue, dry_run, asked = (event.get(name) is True for name in ("rescue", "dry_run", "asked"))
+    run = partial(redriver.run, dry_run=dry_run, asked=asked)
+    report = redriver.rescue(deadline) if rescue else run(deadline)
+    for dimension, value in dimensions(report.pipeline).items():
         metrics.add_dimension(dimension, value)
     for name, number in report.metrics().items():
         metrics.add_metric(name, unit(name), number)

@@ -221,11 +221,12 @@ class Stage:
         seconds: float = 55,
         home: str = "dlq",
         dry_run: bool = False,
+        asked: bool = False,
         router: Router | None = None,
     ) -> Report:
         """One run of the redriver, as the schedule would start it."""
         redriver = self.redriver(home, router)
-        return redriver.run(self.clock() + seconds, dry_run=dry_run)
+        return redriver.run(self.clock() + seconds, dry_run=dry_run, asked=asked)
 
     def rescue(
         self, source: str = "dlq", *, seconds: float = 55, router: Router | None = None

@@ -86,7 +86,7 @@ def test_a_group_that_could_not_go_on_in_one_chunk_does_not_go_on_in_the_next() 
     stage.redriver_sqs = Hooked(stage.redriver_sqs, "send_message_batch", refuses)  # type: ignore[assignment]
     stage.run()
     assert stage.bodies(stage.main) == []
-    stage.run()
+    stage.run(asked=True)
     assert [body[:8] for body in numbers(stage, stage.main)] == [
         f'{{"n": {number},' for number in range(8)
     ]

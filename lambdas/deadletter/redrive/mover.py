@@ -157,6 +157,9 @@ class Mover:
         targets = {self.target_of(order.decision) for order in orders} - {ROOM}
         reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
         movable = [order for order in orders if self.target_of(order.decision) in reachable]
+        unreachable = Counter(self.target_of(order.decision) for order in orders)
+        for target in targets - reachable:
+            self._tally.count_target(target, unreachable[target], 0)
         self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(movable))
         if self._fifo:
             movable = unbroken(orders, movable)
@@ -209,9 +212,11 @@ class Mover:
         except RoomUnavailable as error:
             self._tally.count(Metric.ROOM_UNAVAILABLE)
             self._tally.note_trouble(str(error))
+            self._tally.count_target(ROOM, 1, 0)
         else:
             self._tally.count(Metric.HELD)
             self._tally.count_gone(1)
+            self._tally.count_target(ROOM, 1, 1)
 
     def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
         for order in orders:
@@ -281,7 +286,15 @@ class Mover:
         in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
         if undeleted or progress.unknown or not in_time:
             slot.keep()
+        self._count_targets(orders, progress)
         self._count(orders, moved)
+
+    def _count_targets(self, orders: Sequence[Order], progress: _Progress) -> None:
+        """Count which places took letters; one too large for its queue says nothing of it."""
+        for order in orders:
+            if _is_hold(order) or order.copy in progress.envelopes:
+                arrived = order.copy in progress.confirmed
+                self._tally.count_target(self.target_of(order.decision), 1, int(arrived))
 
     def _count_journal(self, error: Exception) -> None:
         self._tally.count(Metric.JOURNAL_UNAVAILABLE)

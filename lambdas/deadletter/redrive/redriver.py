@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from deadletter.contract import CIRCUIT_LEVELS, Metric, Mode
+from deadletter.contract import CIRCUIT_LEVELS, MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.lease import LeaseUnavailable
@@ -22,6 +23,7 @@ from deadletter.redrive.source_memory import (
     after_look,
     after_rescue,
     after_run,
+    seconds_until_next_try,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
@@ -30,6 +32,9 @@ from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
+
+LETTERS_TO_TRY = 10
+"""Letters that a run tries after fruitless ones, until one of them leaves its place."""
 
 HOUR = 3_600.0
 EXPIRY_MARGIN = 2 * 86_400.0
@@ -48,19 +53,22 @@ class Redriver:
         self._clock = setup.clock
         self._pass_began: float | None = None
         self._emptied = False
+        self._fruitless_before = 0
 
-    def run(self, deadline: float, *, dry_run: bool = False) -> Report:
+    def run(self, deadline: float, *, dry_run: bool = False, asked: bool = False) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
 
         With `dry_run`, and in a pipeline whose mode is observe, a sample of letters is
-        judged, counted and made visible again.
+        judged, counted and made visible again. A run that a person `asked` for does not
+        wait although earlier runs could move nothing.
         """
         memory: SourceMemory | None = None
         try:
             memory = self._setup.lease.read()
             if not dry_run:
                 self._count_open_circuits()
-            stopped = self._run(deadline, dry_run or self._pipeline.mode is Mode.OBSERVE)
+            judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
+            stopped = self._run(deadline, memory, judge_only=judge_only, asked=asked)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
         if memory is not None:
@@ -126,7 +134,7 @@ class Redriver:
             # What the run has done is done; the next run asks for what this one could not do.
             stop_reason(error, self._tally)
 
-    def _run(self, deadline: float, judge_only: bool) -> str:
+    def _run(self, deadline: float, memory: SourceMemory, *, judge_only: bool, asked: bool) -> str:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
         circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
@@ -134,6 +142,12 @@ class Redriver:
         if not circuit.is_closed and not self._letters_expire_soon():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
+        pause = 0.0 if asked or judge_only else seconds_until_next_try(memory, now)
+        if pause:
+            return self._left_alone(memory, pause)
+        if not memory.last_ended_well:
+            self._ask_all()
+        self._fruitless_before = memory.fruitless
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)
         run = self._limits(deadline, TokenBucket(rate, burst, burst, now))
         if judge_only:
@@ -160,6 +174,32 @@ class Redriver:
         # No letter of an open circuit is sent: at any rate they go into its lane.
         share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
         return self._drain(self._limits(deadline, bucket.slowed(share)), shards, first_poll)
+
+    def _left_alone(self, memory: SourceMemory, pause: float) -> str:
+        """The reason of a run that does not try yet, and is no better than the last one."""
+        if not memory.last_ended_well:
+            self._tally.fail(memory.trouble)
+        runs = "run moved none of its"
+        if memory.fruitless > 1:
+            runs = f"{memory.fruitless} runs moved none of their"
+        minutes = math.ceil(pause / MINUTE)
+        when = "a minute" if minutes == 1 else f"{minutes} minutes"
+        return f"the last {runs} letters: the next try is in {when} or with `dlq redrive now`"
+
+    def _ask_all(self) -> None:
+        """Ask what a run needs, before it receives a letter: the last one could not do its work.
+
+        Raises the errors of ENDS_A_RUN.
+        """
+        self._setup.journal.read()
+        self._setup.room.lanes()
+        self._setup.router.decide([])
+
+    def _letters_to_try(self) -> int | None:
+        """How many more letters may be tried; None, any number, once one has left its place."""
+        if not self._fruitless_before or self._tally.gone:
+            return None
+        return LETTERS_TO_TRY - self._tally.futile
 
     def _end_pass(self, began: float, *, emptied: bool) -> None:
         """Note that every letter visible since `began` was received."""
@@ -211,7 +251,7 @@ class Redriver:
         began = self._clock()
         workers = [
             QueueWorker(self._setup, run, number, verdict_source=verdict_source)
-            for number in range(self._pipeline.workers)
+            for number in range(self._workers)
         ]
         in_hand = [first_poll, *([()] * (len(workers) - 1))]
         try:
@@ -265,6 +305,11 @@ class Redriver:
             self._make_visible(received)
         return f"looked at {len(verdicts)} letters, moved none"
 
+    @property
+    def _workers(self) -> int:
+        """One worker tries after fruitless runs: several would try as many letters each."""
+        return 1 if self._fruitless_before else self._pipeline.workers
+
     def _limits(self, deadline: float, bucket: TokenBucket, *, paced: bool = True) -> RunLimits:
         return RunLimits(
             owner=self._setup.owner,
@@ -275,6 +320,7 @@ class Redriver:
             backlog_limit=self._pipeline.backlog_limit if paced else None,
             rate_limiter=RateLimiter(bucket, self._clock),
             paced=paced,
+            trial=self._letters_to_try,
         )
 
     def _make_visible(self, letters: Sequence[ReceivedLetter]) -> None:

@@ -57,6 +57,8 @@ class Tally:
         self._failed = False
         self._tried = 0
         self._gone = 0
+        self._tried_for: Counter[str] = Counter()
+        self._taken_by: Counter[str] = Counter()
         self._oldest: float | None = None
 
     def count(self, metric: str, number: int = 1) -> None:
@@ -92,6 +94,23 @@ class Tally:
         """Add letters that were deleted from where they were, or wait in another place now."""
         with self._lock:
             self._gone += letters
+
+    def count_target(self, target: str, tried: int, moved: int) -> None:
+        """Add letters that were to go to one place, and how many of them arrived."""
+        with self._lock:
+            self._tried_for[target] += tried
+            self._taken_by[target] += moved
+
+    @property
+    def gone(self) -> int:
+        with self._lock:
+            return self._gone
+
+    @property
+    def futile(self) -> int:
+        """Letters that were tried and stayed, and not for a fault of their own."""
+        with self._lock:
+            return max(0, self._tried - self._gone - self._own_faults())
 
     def note_left(self, sent_ms: Iterable[int | None]) -> None:
         """Keep the SentTimestamp of the oldest letter that was received and stays."""
@@ -145,7 +164,7 @@ class Tally:
             counts = {metric: number for metric, number in self._counts.items() if number}
             if dominant is not None:
                 counts[Metric.DOMINANT_FAILURE] = dominant.letters
-            fruitless = self._is_fruitless()
+            why_not_well = self._why_not_well()
             return Report(
                 pipeline,
                 home,
@@ -157,9 +176,24 @@ class Tally:
                 tuple(sorted(self._limited_rules)),
                 dominant,
                 dict(self._gauges),
-                ended_well=not self._failed and not fruitless,
-                trouble=self._trouble,
+                ended_well=not why_not_well,
+                trouble=self._trouble or why_not_well,
             )
+
+    def _own_faults(self) -> int:
+        return self._counts[Metric.UNSENDABLE] + self._counts[Metric.UNDECIDED]
+
+    def _why_not_well(self) -> str:
+        """Why the run did not do its work; empty if it did.
+
+        Letters that stay for a fault of their own need a person, and are counted as TROUBLES.
+        """
+        for target, tried in self._tried_for.items():
+            if tried and not self._taken_by[target]:
+                return f"none of {tried} letters could be moved to {target}"
+        if self._is_fruitless() and self._tried > self._own_faults():
+            return f"none of {self._tried} letters could be moved"
+        return "the run could not do its work" if self._failed else ""
 
     def _is_fruitless(self) -> bool | None:
         return not self._gone if self._tried else None

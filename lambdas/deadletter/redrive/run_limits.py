@@ -22,14 +22,20 @@ class RunStopped(Exception):
     """The run ends here in good order; the text says why."""
 
 
+def _no_trial() -> int | None:
+    """Any number of letters may be tried."""
+    return None
+
+
 class RunLimits:
     """The limits of one run, shared by its workers.
 
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner` is a
     text that no other run has. A run that sends nothing to the main queue needs neither
-    `backlog_limit` (messages; None: any number) nor a pace. `left` collects the handles of
-    letters that were received and not moved: handles alone, because the bodies of a whole
-    DLQ would not fit into memory.
+    `backlog_limit` (messages; None: any number) nor a pace. `trial` says how many more
+    letters may be tried (None: any number). `left` collects the handles of letters that
+    were received and not moved: handles alone, because the bodies of a whole DLQ would not
+    fit into memory.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class RunLimits:
         backlog_limit: int | None,
         rate_limiter: RateLimiter,
         paced: bool = True,
+        trial: Callable[[], int | None] = _no_trial,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
@@ -54,6 +61,7 @@ class RunLimits:
         self._backlog_limit = backlog_limit
         self._rate_limiter = rate_limiter
         self._paced = paced
+        self._trial = trial
         self._backlog_read_at = -math.inf
 
     @property
@@ -78,6 +86,7 @@ class RunLimits:
         """
         while True:
             self._check_limits()
+            most = self._tried_at_most(most)
             if not self._paced:
                 return most
             granted = self._rate_limiter.take(most)
@@ -96,6 +105,12 @@ class RunLimits:
     def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""
         self.stopped = self.stopped or reason
+
+    def _tried_at_most(self, most: int) -> int:
+        left = self._trial()
+        if left is not None and left <= 0:
+            raise RunStopped("no letter could be moved: the rest is left alone")
+        return most if left is None else min(most, left)
 
     def _check_limits(self) -> None:
         now = self.clock()

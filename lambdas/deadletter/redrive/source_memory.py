@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from deadletter.contract import MINUTE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMemory:
@@ -35,9 +37,29 @@ class SourceMemory:
     fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def last_ended_well(self) -> bool:
+        """Whether the last run could do its work; True before the first one."""
+        return self.ended_at is None or self.ended_well_at == self.ended_at
+
 
 UNKNOWN = SourceMemory()
 """The memory of a source that no run has seen yet."""
+
+LONGEST_PAUSE = 15 * MINUTE
+"""Seconds between two tries at most, however many runs were fruitless."""
+
+
+def seconds_until_next_try(memory: SourceMemory, now: float) -> float:
+    """How long letters are left alone after fruitless runs: 2, 4, 8, then 15 minutes.
+
+    Each receive costs a letter: SQS leaves one that was received three times out of the
+    age of its queue.
+    """
+    if not memory.fruitless or memory.fruitless_at is None:
+        return 0.0
+    pause = min(LONGEST_PAUSE, MINUTE * 2.0 ** min(memory.fruitless, 4))
+    return max(0.0, memory.fruitless_at + pause - now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
