@@ -36,6 +36,14 @@ ENOUGH_BOUNCES = 5
 LETTERS_TO_TRY = 10
 """Letters that a run tries after fruitless ones, until one of them leaves its place."""
 
+LOOKS_AT_A_LETTER = 2
+"""Receives that judge a letter and move nothing: after three, SQS leaves it out of the age."""
+
+LOOKED_ENOUGH = (
+    "looked twice at what is there, because each look hides a letter from its queue's age;"
+    " `dlq redrive now` looks again"
+)
+
 HOUR = 3_600.0
 EXPIRY_MARGIN = 2 * 86_400.0
 """Seconds before SQS drops a letter in which it may not wait for a circuit in its DLQ."""
@@ -151,7 +159,7 @@ class Redriver:
         rate, burst = self._pipeline.rate, float(self._pipeline.burst)
         run = self._limits(deadline, TokenBucket(rate, burst, burst, now))
         if judge_only:
-            return self._judge_sample(run)
+            return self._look(run, None if asked else memory.looks)
         first_poll: list[ReceivedLetter] = []
         try:
             depth = self._dlq.depth()
@@ -292,17 +300,30 @@ class Redriver:
         except ENDS_A_RUN as error:
             run.stop(stop_reason(error, self._tally))
 
-    def _judge_sample(self, run: RunLimits) -> str:
-        worker = QueueWorker(self._setup, run, 0)
+    def _look(self, run: RunLimits, looks: int | None) -> str:
+        """Judge a sample of letters and make them visible again.
+
+        `looks` are the letters that were looked at so far: unless it is None, each letter of
+        the queue is looked at twice, and no more.
+        """
+        began, depth = self._clock(), self._dlq.depth()
+        most = MAX_PLANS
+        if looks is not None and depth.visible:
+            most = min(most, LOOKS_AT_A_LETTER * depth.visible - looks)
+        if most <= 0:
+            return LOOKED_ENOUGH
         received: list[ReceivedLetter] = []
         try:
-            sample = worker.receive_chunk(MAX_PLANS, received)
+            sample = QueueWorker(self._setup, run, 0).receive_chunk(most, received)
             received.extend(sample)
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
             self._tally.count(Metric.LEFT_IN_PLACE, len(sample))
         finally:
+            self._tally.count(Metric.LOOKED_AT, len(received))
             self._make_visible(received)
+        if len(received) >= depth.total:
+            self._end_pass(began, emptied=not received)
         return f"looked at {len(verdicts)} letters, moved none"
 
     @property
