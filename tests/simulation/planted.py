@@ -18,7 +18,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
 from deadletter.processing import batch, delivery, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
-from deadletter.redrive import journal, mover, queue_worker
+from deadletter.redrive import fifo, journal, mover, openings, queue_worker, rescue
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
@@ -363,6 +363,57 @@ def _() -> Iterator[None]:
 
     fresh = make(judgement.delayed)
     with patch.object(judgement, "JUDGEMENTS", (*judgement.JUDGEMENTS[:-1], fresh)):
+        yield
+
+
+# Of rescues.
+
+
+@bug("a rescue deletes a letter before the waiting room has it")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
+            rescued = [order for order in orders if "rescued" in (order.decision.because or "")]
+            source.delete([(order.received, Confirmation(order.copy, "hope")) for order in rescued])
+            return original(self, source, orders, slot)
+
+        return move
+
+    with replaced(Mover, "move_from_queue", make):
+        yield
+
+
+@bug("a parked letter is rescued into the lane of delays")
+def _() -> Iterator[None]:
+    with (
+        patch.object(rescue, "is_parking", lambda source: False),
+        patch.object(rescue, "dedicated_lane", lambda id_: "due"),
+    ):
+        yield
+
+
+@bug("the lane of parked letters opens for the main DLQ's runs")
+def _() -> Iterator[None]:
+    with patch.object(openings, "_belongs_to", lambda lane, home: home == "dlq"):
+        yield
+
+
+@bug("a parked letter that is rescued gets a stamp of its own")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def verdict(self: Any, letter: Any, now: float) -> Any:
+            found = original(self, letter, now)
+            return replace(found, stamp=replace(found.stamp, reason=None, because="rescued"))
+
+        return verdict
+
+    with replaced(rescue.RescueVerdicts, "_verdict", make):
+        yield
+
+
+@bug("a parked FIFO letter that is rescued waits with its group")
+def _() -> Iterator[None]:
+    with patch.object(fifo, "_is_parked", lambda verdict: False):
         yield
 
 

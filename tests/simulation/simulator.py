@@ -1,4 +1,7 @@
-"""One seed, one schedule: two redrivers, two consumers, a producer and an operator, and faults."""
+"""One seed, one schedule: two redrivers, two consumers, a producer and an operator, and faults.
+
+Rescues of the DLQ, the parking lot and the dedicated DLQ may run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import PARKED_LANE, dedicated_lane
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
@@ -49,9 +53,14 @@ A twin is sent twice, and so is an echo, which works at once; a rival has anothe
 key, a refused one is refused by the business, with a void one there is nothing to do.
 """
 
+RESCUES = ("dlq", "parking:default", "parking:default", "slow", "a run of slow")
+"""What is rescued beside ordinary runs; the dedicated DLQ's own run opens its lane again."""
+
 TIMEOUT = 20.0
 """Seconds that the consumer's function may run; its messages are hidden for ten more."""
 
+
+SLOW_LANE = dedicated_lane("slow")
 
 NO_WAIT = Backoff(base=0, factor=1, cap=0, floor=0)
 
@@ -81,6 +90,7 @@ class Shape:
     library: bool = False
     effort: float = 1.0
     batch: int = 10
+    rescues: tuple[str, ...] = ()
 
 
 def shape_of(seed: int) -> Shape:
@@ -109,6 +119,7 @@ def shape_of(seed: int) -> Shape:
         keyed=random.random() < 0.6,
         parks=random.random() < 0.6,
         library=random.random() < 0.5,
+        rescues=tuple(random.choices(RESCUES, k=random.choice((0, 0, 3)))),
     )
 
 
@@ -185,6 +196,7 @@ class Simulation:
             self.stage.s3,
             main=self.stage.main,
             dlq=self.stage.dlq,
+            parking=self.stage.parking,
             max_attempts=ATTEMPTS,
             fifo=shape.fifo,
             keyed=shape.keyed,
@@ -211,6 +223,8 @@ class Simulation:
             self.scheduler.add(self._consumer("consumer1"))
         if self._shape.operator:
             self.scheduler.add(self._operator())
+        if self._shape.rescues:
+            self.scheduler.add(self._rescuer())
         self.scheduler.run()
         self._heal()
         return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
@@ -262,11 +276,28 @@ class Simulation:
 
         return act
 
-    def _one_run(self, process: Process, home: str) -> None:
+    def _rescuer(self) -> Callable[[], None]:
+        random = Random(self._random.random())
+
+        def act() -> None:
+            self.scheduler.sleep(20)
+            for number, source in enumerate(self._shape.rescues):
+                self.scheduler.sleep(random.random() * 60)
+                skew = (random.random() * 2 - 1) * self._shape.skew
+                if source == "a run of slow":
+                    self._one_run(Process(f"redriver-slow{number}", skew), "slow")
+                else:
+                    process = Process(f"redriver-rescue{number}", skew)
+                    self._one_run(process, source, rescue=True)
+
+        return act
+
+    def _one_run(self, process: Process, home: str, *, rescue: bool = False) -> None:
         try:
             redriver = self._build(process, home)
             deadline = self.scheduler.now + process.skew + 55
-            self.reports.append(redriver.run(deadline))
+            act = redriver.rescue if rescue else redriver.run
+            self.reports.append(act(deadline))
         except Crash:
             return
 
@@ -521,9 +552,10 @@ class Simulation:
         def act() -> None:
             process = Process(f"healer{turn}")
             self._one_run(process, "dlq")
-            if any(
+            diverted = any(
                 message.queue.startswith("orders-slow") for message in self.stage.sqs.snapshot()
-            ):
+            )
+            if diverted or SLOW_LANE in self.witness.lanes():
                 self._one_run(Process(f"slow{turn}"), "slow")
             self._consume(Process(f"consumer.{turn}"))
 
@@ -538,7 +570,7 @@ class Simulation:
 
     def _drained(self) -> bool:
         parking = self.stage.parking.rpartition("/")[2]
-        return not self.stage.waiting() and all(
+        return not self.witness.lanes() - {PARKED_LANE} and all(
             message.queue == parking for message in self.stage.sqs.snapshot()
         )
 
@@ -595,6 +627,21 @@ WORKLOADS: dict[str, Shape] = {
     ),
     "two redrivers, and some letters wait": Shape(
         kinds=("good", "good"), backoff=_MIXED, redrivers=2, always_leased=True, minutes=5
+    ),
+    "a DLQ is rescued beside a run": Shape(
+        kinds=("good", "large"), always_leased=True, rescues=("dlq", "dlq")
+    ),
+    "a FIFO group is rescued beside a run": Shape(
+        fifo=True, kinds=("good", "flaky", "good"), always_leased=True, rescues=("dlq", "dlq")
+    ),
+    "parked letters are rescued": Shape(
+        kinds=("malformed", "poison"), minutes=4, rescues=("parking:default",) * 3
+    ),
+    "a dedicated DLQ is rescued and runs": Shape(
+        kinds=("good", "large"),
+        rule="DEDICATED_DLQ",
+        always_leased=True,
+        rescues=("slow", "slow", "a run of slow"),
     ),
 }
 """What single faults are tried on, at every call of the redrivers."""

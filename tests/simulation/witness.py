@@ -2,7 +2,9 @@
 
 The promises: every message is in a durable place or processed; a copy whose send is
 marked is not sent again; nothing is sent under a lock that has ended; attempts never go
-back and never pass the maximum; a letter arrives whole; a FIFO group keeps its order.
+back and never pass the maximum; a letter arrives whole; a FIFO group keeps its order;
+automation leaves a parked letter parked, as it was parked, and an isolated one to the runs of
+its own DLQ.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from deadletter.contract import PARKED_LANE, dedicated_lane
 from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, from_json
 from deadletter.redrive.journal import GRACE, key_of
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
@@ -52,6 +56,7 @@ class Held:
     faults: int
     taken_at: float
     from_room: bool
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Witness:
         *,
         main: str,
         dlq: str,
+        parking: str,
         max_attempts: int,
         fifo: bool,
         keyed: bool,
@@ -99,6 +105,7 @@ class Witness:
         self._s3 = s3
         self._main = main
         self._dlq = dlq
+        self._parking = parking
         self._max_attempts = max_attempts
         self._fifo = fifo
         self.effects = Effects(scheduler, dynamodb, keyed=keyed)
@@ -141,6 +148,10 @@ class Witness:
         if held is None:
             raise Broken(f"{process.name} sends {uid} without having taken it")
         copy = held.copy
+        if held.lane == PARKED_LANE:
+            raise Broken(f"{process.name} sends {uid}, which is parked")
+        if held.lane.startswith(dedicated_lane("")) and "slow" not in process.name:
+            raise Broken(f"{process.name} sends {uid}, which is isolated")
         if self._scheduler.now >= held.locked_until:
             raise Broken(f"{process.name} sends {uid} after its lock has ended")
         read = process.journal.get((key_of(copy), True)) or (
@@ -228,6 +239,7 @@ class Witness:
                 faults=process.faults,
                 taken_at=self._scheduler.now,
                 from_room=False,
+                lane=PARKED_LANE if options["QueueUrl"] == self._parking else "",
             )
             process.holds.setdefault(uid, []).append(held)
 
@@ -250,6 +262,7 @@ class Witness:
                     faults=process.faults,
                     taken_at=self._scheduler.now,
                     from_room=True,
+                    lane=_lane_of(item),
                 )
                 process.holds.setdefault(uid, []).append(held)
 
@@ -258,6 +271,8 @@ class Witness:
             item = request.get("PutRequest", {}).get("Item", {})
             if "copy" in item:
                 held = process.holds[uid_of(self._letter_of(item))][-1]
+                if PARKED_LANE in (held.lane, _lane_of(item)) and held.lane != _lane_of(item):
+                    raise Broken(f"{process.name} moves parked letters out, or others in")
                 if self._scheduler.now >= held.locked_until:
                     self._late.add(item["copy"]["S"])
 
@@ -343,6 +358,9 @@ class Witness:
     # The promises that hold at every moment, and at the end.
 
     def _letter_of(self, item: Mapping[str, Any]) -> str:
+        return str(self._letter_data(item)["body"])
+
+    def _letter_data(self, item: Mapping[str, Any]) -> dict[str, Any]:
         if "letter" in item:
             data = item["letter"]["B"]
         else:
@@ -351,7 +369,8 @@ class Witness:
             except ClientError as error:
                 raise Broken(f"the body of {item['copy']['S']} is gone") from error
             data = answer["Body"].read()
-        return str(json.loads(data)["body"])
+        letter: dict[str, Any] = json.loads(data)
+        return letter
 
     def in_room(self) -> set[str]:
         """The messages in the waiting room, each with its whole letter."""
@@ -360,6 +379,10 @@ class Witness:
             for item in self._dynamodb.items(LETTERS)
             if "copy" in item
         }
+
+    def lanes(self) -> set[str]:
+        """The lanes of the waiting room that have letters in them."""
+        return {_lane_of(item) for item in self._dynamodb.items(LETTERS) if "copy" in item}
 
     def check_conservation(self) -> None:
         """Every message that is not processed is in at least one durable place."""
@@ -373,21 +396,43 @@ class Witness:
             raise Broken(f"lost: {sorted(missing)}")
 
     def check_whole(self) -> None:
-        """Every message in a queue is, our stamp aside, byte for byte what was sent."""
+        """Every message is, our stamp aside, byte for byte what was sent; in the room too."""
         for letter in self._sqs.snapshot():
-            uid = uid_of(letter.body)
-            message = self.messages.get(uid)
-            if message is None or letter.body != message.body:
-                raise Broken(f"the body of {uid} has changed")
-            theirs = {k: v for k, v in letter.attributes.items() if k != stamps.NAME}
-            sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
-            if theirs != sent and not (len(message.origins) > 1 and not theirs):
-                raise Broken(f"the attributes of {uid} have changed")
+            self._check_letter(letter.body, letter.attributes)
+        for item in self._dynamodb.items(LETTERS):
+            if "copy" not in item:
+                continue
+            kept = from_json(self._letter_data(item))
+            attributes = {name: _api_value(value) for name, value in kept.attributes.items()}
+            self._check_letter(kept.body, attributes)
+            carried = _stamp_of(attributes)
+            if carried not in (None, stamps.parse(item["stamp"]["S"])):
+                raise Broken(f"the stamp of {uid_of(kept.body)} has changed where it is parked")
+
+    def _check_letter(self, body: str, attributes: Mapping[str, Any]) -> None:
+        uid = uid_of(body)
+        message = self.messages.get(uid)
+        if message is None or body != message.body:
+            raise Broken(f"the body of {uid} has changed")
+        theirs = {k: v for k, v in attributes.items() if k != stamps.NAME}
+        sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
+        if theirs != sent and not (len(message.origins) > 1 and not theirs):
+            raise Broken(f"the attributes of {uid} have changed")
 
 
 def _keys(packed: bytes) -> list[bytes]:
     """The keys of the copies that an intent names, in order."""
     return [bytes(packed[at : at + 16]) for at in range(0, len(packed), _PLAN_BYTES)]
+
+
+def _lane_of(item: Mapping[str, Any]) -> str:
+    """The lane of a letter's item, whose key in the index is `<pipeline>|<lane>|<shard>`."""
+    return str(item["lane"]["S"]).partition("|")[2].rpartition("|")[0]
+
+
+def _api_value(attribute: Attribute) -> Mapping[str, Any]:
+    kind = "BinaryValue" if isinstance(attribute.value, bytes) else "StringValue"
+    return {"DataType": attribute.data_type, kind: attribute.value}
 
 
 def _stamp_of(attributes: Mapping[str, Any]) -> stamps.Stamp | None:
