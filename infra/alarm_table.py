@@ -323,7 +323,8 @@ def _on_runs(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
         ),
         ours(Metric.REDRIVE_STALLED, app.app, settings.name),
         1,
-        Evaluation(periods=3, datapoints=2),
+        # A single minute, as in a deployment, is no stall.
+        Evaluation(periods=5, datapoints=2),
     )
     # The watch writes a 1 ahead of each minute and lowers it when it runs. After the last one
     # there is no data, and a watch that is dead stays dead.

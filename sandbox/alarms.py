@@ -62,7 +62,10 @@ def judge(
     if all(verdict is None for verdict in verdicts):
         return None if missing == "ignore" else "INSUFFICIENT_DATA"
     needed = alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"]
-    return "ALARM" if verdicts.count(True) >= needed else "OK"
+    if verdicts.count(True) >= needed:
+        return "ALARM"
+    could_breach = verdicts.count(True) + verdicts.count(None) >= needed
+    return None if missing == "ignore" and could_breach else "OK"
 
 
 def short(at: float, *, now: float) -> float:

@@ -50,7 +50,7 @@ ALARMS: dict[str, tuple[str, ...]] = {
         *("Deadletter Letters", f"{OURS} room", "Maximum", ">= 10000", "1 of 1 x 600", "ignore"),
     ),
     "RedriveStalled": (
-        *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "2 of 3 x 60", "notBreaching"),
+        *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "2 of 5 x 60", "notBreaching"),
     ),
     "WatchHeartbeat": (
         *("Deadletter WatchOverdue", OURS, "Minimum", ">= 1", "3 of 3 x 60", "ignore"),

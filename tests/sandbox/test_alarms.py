@@ -59,6 +59,14 @@ def test_every_period_must_breach_unless_the_alarm_asks_for_fewer():
     assert verdict(spike, EvaluationPeriods=3, DatapointsToAlarm=2) == "ALARM"
 
 
+def test_an_alarm_that_ignores_gaps_changes_only_when_what_is_there_decides():
+    settings = {"EvaluationPeriods": 3, "TreatMissingData": "ignore"}
+    assert verdict({5: 11, 65: 11}, **settings) is None
+    assert verdict({5: 1, 65: 11}, **settings) == "OK"
+    assert verdict({5: 11, 65: 11}, **settings, DatapointsToAlarm=2) == "ALARM"
+    assert verdict({5: 11}, **settings, DatapointsToAlarm=2) is None
+
+
 def test_the_sandbox_judges_minutes_of_six_seconds():
     assert SHORT_MINUTE == 6
     three = {"EvaluationPeriods": 3, "minute": SHORT_MINUTE}
