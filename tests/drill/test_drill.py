@@ -140,7 +140,10 @@ class Drill:
 
 @pytest.fixture(scope="module")
 def drill() -> Iterator[Drill]:
-    with Sandbox(ROOT / "build" / "drill") as sandbox, Receiver() as receiver:
+    with (
+        Sandbox(ROOT / "build" / "drill", real_minutes=True) as sandbox,
+        Receiver() as receiver,
+    ):
         pipelines = json.dumps([pipeline(scene.pipeline) for scene in SCENES])
         stacks = deploy(sandbox, context={"pipelines": pipelines}, show=print)
         began = time.monotonic()
