@@ -111,6 +111,8 @@ class Variable(StrEnum):
     CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
     """Seconds that the consumer may take."""
     HEALTH_URL = "HEALTH_URL"
+    REDRIVE_EVERY = "REDRIVE_EVERY"
+    """Seconds between two runs of the redriver."""
 
 
 CONSUMER_VARIABLE = "DEADLETTER"
@@ -389,7 +391,7 @@ class Metric(StrEnum):
     )
     OUTAGE_NOT_STARTED = (
         "OutageNotStarted",
-        "Trips whose execution could not be started; the next redrive run starts it.",
+        "Trips whose execution could not be started; the watch starts it.",
     )
 
     # An outage
@@ -403,9 +405,9 @@ class Metric(StrEnum):
     NOTHING_TO_PAUSE = "NothingToPause", "Outages whose consumer has no mapping to pause."
     CONSUMER_NOT_PAUSED = "ConsumerNotPaused", "Outages whose consumer could not be paused."
     NOTHING_TO_PROBE = "NothingToProbe", "Probes that found no letter to try."
-    OUTAGE_RESTARTED = "OutageRestarted", "Lost executions that a redrive run started again."
-    MAPPING_PUT_BACK = "MappingPutBack", "Paused mappings that a redrive run enabled again."
-    SWEEP_FAILED = "SweepFailed", "Circuits or mappings that a redrive run could not repair."
+    OUTAGE_RESTARTED = "OutageRestarted", "Lost executions that the watch started again."
+    MAPPING_PUT_BACK = "MappingPutBack", "Paused mappings that the watch enabled again."
+    SWEEP_FAILED = "SweepFailed", "Circuits or mappings that the watch could not repair."
 
     # The watch
     OLDEST_LETTER_AGE = (

@@ -1,12 +1,19 @@
 """What the functions publish: lines of embedded metrics on their output."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from deadletter.contract import APP_DIMENSION, DIMENSION, METRIC_UNITS, NAMESPACE, Variable
 from handlers.runtime import settings
+
+
+def write(lines: Iterable[str]) -> None:
+    """Write lines of embedded metrics."""
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
 
 
 def dimensions(pipeline: str) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.consumer import emf
+from deadletter.aws import emf
 from deadletter.contract import Metric
 from handlers.metrics import count_metric_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -17,7 +17,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.outage.event_source import ConsumerMapping, ConsumerPause, MappingUnavailable
 from deadletter.outage.executions import START_SECONDS, ExecutionsUnavailable, execution_name
-from deadletter.outage.reconciler import Reconciler
+from deadletter.outage.reconciler import Reconciler, Sweep
 from tests.outage.breakers import KEY, Circuits
 from tests.outage.test_event_source import OneMapping
 
@@ -79,7 +79,7 @@ def scene() -> Scene:
 
 def test_executions_are_not_listed_while_all_circuits_are_closed(scene: Scene) -> None:
     scene.executions.down = True
-    assert scene.reconciler.reconcile() == 0
+    assert scene.reconciler.reconcile() == Sweep(())
     assert scene.circuits.metrics == {}
 
 
@@ -123,7 +123,7 @@ def test_a_mapping_that_was_left_paused_is_put_back(scene: Scene) -> None:
 def test_a_mapping_that_lambda_is_still_changing_is_left_to_the_next_run(scene: Scene) -> None:
     scene.leave_paused()
     scene.mappings.slow = 1
-    scene.reconciler.reconcile()
+    assert scene.reconciler.reconcile().failed == ()
     assert scene.circuits.held[KEY].paused is not None
     assert scene.circuits.metrics["SweepFailed"] == 1
     scene.reconciler.reconcile()
@@ -139,7 +139,7 @@ def test_one_failed_repair_does_not_stop_the_others(scene: Scene) -> None:
     scene.mappings.find = unavailable  # type: ignore[method-assign]
     scene.trip("endpoint-7")
     scene.circuits.now += START_SECONDS
-    assert scene.reconciler.reconcile() == 1
+    assert scene.reconciler.reconcile().failed == ("AccessDenied",)
     assert [key for key, _, _ in scene.executions.started] == ["endpoint-7"]
     assert scene.circuits.metrics["SweepFailed"] == 1
 
@@ -166,7 +166,7 @@ def test_an_override_without_an_end_is_never_ended(scene: Scene, state: State) -
 
 def test_unreadable_circuits_are_not_counted_as_closed(scene: Scene) -> None:
     scene.circuits.down = 1
-    assert scene.reconciler.reconcile() is None
+    assert scene.reconciler.reconcile() == Sweep(None, ("down",))
     assert scene.circuits.metrics["SweepFailed"] == 1
 
 
@@ -174,16 +174,6 @@ def test_nothing_is_restarted_if_executions_cannot_be_listed(scene: Scene) -> No
     scene.trip()
     scene.circuits.now += START_SECONDS
     scene.executions.down = True
-    scene.reconciler.reconcile()
+    assert scene.reconciler.reconcile().failed == ("down",)
     assert scene.executions.started == []
     assert scene.circuits.metrics["SweepFailed"] == 1
-
-
-def test_only_circuits_of_single_keys_are_counted(scene: Scene) -> None:
-    scene.trip()
-    scene.trip("endpoint-7")
-    scene.trip("endpoint-8")
-    scene.circuits.held["endpoint-8"] = replace(
-        scene.circuits.held["endpoint-8"], state=State.HALF_OPEN
-    )
-    assert scene.reconciler.reconcile() == 2

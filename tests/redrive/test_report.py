@@ -88,18 +88,6 @@ def test_a_report_holds_what_was_counted() -> None:
     }
 
 
-def test_a_gauge_holds_its_last_value_and_is_left_out_until_it_is_set() -> None:
-    tally = Tally()
-    assert "gauges" not in tally.report("orders", "dlq", "done").to_json()
-    tally.set_gauge(Metric.CIRCUIT_STATE, 2)
-    tally.set_gauge(Metric.CIRCUIT_STATE, 0)
-    report = tally.report("orders", "dlq", "done")
-    assert report.metrics()["CircuitState"] == 0
-    assert report.to_json()["gauges"] == {"CircuitState": 0}
-    # The table of the lease takes plain texts as names, not members of an enum.
-    assert {type(name) for name in report.to_json()["gauges"]} == {str}
-
-
 def test_a_rule_refused_in_every_chunk_counts_once() -> None:
     tally = Tally()
     for _ in range(3):

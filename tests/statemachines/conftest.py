@@ -9,13 +9,13 @@ import json
 import uuid
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 import moto.sqs.models as moto_sqs
@@ -37,12 +37,11 @@ import handlers.runtime
 from deadletter.aws import clients as aws_clients
 from deadletter.aws.clients import Clients
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
 from deadletter.outage.executions import execution_name
-from deadletter.redrive.report import Report
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing.clock import Clock
@@ -55,6 +54,8 @@ ROLE = "arn:aws:iam::123456789012:role/any"
 CONSUMER_SECONDS = 20
 
 POLICY = CircuitPolicy(cooldown=30, cooldown_cap=600, lease=60, ramp=300, pause_consumer=True)
+
+T = TypeVar("T")
 
 Handler = Callable[[Any, Any], Any]
 
@@ -124,6 +125,7 @@ class Account(OutageHarness):
             "probe": handlers.probe.handler,
             "route": handlers.route.handler,
             "consumer": self._consume,
+            "redrive": lambda _event, _context: None,
         }
         arns = {name: self._create_function(name) for name in self.functions}
         self.mapping = client("lambda").create_event_source_mapping(
@@ -161,6 +163,7 @@ class Account(OutageHarness):
             "CIRCUITS_TABLE": CIRCUITS,
             "ROUTER_FUNCTION": "route",
             "CONSUMER_FUNCTION": "consumer",
+            "REDRIVE_FUNCTION": "redrive",
             "CONSUMER_MAPPING": self.mapping,
             "CONSUMER_TIMEOUT": str(CONSUMER_SECONDS),
         }
@@ -228,16 +231,15 @@ class Account(OutageHarness):
             thread.join(60)
         return self.ended(circuit)
 
-    def sweep(self) -> Report:
-        """A run of the redriver, and to their ends the executions that its sweep starts."""
+    def sweep(self) -> None:
+        """A run of the watch, and to their ends the executions that its sweep starts."""
         before = len(TMP_THREADS)
-        report = self.redrive()
+        self.watch()
         for thread in TMP_THREADS[before : before + 1]:
             thread.join(60)
-        return report
 
     def rerun(self) -> Execution:
-        """The execution that the sweep of a run of the redriver starts, at its end."""
+        """The execution that the sweep of the watch starts, at its end."""
         self.sweep()
         return self.ended(self.circuit())
 
@@ -258,13 +260,11 @@ class Account(OutageHarness):
             history=json.dumps(events, default=str),
         )
 
-    def redrive(self) -> Report:
-        """One run of the redriver, as each minute begins one."""
-        pipeline, resources = handlers.runtime.settings()
-        redriver = redriver_for(
-            pipeline, resources, aws_clients.clients(), self.world, outages=self.outages
-        )
-        return redriver.run(self.clock() + 55)
+    def watch(self) -> dict[str, float]:
+        """One run of the watch, as each minute begins one; returns the pipeline's figures."""
+        watch = watch_for(*self.wiring(), in_parallel=one_by_one, outages=self.outages)
+        points = watch.run().points
+        return {point.metric: point.value for point in points if point.source is None}
 
     def disable(self) -> None:
         """An operator disables the consumer's mapping by hand."""
@@ -283,6 +283,11 @@ class Account(OutageHarness):
         """The mapping's state and limit."""
         found = client("lambda").get_event_source_mapping(UUID=self.mapping)
         return found["State"], (found.get("ScalingConfig") or {}).get("MaximumConcurrency")
+
+
+def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Takes the steps of the watch one after the other: moto is no place for races."""
+    return [call() for call in calls]
 
 
 class RecordedEvents:

@@ -34,6 +34,8 @@ _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attemp
 _BRIEF = Config(
     connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2, "mode": "standard"}
 )
+# The watch has 30 seconds for everything, and asks again a minute later.
+_ONCE = Config(connect_timeout=2, read_timeout=12, retries={"total_max_attempts": 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,15 @@ class OutageClients:
 
     dynamodb: DynamoDBClient
     events: EventBridgeClient
+    functions: LambdaClient
+
+
+@dataclass(frozen=True, slots=True)
+class WatchClients:
+    """The clients of the watch."""
+
+    sqs: SQSClient
+    dynamodb: DynamoDBClient
     functions: LambdaClient
 
 
@@ -119,6 +130,16 @@ def outage_clients() -> OutageClients:
 
 
 @cache
+def watch_clients() -> WatchClients:
+    """The clients of the watch, which never wait long: what hangs is trouble, and is shown."""
+    return WatchClients(
+        sqs=boto3.client("sqs", config=_BRIEF),
+        dynamodb=boto3.client("dynamodb", config=_BRIEF),
+        functions=boto3.client("lambda", config=_ONCE),
+    )
+
+
+@cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
     """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
     config = Config(
@@ -135,7 +156,10 @@ def stepfunctions() -> SFNClient:
 
 @cache
 def brief_stepfunctions() -> SFNClient:
-    """A consumer's client to start outages. If it times out, the next redrive run starts them."""
+    """The client of consumers and the watch to start outages.
+
+    If it times out, the watch starts them later.
+    """
     return boto3.client("stepfunctions", config=_BRIEF)
 
 

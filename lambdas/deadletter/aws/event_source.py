@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import AWS_ERRORS, code, refusal
 from deadletter.outage.event_source import (
     ConsumerMapping,
     MappingBusy,
@@ -49,7 +49,7 @@ class LambdaMappings(Mappings):
         except AWS_ERRORS as error:
             if code(error) == _GONE:
                 return None
-            raise MappingUnavailable(code(error)) from error
+            raise MappingUnavailable(self._refusal(error)) from error
         return next((mapping for mapping in mappings if mapping is not None), None)
 
     def change(
@@ -65,11 +65,14 @@ class LambdaMappings(Mappings):
         except AWS_ERRORS as error:
             if code(error) in _BUSY:
                 raise MappingBusy(code(error)) from error
-            raise MappingUnavailable(code(error)) from error
+            raise MappingUnavailable(self._refusal(error)) from error
         changed = _read(answer)
         if changed is None:
             raise MappingUnavailable("the mapping is being deleted")
         return changed
+
+    def _refusal(self, error: Exception) -> str:
+        return refusal(error, "lambda", self._mapping_id or self._function)
 
 
 def _read(answer: Mapping[str, Any]) -> ConsumerMapping | None:

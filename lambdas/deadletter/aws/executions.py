@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import AWS_ERRORS, code, refusal
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class StepFunctionsExecutions(OutageExecutions):
             )
         except AWS_ERRORS as error:
             # Another process reported the same trip first. If its execution has ended already,
-            # the next redrive run finds none running and starts the next restart number.
+            # the next sweep finds none running and starts the next restart number.
             if code(error) != "ExecutionAlreadyExists":
-                raise ExecutionsUnavailable(code(error)) from error
+                raise ExecutionsUnavailable(self._refusal(error)) from error
 
     def running(self) -> frozenset[str]:
         names: set[str] = set()
@@ -55,4 +55,7 @@ class StepFunctionsExecutions(OutageExecutions):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}
         except AWS_ERRORS as error:
-            raise ExecutionsUnavailable(code(error)) from error
+            raise ExecutionsUnavailable(self._refusal(error)) from error
+
+    def _refusal(self, error: Exception) -> str:
+        return refusal(error, "states", self._state_machine_arn.rpartition(":")[2])

@@ -54,7 +54,7 @@ def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[
         )
     except AWS_ERRORS as error:
         raise _unavailable(error, table) from error
-    return {item[SORT]: _memory(item) for item in items if item[SORT] != WATCH_ROW}
+    return {item[SORT]: memory_of(item) for item in items if item[SORT] != WATCH_ROW}
 
 
 class DynamoDBLease:
@@ -83,7 +83,7 @@ class DynamoDBLease:
             items = self._table.get_many([self._key])
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise _unavailable(error, self._table.name) from error
-        return _memory(items.get(self._key, {}))
+        return memory_of(items.get(self._key, {}))
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
@@ -153,7 +153,7 @@ def _stored(value: object) -> object:
     return stored_number(value) if isinstance(value, int | float) else value
 
 
-def _memory(item: Mapping[str, Any]) -> SourceMemory:
+def memory_of(item: Mapping[str, Any]) -> SourceMemory:
     """The memory in a lease's item; a malformed field counts as never written."""
     troubles: Any = item.get("troubles")
     troubles = troubles if isinstance(troubles, dict) else {}

@@ -38,7 +38,7 @@ class DynamoDBOutcomes(Outcomes):
 
     `PendingOutcomes` says when to write what: at most one write per batch and key. The write
     answers with the whole circuit, so the trip is judged without a read. Without `outages`,
-    or if they give no answer, the next redrive run starts the execution. `count_metric`
+    or if they give no answer, the watch starts the execution. `count_metric`
     counts a metric by its name.
     """
 

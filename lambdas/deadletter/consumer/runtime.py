@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from random import SystemRandom
 
+from deadletter.aws import emf
 from deadletter.aws.clients import consumer_clients, ssm
 from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
-from deadletter.consumer import emf
 from deadletter.contract import CONSUMER_VARIABLE, with_aliases
 from deadletter.processing.batch import Consumer
 from deadletter.processing.result import BatchResult

@@ -16,7 +16,7 @@ Step Functions lists running executions with a delay."""
 
 
 class ExecutionsUnavailable(Exception):
-    """Executions could not be started or listed. The next redrive run tries again."""
+    """Executions could not be started or listed. The next sweep tries again."""
 
 
 class OutageExecutions(Protocol):
@@ -58,7 +58,7 @@ class Repairs:
 def repairs_for(
     pipeline: str, circuits: Iterable[Circuit], running: Container[str], now: float
 ) -> Repairs:
-    """What a redrive run has to repair, by the troubled circuits of its pipeline.
+    """What a sweep has to repair, by the troubled circuits of its pipeline.
 
     To restart an execution, apply `ExecutionLost` to the circuit; only if that is not refused,
     start the execution with the new restart number. To put a mapping back, enable it first,

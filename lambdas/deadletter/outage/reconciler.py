@@ -1,8 +1,9 @@
-"""Cleans up after outages, once in each redrive run."""
+"""Cleans up after outages, once a minute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
@@ -15,11 +16,23 @@ PUT_BACK = Metric.MAPPING_PUT_BACK
 FAILED = Metric.SWEEP_FAILED
 
 
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep has found, and why a part of it failed.
+
+    `troubled` are the circuits that need care, as they were before any repair; None if they
+    could not be read. A mapping that Lambda is still changing is no failure.
+    """
+
+    troubled: tuple[Circuit, ...] | None
+    failed: tuple[str, ...] = ()
+
+
 class Reconciler:
     """Restarts lost executions, re-enables mappings, and ends overrides that have expired.
 
-    Without a `consumer_pause` no mapping is touched. It never raises: the next run tries again.
-    `count_metric` counts a metric by its name.
+    Without a `consumer_pause` no mapping is touched. It never raises: the next minute tries
+    again. `count_metric` counts a metric by its name.
     """
 
     def __init__(
@@ -39,39 +52,39 @@ class Reconciler:
         self._clock = clock
         self._count_metric = count_metric
 
-    def reconcile(self) -> int | None:
-        """Clean up; returns how many circuits of single keys are not closed.
-
-        None if the circuits could not be read.
-        """
+    def reconcile(self) -> Sweep:
+        """Clean up."""
         try:
-            troubled = self._breaker.troubled()
-        except CircuitsUnavailable:
+            troubled = tuple(self._breaker.troubled())
+        except CircuitsUnavailable as error:
             self._count_metric(FAILED, 1)
-            return None
-        if troubled:
-            self._repair(troubled)
-        keyed = [circuit for circuit in troubled if circuit.key != self._pipeline]
-        return sum(not circuit.is_closed for circuit in keyed)
+            return Sweep(None, (_why(error),))
+        return Sweep(troubled, self._repair(troubled) if troubled else ())
 
-    def _repair(self, troubled: Sequence[Circuit]) -> None:
+    def _repair(self, troubled: Sequence[Circuit]) -> tuple[str, ...]:
+        """Repair what can be repaired; returns why the rest could not."""
         now = self._clock()
         try:
             repairs = repairs_for(self._pipeline, troubled, self._outages.running(), now)
-        except ExecutionsUnavailable:
+        except ExecutionsUnavailable as error:
             self._count_metric(FAILED, 1)
-            return
+            return (_why(error),)
         expired = [circuit for circuit in troubled if _has_expired_override(circuit, now)]
         tasks: list[tuple[Callable[[Circuit], None], Circuit]] = [
             *((self._restart, circuit) for circuit in repairs.start),
             *((self._put_back, circuit) for circuit in repairs.put_back),
             *((self._end_override, circuit) for circuit in expired),
         ]
+        failed: list[str] = []
         for task, circuit in tasks:
             try:
                 task(circuit)
-            except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable, MappingBusy):
+            except MappingBusy:
                 self._count_metric(FAILED, 1)
+            except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable) as error:
+                self._count_metric(FAILED, 1)
+                failed.append(_why(error))
+        return tuple(failed)
 
     def _restart(self, circuit: Circuit) -> None:
         lost = ExecutionLost(circuit.generation, circuit.restart)
@@ -98,3 +111,7 @@ def _has_expired_override(circuit: Circuit, now: float) -> bool:
     """
     held = circuit.forced is not None and circuit.state is State.CLOSED
     return held and not circuit.unreadable and not circuit.is_forced(now)
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__

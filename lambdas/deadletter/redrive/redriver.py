@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from deadletter.contract import CIRCUIT_LEVELS, MINUTE, Metric, Mode
+from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.lease import LeaseUnavailable
@@ -73,8 +73,6 @@ class Redriver:
         memory: SourceMemory | None = None
         try:
             memory = self._setup.lease.read()
-            if not dry_run:
-                self._count_open_circuits()
             judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
             stopped = self._run(deadline, memory, judge_only=judge_only, asked=asked)
         except ENDS_A_RUN as error:
@@ -146,7 +144,6 @@ class Redriver:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
         circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
-        self._tally.set_gauge(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         if not circuit.is_closed and not self._letters_expire_soon():
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
@@ -212,12 +209,6 @@ class Redriver:
     def _end_pass(self, began: float, *, emptied: bool) -> None:
         """Note that every letter visible since `began` was received."""
         self._pass_began, self._emptied = began, emptied
-
-    def _count_open_circuits(self) -> None:
-        reconcile = self._setup.reconcile
-        open_circuits = None if reconcile is None else reconcile()
-        if open_circuits is not None:
-            self._tally.set_gauge(Metric.OPEN_CIRCUITS, open_circuits)
 
     def _report_bounces(self) -> None:
         """Report letters that came back as failures of the pipeline's circuit.

@@ -15,12 +15,6 @@ from deadletter.redrive.waiting_room import WaitingRoom
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 
-Reconcile = Callable[[], int | None]
-"""Cleans up after outages; returns how many circuits of single keys are not closed.
-
-None if the circuits could not be read. It never raises: the next run cleans up again.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriverSetup:
@@ -33,7 +27,6 @@ class RedriverSetup:
     clock        gives epoch seconds
     wait         lets seconds pass
     in_parallel  runs the workers at the same time
-    reconcile    cleans up after outages; without it no lost execution is restarted
     outcomes     are told of letters that came back, where the consumer reports none itself
     """
 
@@ -54,5 +47,4 @@ class RedriverSetup:
     wait: Callable[[float], None]
     in_parallel: InParallel
     trusted_senders: frozenset[str] = frozenset()
-    reconcile: Reconcile | None = None
     outcomes: Outcomes | None = None

@@ -52,7 +52,6 @@ class Tally:
         self._failures: Counter[str] = Counter()
         self._error_types: dict[str, str] = {}
         self._judged = 0
-        self._gauges: dict[str, int] = {}
         self._trouble = ""
         self._failed = False
         self._tried = 0
@@ -65,11 +64,6 @@ class Tally:
         """Add to a metric; one whose sum is 0 is left out of the report."""
         with self._lock:
             self._counts[metric] += number
-
-    def set_gauge(self, metric: str, value: int) -> None:
-        """Set a metric that is not added up; omit it if the value could not be read."""
-        with self._lock:
-            self._gauges[metric] = value
 
     def count_of(self, metric: str) -> int:
         with self._lock:
@@ -175,7 +169,6 @@ class Tally:
                 dict(self._refused_rules),
                 tuple(sorted(self._limited_rules)),
                 dominant,
-                dict(self._gauges),
                 ended_well=not why_not_well,
                 trouble=self._trouble or why_not_well,
             )
@@ -212,8 +205,8 @@ class Tally:
 class Report:
     """One run on the DLQ `home`: `stopped` says why it ended, the rest is numbers.
 
-    `dominant` is the failure of more than half of its letters; `gauges` are metrics that
-    are not added up. `ended_well` says that the run could do its work, or had none;
+    `dominant` is the failure of more than half of its letters. `ended_well` says that
+    the run could do its work, or had none;
     `trouble` names what AWS refused or did not answer, such as
     `AccessDeniedException for dynamodb:Query on deadletter-letters`.
     """
@@ -227,7 +220,6 @@ class Report:
     refused_rules: Mapping[str, str] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
     dominant: FailureKind | None = None
-    gauges: Mapping[str, int] = field(default_factory=dict)
     ended_well: bool = True
     trouble: str = ""
 
@@ -244,7 +236,7 @@ class Report:
     def metrics(self) -> dict[str, int]:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
-        return {**always, **with_aliases(_named(self.counts)), **_named(self.gauges)}
+        return {**always, **with_aliases(_named(self.counts))}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""
@@ -261,7 +253,6 @@ class Report:
             "possible_duplicates": self.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),
-            **({"gauges": _named(self.gauges)} if self.gauges else {}),
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),

@@ -103,7 +103,14 @@ class DirectRouter:
             verdicts.append(verdict(question.letter.message_id, matched, decision))
         limited = batch.book.at_limit(batch.now, batch.matches)
         failures = _commonest(case.row.last for case in batch.cases)
-        return RouterAnswer(tuple(verdicts), batch.book.refused, dict(shadows), limited, failures)
+        return RouterAnswer(
+            tuple(verdicts),
+            batch.book.refused,
+            dict(shadows),
+            limited,
+            failures,
+            batch.book.of_all_pipelines(limited),
+        )
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
         """The verdict on one letter, with every rule that was tried on it.

@@ -50,7 +50,8 @@ class RouterAnswer:
     """Verdicts on letters, and what the router noticed of their rules and failures.
 
     `shadow_matches` counts letters by rule in shadow mode; `limited_rules` have used up
-    their matches; `failures` are the commonest last failures of these letters, not all.
+    their matches, `limited_everywhere` those of them that are rules of all pipelines;
+    `failures` are the commonest last failures of these letters, not all.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -58,6 +59,7 @@ class RouterAnswer:
     shadow_matches: Mapping[str, int] = field(default_factory=dict)
     limited_rules: tuple[str, ...] = ()
     failures: tuple[FailureKind, ...] = ()
+    limited_everywhere: tuple[str, ...] = ()
 
 
 class Router(Protocol):

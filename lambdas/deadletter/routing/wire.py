@@ -81,9 +81,17 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
     """The answer as JSON-ready data; `answer_from_json` is its inverse."""
     return {
         "verdicts": [verdict_to_json(verdict) for verdict in answer.verdicts],
-        "refused_rules": [{"rule": rule.rule_id, "why": rule.why} for rule in answer.refused_rules],
+        "refused_rules": [
+            {
+                "rule": rule.rule_id,
+                "why": rule.why,
+                **({"everywhere": True} if rule.everywhere else {}),
+            }
+            for rule in answer.refused_rules
+        ],
         "shadow_matches": dict(answer.shadow_matches),
         "limited_rules": list(answer.limited_rules),
+        "limited_everywhere": list(answer.limited_everywhere),
         "failures": [
             {
                 "fingerprint": kind.fingerprint,
@@ -108,7 +116,7 @@ def answer_from_json(data: object) -> RouterAnswer:
     return RouterAnswer(
         tuple(verdict for verdict in verdicts if verdict is not None),
         tuple(
-            RefusedRule(str(rule.get("rule")), str(rule.get("why")))
+            RefusedRule(str(rule.get("rule")), str(rule.get("why")), rule.get("everywhere") is True)
             for rule in _list(data, "refused_rules")
             if isinstance(rule, dict)
         ),
@@ -123,6 +131,7 @@ def answer_from_json(data: object) -> RouterAnswer:
             for kind in _list(data, "failures")
             if isinstance(kind, dict) and isinstance(kind.get("letters"), int)
         ),
+        tuple(map(str, _list(data, "limited_everywhere"))),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.index import RuleIndex
 from deadletter.rules.pattern import FieldFinding, compile_pattern
 from deadletter.rules.refused_rule import RefusedRule
@@ -120,6 +121,10 @@ class RuleBook:
             and matches.get(rule.rule_id, 0) >= rule.max_matches
         )
 
+    def of_all_pipelines(self, rule_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of the rules that are rules of all pipelines."""
+        return tuple(id_ for id_ in rule_ids if self.rules[id_].pipeline == EVERY_PIPELINE)
+
     @property
     def limited(self) -> tuple[str, ...]:
         """The rules with a limit of matches."""
@@ -157,7 +162,8 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
         try:
             rule = read_rule(item, pipeline)
         except RuleRefused as error:
-            refused.append(RefusedRule(str(item.get("rule_id", "?")), str(error)))
+            everywhere = item.get("pipeline") == EVERY_PIPELINE
+            refused.append(RefusedRule(str(item.get("rule_id", "?")), str(error), everywhere))
             continue
         rules.append(rule)
     rules.sort(key=lambda rule: rule.order)

@@ -19,7 +19,8 @@ class Resources:
     unique ids of the roles whose `Redrive` attribute is believed. `registrations` is
     the folder of SSM parameters with one parameter for each pipeline, and `audit_days` how
     long a change of a rule is kept. `redrive_function` is what the watch starts to rescue
-    letters. `circuit_machine` is the ARN of the state machine that
+    letters, and `redrive_every` how often the schedule starts it, in seconds.
+    `circuit_machine` is the ARN of the state machine that
     runs outages, `consumer_function` the consumer's ARN if it is a Lambda function,
     `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested if there is no
@@ -49,10 +50,11 @@ class Resources:
     consumer_mapping: str = ""
     consumer_timeout: int = 0
     health_url: str = ""
+    redrive_every: int = 0
 
 
 # Fields of the resources that are whole numbers, with their units.
-_NUMBERS = {"audit_days": "days", "consumer_timeout": "seconds"}
+_NUMBERS = {"audit_days": "days", "consumer_timeout": "seconds", "redrive_every": "seconds"}
 
 
 def resources_from_environment(environment: Mapping[str, str]) -> Resources:

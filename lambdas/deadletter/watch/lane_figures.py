@@ -37,12 +37,14 @@ def belongs_to_a_queue(lane: str) -> bool:
     return lane == PARKED_LANE or lane.startswith(dedicated_lane(""))
 
 
-def lanes_to_count(row: WatchRow, lanes: Sequence[str], now: float) -> tuple[Sequence[str], bool]:
+def lanes_to_count(
+    row: WatchRow | None, lanes: Sequence[str], now: float
+) -> tuple[Sequence[str], bool]:
     """The lanes to count in this minute, and whether they stand for all.
 
     `lanes` are those of the room, the ones that were used last first.
     """
-    if now - row.counted_at >= BETWEEN_COUNTS:
+    if row is None or now - row.counted_at >= BETWEEN_COUNTS:
         first = sorted(lanes, key=lambda lane: not (belongs_to_a_queue(lane) or lane == DUE))
         return first[:MOST_LANES], True
     if any(_just_rescued(queue, now) for queue in row.queues.values()):

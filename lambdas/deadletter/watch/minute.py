@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from deadletter.contract import (
     CIRCUIT_LEVELS,
@@ -24,7 +25,7 @@ from deadletter.watch.lane_figures import (
     room_points,
 )
 from deadletter.watch.observation import MAIN, Observation
-from deadletter.watch.point import MetricPoint
+from deadletter.watch.point import METRICS, MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR, queue_points, with_memory, with_state
 from deadletter.watch.rescue_due import rescue_due
 from deadletter.watch.row import LaneRow, Level, QueueRow, Stalled, WatchRow
@@ -49,20 +50,6 @@ TROUBLES = (
 OVERDUE_AFTER = 5.0 * MINUTE
 """How far ahead a run writes that the watch is overdue. Later runs lower it in time."""
 
-_LEVELS = {
-    str(metric): metric
-    for metric in (
-        Metric.CIRCUIT_STATE,
-        Metric.OPEN_CIRCUITS,
-        Metric.CIRCUIT_HELD,
-        Metric.RULES_REFUSED,
-        Metric.RULES_AT_LIMIT,
-        Metric.LETTER_TROUBLE,
-        Metric.FAILURE_DOMINATES,
-    )
-}
-"""The figures that are published as long as they are not 0, and a little longer."""
-
 _EVERYWHERE = "|*"
 """Behind the metric's name: the level of all pipelines."""
 
@@ -81,6 +68,20 @@ class Minute:
     row: WatchRow
     points: tuple[MetricPoint, ...]
     rescues: tuple[str, ...] = ()
+
+    @property
+    def trouble(self) -> dict[str, Any]:
+        """What the log says of this minute, as JSON-ready data; empty if all is well."""
+        stalled = self.row.stalled
+        return {
+            **({} if stalled is None else {"stalled": asdict(stalled)}),
+            **({"rescues": list(self.rescues)} if self.rescues else {}),
+            **(
+                {"failing": {step: asdict(failing) for step, failing in self.row.failing.items()}}
+                if self.row.failing
+                else {}
+            ),
+        }
 
 
 def judge_minute(
@@ -247,7 +248,7 @@ def _levels(
 def _level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoint]:
     for name, level in levels.items():
         if level.value or now - level.positive_at <= ZEROS_FOR:
-            metric = _LEVELS[name.removesuffix(_EVERYWHERE)]
+            metric = METRICS[name.removesuffix(_EVERYWHERE)]
             everywhere = name.endswith(_EVERYWHERE)
             yield MetricPoint(metric, level.value, now, everywhere=everywhere)
 

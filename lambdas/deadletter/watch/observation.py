@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from deadletter.circuit.state import Circuit
+from deadletter.contract import CIRCUIT_LEVELS
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.routing.router import RouterAnswer
 
 MAIN = "main"
 """The main queue among the queues that are looked at; the others are sources of runs."""
@@ -83,3 +86,32 @@ class Observation:
     lanes: Mapping[str, LaneState] = field(default_factory=dict)
     counted: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
+
+
+def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
+    """The state of a pipeline's circuits; those that are not `troubled` are closed."""
+    circuits = {circuit.key: circuit for circuit in troubled}
+    own = circuits.get(pipeline)
+    return CircuitsState(
+        level=0 if own is None else CIRCUIT_LEVELS[own.state],
+        open_keys=sum(
+            not circuit.is_closed for circuit in circuits.values() if circuit.key != pipeline
+        ),
+        held={
+            circuit.key: circuit.forced.begun
+            for circuit in circuits.values()
+            if circuit.forced is not None and not circuit.forced.has_end
+        },
+    )
+
+
+def rules_state(answer: RouterAnswer) -> RulesState:
+    """How many rules do nothing, as the router says."""
+    refused_everywhere = sum(rule.everywhere for rule in answer.refused_rules)
+    limited_everywhere = len(answer.limited_everywhere)
+    return RulesState(
+        refused=len(answer.refused_rules) - refused_everywhere,
+        refused_everywhere=refused_everywhere,
+        limited=len(answer.limited_rules) - limited_everywhere,
+        limited_everywhere=limited_everywhere,
+    )

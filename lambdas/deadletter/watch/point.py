@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deadletter.contract import Metric
@@ -20,3 +21,7 @@ class MetricPoint:
     at: float
     source: str | None = None
     everywhere: bool = False
+
+
+METRICS: Mapping[str, Metric] = {str(metric): metric for metric in Metric}
+"""The metrics by their names."""

@@ -63,4 +63,5 @@ def _last(memory: SourceMemory, now: float) -> str:
     if memory.ended_at is None:
         return "none has run yet"
     minutes = int((now - memory.ended_at) // MINUTE)
-    return f"the last one ended {minutes} minutes ago: {memory.stopped or 'no reason is known'}"
+    why = memory.trouble or memory.stopped or "no reason is known"
+    return f"the last one ended {minutes} minutes ago: {why}"

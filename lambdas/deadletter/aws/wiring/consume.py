@@ -45,7 +45,7 @@ def consumer_for(
             pipeline=name,
             policy=pipeline.circuit,
             breaker=breaker,
-            # Without the state machine, the next redrive run starts the outage.
+            # Without the state machine, the watch starts the outage.
             outages=StepFunctionsExecutions(brief_stepfunctions(), resources.circuit_machine, name)
             if resources.circuit_machine
             else None,

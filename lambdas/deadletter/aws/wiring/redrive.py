@@ -10,13 +10,11 @@ from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
 from deadletter.outage.executions import OutageExecutions
-from deadletter.outage.reconciler import Reconciler
 from deadletter.redrive.mover import MAIN, InParallel, Mover
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
@@ -62,16 +60,8 @@ def redriver_for(
     breaker = breaker_for(pipeline, resources, clients, world)
     if outages is None and resources.circuit_machine:
         outages = StepFunctionsExecutions(stepfunctions(), resources.circuit_machine, pipeline.name)
-    reconcile, outcomes = None, None
+    outcomes = None
     if outages is not None and home == MAIN_DLQ:
-        reconcile = Reconciler(
-            pipeline=pipeline.name,
-            breaker=breaker,
-            outages=outages,
-            consumer_pause=consumer_pause_for(resources, clients, breaker, tally.count),
-            clock=world.clock,
-            count_metric=tally.count,
-        ).reconcile
         outcomes = DynamoDBOutcomes(
             client=clients.dynamodb,
             table=resources.circuits_table,
@@ -115,7 +105,6 @@ def redriver_for(
         wait=world.wait,
         in_parallel=in_parallel,
         trusted_senders=frozenset(resources.trusted_senders),
-        reconcile=reconcile,
         outcomes=outcomes,
     )
     return Redriver(setup)

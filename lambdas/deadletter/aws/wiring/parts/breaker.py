@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
+from deadletter.aws.clients import Clients, ConsumerClients, OutageClients, WatchClients
 from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -12,7 +12,7 @@ from deadletter.settings.resources import Resources
 def breaker_for(
     pipeline: Pipeline,
     resources: Resources,
-    clients: Clients | OutageClients | ConsumerClients,
+    clients: Clients | OutageClients | ConsumerClients | WatchClients,
     world: World,
 ) -> DynamoDBBreaker:
     """The circuits of a pipeline, to read and change."""

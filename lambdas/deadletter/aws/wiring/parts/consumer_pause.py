@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deadletter.aws.clients import Clients, OutageClients
+from deadletter.aws.clients import Clients, OutageClients, WatchClients
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.circuit.transitions import Breaker
 from deadletter.outage.event_source import ConsumerPause
@@ -13,7 +13,7 @@ from deadletter.settings.resources import Resources
 
 def consumer_pause_for(
     resources: Resources,
-    clients: Clients | OutageClients,
+    clients: Clients | OutageClients | WatchClients,
     breaker: Breaker,
     count_metric: Callable[[str, int], None],
 ) -> ConsumerPause | None:

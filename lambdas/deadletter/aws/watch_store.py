@@ -1,0 +1,61 @@
+"""The watch's row in DynamoDB, beside the lease items of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.lease import memory_of
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
+from deadletter.contract import WATCH_ROW, Partition
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.source_memory import SourceMemory
+from deadletter.watch.row import Stalled, WatchRow
+from deadletter.watch.row_json import row_from_json, row_to_json
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class DynamoDBWatchStore:
+    """The row of one pipeline's watch, in `state` as JSON; `ran_at` and `stalled` are beside it,
+    for people and their tools.
+    """
+
+    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._partition = Partition.LEASE.of(pipeline)
+
+    def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
+        try:
+            items = self._table.query(
+                f"{PARTITION} = :p", {":p": self._partition}, ConsistentRead=True
+            )
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+        by_source = {item[SORT]: item for item in items}
+        state = by_source.pop(WATCH_ROW, {}).get("state")
+        row = row_from_json(state) if isinstance(state, str) else None
+        return row, {source: memory_of(item) for source, item in by_source.items()}
+
+    def write(self, row: WatchRow) -> None:
+        stalled = row.stalled
+        try:
+            self._table.change(
+                (self._partition, WATCH_ROW),
+                {
+                    "state": row_to_json(row),
+                    "ran_at": stored_number(row.ran_at),
+                    "stalled": None if stalled is None else _stored(stalled),
+                },
+            )
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> LeaseUnavailable:
+        return LeaseUnavailable(refusal(error, "dynamodb", self._table.name))
+
+
+def _stored(stalled: Stalled) -> dict[str, Any]:
+    return {"since": stored_number(stalled.since), "why": stalled.why}

@@ -1,0 +1,90 @@
+"""Puts the function `watch` together: it looks at everything once a minute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from deadletter.aws.clients import Clients, WatchClients, brief_stepfunctions, watch_clients
+from deadletter.aws.executions import StepFunctionsExecutions
+from deadletter.aws.queue_states import queue_state
+from deadletter.aws.rescue_start import start_rescue
+from deadletter.aws.router import LambdaRouter
+from deadletter.aws.watch_metrics import metric_lines
+from deadletter.aws.watch_store import DynamoDBWatchStore
+from deadletter.aws.watched_lanes import DynamoDBWatchedLanes
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
+from deadletter.aws.wiring.world import World, in_threads
+from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
+from deadletter.outage.executions import OutageExecutions
+from deadletter.outage.reconciler import Reconciler
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.watch.observation import MAIN, QueueState
+from deadletter.watch.watch import InParallel, Watch, WatchSetup
+from deadletter.watch.watch_settings import WatchSettings
+
+__all__ = ["metric_lines", "watch_clients", "watch_for"]
+
+
+def watch_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients | WatchClients,
+    world: World,
+    *,
+    router: Router | None = None,
+    in_parallel: InParallel = in_threads,
+    outages: OutageExecutions | None = None,
+) -> Watch:
+    """The watch of a pipeline, for all its minutes."""
+    counts: Counter[str] = Counter()
+    urls = {
+        MAIN: resources.main_url,
+        MAIN_DLQ: resources.dlq_url,
+        **resources.dedicated,
+        **{parking_source(id_): url for id_, url in resources.parking.items()},
+    }
+
+    def state(id_: str) -> QueueState:
+        return queue_state(clients.sqs, urls[id_])
+
+    def count_metric(name: str, number: int) -> None:
+        counts[name] += number
+
+    breaker = breaker_for(pipeline, resources, clients, world)
+    if outages is None:
+        outages = StepFunctionsExecutions(
+            brief_stepfunctions(), resources.circuit_machine, pipeline.name
+        )
+    reconciler = Reconciler(
+        pipeline=pipeline.name,
+        breaker=breaker,
+        outages=outages,
+        consumer_pause=consumer_pause_for(resources, clients, breaker, count_metric),
+        clock=world.clock,
+        count_metric=count_metric,
+    )
+    setup = WatchSetup(
+        settings=WatchSettings(
+            pipeline=pipeline.name,
+            mode=pipeline.mode,
+            fifo=pipeline.fifo,
+            every=float(resources.redrive_every or MINUTE),
+            message_ttl=pipeline.message_ttl,
+            dedicated=tuple(resources.dedicated),
+            parking=tuple(resources.parking),
+        ),
+        store=DynamoDBWatchStore(clients.dynamodb, resources.letters_table, pipeline.name),
+        queues=state,
+        sweep=reconciler.reconcile,
+        router=router or LambdaRouter(clients.functions, resources.router_function),
+        lanes=DynamoDBWatchedLanes(clients.dynamodb, resources.letters_table, pipeline.name),
+        rescue=partial(start_rescue, clients.functions, resources.redrive_function),
+        clock=world.clock,
+        in_parallel=in_parallel,
+        counts=counts,
+    )
+    return Watch(setup)

@@ -1,0 +1,245 @@
+"""Looks at everything once a minute, publishes what it means, and starts rescues.
+
+It receives no letter and moves none. Each step is guarded on its own: what one of them cannot
+read goes on from memory, is trouble with a reason, and stops no other step.
+
+What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
+
+    SQS        3 queues, 1 GetQueueAttributes each        129,600 requests   at $0.40/M    $0.05
+    DynamoDB   leases (1 unit), lanes (0.5), the lane of delays (8 shards, 0.5 each),
+               circuits in trouble (0.5), row (1 write)   259,200 read units  at $0.125/M  $0.03
+                                                           43,200 write units at $0.625/M  $0.03
+    Router     rules (2 partitions, 1 unit each),
+               circuits (none is asked for)                86,400 read units  at $0.125/M  $0.01
+    Lambda     watch, 256 MB for 0.3 s, and router, 512 MB for 0.1 s, on arm64
+               43,200 x (0.075 + 0.05) GB-s = 5,400 GB-s  at $0.0000133                    $0.07
+               86,400 requests                            at $0.20/M                       $0.02
+    Scheduler  43,200 starts                              at $1.00/M                       $0.04
+    Logs       about 1.5 KB a minute of both functions, 65 MB at $0.50/GB                  $0.03
+    Metrics    RedriveStalled and WatchOverdue            at $0.30 each                    $0.60
+    Traces     43,200, the first 100,000 of an account are free; then at $5.00/M           $0.22
+
+That is $0.88 and perhaps the traces, two thirds of it for the two metrics. Everything
+else is published only while there is something to say: a figure of a queue, a lane or a level
+costs $0.0004 an hour.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from deadletter.message.queue import QueueUnavailable
+from deadletter.outage.reconciler import Sweep
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.routing.decision import DUE
+from deadletter.routing.router import Router, RouterUnavailable
+from deadletter.watch.lane_figures import lanes_to_count
+from deadletter.watch.minute import Minute, judge_minute, with_rescues
+from deadletter.watch.observation import (
+    MAIN,
+    FirstDue,
+    LaneState,
+    Observation,
+    QueueState,
+    RulesState,
+    circuits_state,
+    rules_state,
+)
+from deadletter.watch.point import METRICS, MetricPoint
+from deadletter.watch.row import WatchRow
+from deadletter.watch.stall import LEASE, ROUTER
+from deadletter.watch.watch_settings import WatchSettings
+
+CIRCUITS, REPAIRS, ROOM = "circuits", "repairs", "waiting room"
+"""Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
+
+
+InParallel = Callable[[Sequence[Callable[[], None]]], object]
+"""Takes steps at the same time, and returns when all have ended."""
+
+
+class RescueUnavailable(Exception):
+    """The redriver could not be started; the next minute tries again."""
+
+
+class WatchStore(Protocol):
+    """The watch's own row, beside the lease items of runs. Each method raises LeaseUnavailable."""
+
+    def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
+        """The row, None in the first minute, and what runs have left, by source."""
+
+    def write(self, row: WatchRow) -> None: ...
+
+
+class WatchedLanes(Protocol):
+    """The lanes of the waiting room. Each method raises RoomUnavailable."""
+
+    def lanes(self) -> Sequence[Lane]: ...
+
+    def count(self, lane: str) -> int:
+        """The letters in a lane."""
+
+    def first_due(self, lane: str) -> float | None:
+        """When the first letter of a lane is due (epoch seconds); None if it is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSetup:
+    """Everything that a watch is given.
+
+    queues       reads the state of a queue of ours, by source id or MAIN; raises QueueUnavailable
+    sweep        cleans up after outages
+    rescue       starts a run that moves everything out of a source; raises RescueUnavailable
+    counts       what the sweep counts, by metric; it is published and begun anew each minute
+    in_parallel  runs steps at the same time
+    """
+
+    settings: WatchSettings
+    store: WatchStore
+    queues: Callable[[str], QueueState]
+    sweep: Callable[[], Sweep]
+    router: Router
+    lanes: WatchedLanes
+    rescue: Callable[[str], None]
+    clock: Callable[[], float]
+    in_parallel: InParallel
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+_UNAVAILABLE = (QueueUnavailable, RouterUnavailable, RoomUnavailable, RescueUnavailable)
+
+
+class Watch:
+    """The watch of one pipeline. Between its runs it keeps its row, should the table be away."""
+
+    def __init__(self, setup: WatchSetup) -> None:
+        self._setup = setup
+        self._row: WatchRow | None = None
+        self._failed_late: dict[str, str] = {}
+
+    def run(self) -> Minute:
+        """Look once, start the rescues that are due, and remember."""
+        setup, now = self._setup, self._setup.clock()
+        look = _Look(setup, now, dict(self._failed_late))
+        row = look.read_store(self._row)
+        setup.in_parallel(look.steps(row))
+        minute = judge_minute(row, look.observation(), setup.settings, now)
+        self._failed_late = {}
+        started = [source for source in minute.rescues if self._start_rescue(source)]
+        self._row = with_rescues(minute.row, started, now)
+        try:
+            setup.store.write(self._row)
+        except LeaseUnavailable as error:
+            self._failed_late[LEASE] = _why(error)
+        return replace(minute, row=self._row, rescues=tuple(started), points=self._points(minute))
+
+    def _start_rescue(self, source: str) -> bool:
+        try:
+            self._setup.rescue(source)
+        except RescueUnavailable as error:
+            self._failed_late[f"rescue of {source}"] = _why(error)
+            return False
+        return True
+
+    def _points(self, minute: Minute) -> tuple[MetricPoint, ...]:
+        """The figures of the minute, with what its sweep has counted."""
+        counts = dict(self._setup.counts)
+        self._setup.counts.clear()
+        at = minute.row.ran_at
+        counted = (MetricPoint(METRICS[name], count, at) for name, count in counts.items())
+        return (*minute.points, *counted)
+
+
+class _Look:
+    """One look at everything, step by step; a step that fails leaves its reason."""
+
+    def __init__(self, setup: WatchSetup, now: float, failed: dict[str, str]) -> None:
+        self._setup = setup
+        self._now = now
+        self._failed = failed
+        self._memories: Mapping[str, SourceMemory] | None = None
+        self._queues: dict[str, QueueState] = {}
+        self._sweep = Sweep(None)
+        self._rules: RulesState | None = None
+        self._due: FirstDue | None = None
+        self._lanes: dict[str, LaneState] = {}
+        self._counted = False
+
+    def read_store(self, kept: WatchRow | None) -> WatchRow | None:
+        """The newest row that is known: the stored one, or the one that was `kept`."""
+        try:
+            stored, self._memories = self._setup.store.read()
+        except LeaseUnavailable as error:
+            self._failed[LEASE] = _why(error)
+            return kept
+        rows = [row for row in (kept, stored) if row is not None]
+        return max(rows, key=lambda row: row.ran_at, default=None)
+
+    def steps(self, row: WatchRow | None) -> list[Callable[[], None]]:
+        """The steps that need no other; they can be taken at the same time."""
+        queues = (MAIN, *self._setup.settings.sources)
+        return [
+            self._clean_up,
+            self._guarded(ROUTER, self._ask_router),
+            self._guarded(ROOM, partial(self._look_into_room, row)),
+            *(self._guarded(f"queue {id_}", partial(self._read_queue, id_)) for id_ in queues),
+        ]
+
+    def observation(self) -> Observation:
+        troubled = self._sweep.troubled
+        pipeline = self._setup.settings.pipeline
+        return Observation(
+            queues=self._queues,
+            memories=self._memories,
+            circuits=None if troubled is None else circuits_state(pipeline, troubled),
+            rules=self._rules,
+            due=self._due,
+            lanes=self._lanes,
+            counted=self._counted,
+            failed=self._failed,
+        )
+
+    def _guarded(self, step: str, call: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            try:
+                call()
+            except _UNAVAILABLE as error:
+                self._failed[step] = _why(error)
+
+        return guarded
+
+    def _clean_up(self) -> None:
+        self._sweep = self._setup.sweep()
+        if self._sweep.failed:
+            step = CIRCUITS if self._sweep.troubled is None else REPAIRS
+            self._failed[step] = self._sweep.failed[0]
+
+    def _ask_router(self) -> None:
+        self._rules = rules_state(self._setup.router.decide([]))
+
+    def _read_queue(self, id_: str) -> None:
+        self._queues[id_] = self._setup.queues(id_)
+
+    def _look_into_room(self, row: WatchRow | None) -> None:
+        lanes = self._setup.lanes
+        listed = sorted(lanes.lanes(), key=lambda lane: lane.touched, reverse=True)
+        names = [lane.name for lane in listed]
+        self._due = FirstDue(lanes.first_due(DUE) if DUE in names else None)
+        to_count, all_of_them = lanes_to_count(row, names, self._now)
+        self._setup.in_parallel([partial(self._count, lane) for lane in to_count])
+        self._counted = all_of_them
+
+    def _count(self, lane: str) -> None:
+        lanes = self._setup.lanes
+        letters = lanes.count(lane)
+        self._lanes[lane] = LaneState(letters, lanes.first_due(lane) if letters else None)
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__

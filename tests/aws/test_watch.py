@@ -1,0 +1,262 @@
+"""The watch on the strict clients in memory: what it reads, remembers, prints and starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from deadletter.aws import watch_metrics
+from deadletter.aws.clients import WatchClients
+from deadletter.aws.queue_states import queue_state
+from deadletter.aws.rescue_start import start_rescue
+from deadletter.aws.watch_store import DynamoDBWatchStore
+from deadletter.aws.watched_lanes import DynamoDBWatchedLanes
+from deadletter.aws.wiring.watch import watch_for
+from deadletter.aws.wiring.world import World
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW, Metric
+from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.routing.router import RouterAnswer
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
+from deadletter.testing.fakes.errors import client_error
+from deadletter.testing.fakes.lambda_ import MemoryLambda
+from deadletter.watch.point import MetricPoint
+from deadletter.watch.row import Stalled, WatchRow
+from deadletter.watch.watch import RescueUnavailable
+from tests.tables import CIRCUITS, LETTERS, create_tables
+
+T = TypeVar("T")
+
+
+def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
+    return [call() for call in calls]
+
+
+class Nobody:
+    """A router that knows no rule."""
+
+    def decide(self, _questions: Any) -> RouterAnswer:
+        return RouterAnswer(())
+
+    def releasable_lanes(self, _lanes: Sequence[str]) -> Sequence[str]:
+        return ()
+
+
+class Denied:
+    """A client that AWS refuses everything."""
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(**_: Any) -> Any:
+            raise client_error("".join(map(str.title, name.split("_"))), "AccessDenied", "no")
+
+        return refuse
+
+
+class Stage:
+    """One pipeline with a DLQ, a dedicated DLQ and a parking queue, and its watch."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        ids = iter(f"id-{number}" for number in range(10_000))
+        self.sqs: Any = MemorySqs(self.clock, lambda: next(ids), random=Random(1))
+        self.dynamodb: Any = MemoryDynamoDB(self.clock)
+        create_tables(self.dynamodb)
+        self.functions: Any = MemoryLambda(self.clock, lambda: next(ids))
+        self.rescued: list[Any] = []
+        self.functions.register("redrive", lambda event, _context: self.rescued.append(event))
+        urls = {
+            name: self.sqs.create_queue(QueueName=name)["QueueUrl"]
+            for name in ("main", "dlq", "slow", "parking")
+        }
+        self.resources = Resources(
+            main_url=urls["main"],
+            dlq_url=urls["dlq"],
+            dedicated={"slow": urls["slow"]},
+            parking={"default": urls["parking"]},
+            letters_table=LETTERS,
+            circuits_table=CIRCUITS,
+            redrive_function="redrive",
+            redrive_every=300,
+        )
+        self.watch = self.new_watch()
+
+    def new_watch(self) -> Any:
+        world = World(
+            clock=self.clock, wait=self.clock.advance, new_id=lambda: "id", random=Random(2)
+        )
+        outages: Any = None
+        return watch_for(
+            Pipeline(name="orders"),
+            replace(self.resources, circuit_machine="arn:aws:states:::stateMachine:none"),
+            WatchClients(sqs=self.sqs, dynamodb=self.dynamodb, functions=self.functions),
+            world,
+            router=Nobody(),
+            in_parallel=one_by_one,
+            outages=outages or NoOutages(),
+        )
+
+    def minute(self) -> dict[tuple[str, str | None], float]:
+        """One run; returns its figures by metric and source."""
+        points = self.watch.run().points
+        self.clock.advance(MINUTE)
+        return {(point.metric, point.source): point.value for point in points}
+
+
+class NoOutages:
+    def start(self, key: str, generation: int, restart: int) -> None:
+        raise AssertionError("no outage was lost")
+
+    def running(self) -> frozenset[str]:
+        return frozenset()
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_letters_that_were_received_three_times_keep_their_age(stage: Stage) -> None:
+    stage.sqs.send_message(QueueUrl=stage.resources.dlq_url, MessageBody="{}")
+    for _ in range(61):
+        messages = stage.sqs.receive_message(
+            QueueUrl=stage.resources.dlq_url, VisibilityTimeout=1, WaitTimeSeconds=1
+        ).get("Messages", [])
+        assert messages
+        figures = stage.minute()
+    assert figures[Metric.OLDEST_LETTER_AGE, "dlq"] == HOUR
+    assert figures[Metric.LETTERS, "dlq"] == 1
+
+
+def test_a_new_process_goes_on_from_the_row(stage: Stage) -> None:
+    stage.sqs.send_message(QueueUrl=stage.resources.dlq_url, MessageBody="{}")
+    stage.minute()
+    stage.watch = stage.new_watch()
+    assert stage.minute()[Metric.OLDEST_LETTER_AGE, "dlq"] == MINUTE
+
+
+def test_a_rescue_is_an_asynchronous_run_of_the_redriver(stage: Stage) -> None:
+    stage.sqs.send_message(QueueUrl=stage.resources.parking["default"], MessageBody="{}")
+    stage.minute()
+    assert stage.rescued == []
+    # SQS keeps messages for four days by default.
+    stage.clock.advance(3 * DAY)
+    stage.minute()
+    assert stage.rescued == [{"source": "parking:default", "rescue": True}]
+
+
+def test_the_row_and_the_leases_are_read_at_once(stage: Stage) -> None:
+    store = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders")
+    assert store.read() == (None, {})
+    row = WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run"))
+    store.write(row)
+    stage.dynamodb.put_item(
+        TableName=LETTERS,
+        Item={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}, "oldest": {"N": "7"}},
+    )
+    stored, memories = store.read()
+    assert stored == row
+    assert {source: memory.oldest for source, memory in memories.items()} == {"dlq": 7.0}
+
+
+def test_people_read_why_runs_have_stalled_in_the_row(stage: Stage) -> None:
+    store = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders")
+    key = {"pk": {"S": "orders#lease"}, "sk": {"S": WATCH_ROW}}
+    store.write(WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run")))
+    item = stage.dynamodb.get_item(TableName=LETTERS, Key=key)["Item"]
+    assert item["stalled"] == {"M": {"since": {"N": "1.5"}, "why": {"S": "no run"}}}
+    store.write(WatchRow(first_at=1.0, ran_at=3.0))
+    item = stage.dynamodb.get_item(TableName=LETTERS, Key=key)["Item"]
+    assert item["stalled"] == {"NULL": True}
+    assert item["ran_at"] == {"N": "3"}
+
+
+def test_a_damaged_row_is_a_first_minute(stage: Stage) -> None:
+    store = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders")
+    for state in ({"S": "{"}, {"N": "7"}):
+        stage.dynamodb.put_item(
+            TableName=LETTERS,
+            Item={"pk": {"S": "orders#lease"}, "sk": {"S": WATCH_ROW}, "state": state},
+        )
+        assert store.read() == (None, {})
+
+
+def test_the_first_letter_of_a_lane_is_found_in_any_shard(stage: Stage) -> None:
+    lanes = DynamoDBWatchedLanes(stage.dynamodb, LETTERS, "orders")
+    assert lanes.first_due("due") is None
+    for shard, due in ((5, 30), (2, 20), (7, 40)):
+        stage.dynamodb.put_item(
+            TableName=LETTERS,
+            Item={
+                "pk": {"S": f"orders#letter#{shard}"},
+                "sk": {"S": "letter"},
+                "lane": {"S": f"orders|due|{shard}"},
+                "due": {"N": str(due)},
+            },
+        )
+    assert lanes.first_due("due") == 20
+    assert lanes.count("due") == 3
+
+
+def test_the_state_of_a_queue_has_all_its_messages(stage: Stage) -> None:
+    for delay in (0, 0, 60):
+        stage.sqs.send_message(
+            QueueUrl=stage.resources.dlq_url, MessageBody="{}", DelaySeconds=delay
+        )
+    stage.sqs.receive_message(QueueUrl=stage.resources.dlq_url, WaitTimeSeconds=1)
+    state = queue_state(stage.sqs, stage.resources.dlq_url)
+    assert state.depth == Depth(1, 1, 1)
+    assert state.retention == 4 * DAY
+    assert state.created == int(stage.clock())
+
+
+def test_each_refusal_names_its_action_and_its_resource() -> None:
+    denied: Any = Denied()
+    store = DynamoDBWatchStore(denied, LETTERS, "orders")
+    with pytest.raises(LeaseUnavailable, match="AccessDenied for dynamodb:Query on letters"):
+        store.read()
+    with pytest.raises(LeaseUnavailable, match="AccessDenied for dynamodb:UpdateItem on letters"):
+        store.write(WatchRow(first_at=1.0, ran_at=1.0))
+    with pytest.raises(QueueUnavailable, match="AccessDenied for sqs:GetQueueAttributes on dlq"):
+        queue_state(denied, "https://sqs/1/dlq")
+    with pytest.raises(RoomUnavailable, match="AccessDenied for dynamodb:Query on letters"):
+        DynamoDBWatchedLanes(denied, LETTERS, "orders").first_due("due")
+    with pytest.raises(RescueUnavailable, match="AccessDenied for lambda:InvokeFunction on r"):
+        start_rescue(denied, "redrive", "dlq")
+
+
+def test_points_of_one_time_and_source_are_one_line() -> None:
+    points = [
+        MetricPoint(Metric.REDRIVE_STALLED, 0, 60.0),
+        MetricPoint(Metric.LETTERS, 3, 60.0, "dlq"),
+        MetricPoint(Metric.OLDEST_LETTER_AGE, 7.5, 60.0, "dlq"),
+        MetricPoint(Metric.RULES_REFUSED, 2, 60.0, everywhere=True),
+        MetricPoint(Metric.WATCH_OVERDUE, 0, 60.0),
+        MetricPoint(Metric.WATCH_OVERDUE, 1, 360.0),
+    ]
+    lines = watch_metrics.metric_lines(points, app="shop", pipeline="orders")
+    published = [json.loads(line) for line in lines]
+    assert [
+        (line["_aws"]["Timestamp"], line["pipeline"], line.get("source")) for line in published
+    ] == [
+        (60_000, "orders", None),
+        (60_000, "orders", "dlq"),
+        (60_000, "*", None),
+        (360_000, "orders", None),
+    ]
+    dlq = published[1]
+    [declared] = dlq["_aws"]["CloudWatchMetrics"]
+    assert declared["Dimensions"] == [["app", "pipeline", "source"]]
+    assert declared["Metrics"] == [
+        {"Name": "Letters", "Unit": "Count"},
+        {"Name": "OldestLetterAge", "Unit": "Seconds"},
+    ]
+    assert (dlq["app"], dlq["Letters"], dlq["OldestLetterAge"]) == ("shop", 3, 7.5)

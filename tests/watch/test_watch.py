@@ -1,0 +1,233 @@
+"""One step of the watch that fails stops no other, and leaves a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from deadletter.circuit.state import Circuit, State
+from deadletter.contract import DAY, MINUTE, Metric
+from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.outage.reconciler import Sweep
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.rules.refused_rule import RefusedRule
+from deadletter.watch.minute import Minute
+from deadletter.watch.observation import QueueState
+from deadletter.watch.row import WatchRow
+from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
+from deadletter.watch.watch_settings import WatchSettings
+
+T = TypeVar("T")
+NOW = 1_800_000_000.0
+REASON = "AccessDeniedException for something:Done on deadletter-letters"
+
+
+def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
+    return [call() for call in calls]
+
+
+@dataclass
+class World:
+    """A pipeline with one letter in its DLQ; what is in `down` gives no answer."""
+
+    now: float = NOW
+    down: set[str] = field(default_factory=set)
+    row: WatchRow | None = None
+    ran_well: bool = True
+    sweep: Sweep = field(default_factory=lambda: Sweep(()))
+    lanes_of_room: dict[str, tuple[int, float]] = field(default_factory=dict)
+    rescued: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+    retention: float = 14.0 * DAY
+
+    def watch(self) -> Watch:
+        return Watch(
+            WatchSetup(
+                settings=WatchSettings(pipeline="orders", dedicated=("slow",)),
+                store=self,
+                queues=self.queue,
+                sweep=lambda: self.sweep,
+                router=self,
+                lanes=self,
+                rescue=self.rescue,
+                clock=lambda: self.now,
+                in_parallel=one_by_one,
+            )
+        )
+
+    def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
+        self._answers("read", LeaseUnavailable)
+        well_at = self.now if self.ran_well else None
+        return self.row, {"dlq": SourceMemory(ended_well_at=well_at)}
+
+    def write(self, row: WatchRow) -> None:
+        self._answers("write", LeaseUnavailable)
+        self.row = row
+
+    def queue(self, id_: str) -> QueueState:
+        self._answers(id_, QueueUnavailable)
+        letters = 1 if id_ == "dlq" else 0
+        retention = 4.0 * DAY if id_ == "main" else self.retention
+        return QueueState(depth=Depth(letters, 0, 0), created=NOW - DAY, retention=retention)
+
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
+        self._answers("router", RouterUnavailable)
+        assert not questions
+        return RouterAnswer((), (RefusedRule("typo", "unknown field"),))
+
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        raise AssertionError("the watch releases nothing")
+
+    def lanes(self) -> Sequence[Lane]:
+        self._answers("lanes", RoomUnavailable)
+        return [Lane(name, NOW) for name in self.lanes_of_room]
+
+    def count(self, lane: str) -> int:
+        self._answers("count", RoomUnavailable)
+        self.counts.append(lane)
+        return self.lanes_of_room[lane][0]
+
+    def first_due(self, lane: str) -> float | None:
+        return self.lanes_of_room[lane][1]
+
+    def rescue(self, source: str) -> None:
+        self._answers("rescue", RescueUnavailable)
+        self.rescued.append(source)
+
+    def _answers(self, what: str, error: type[Exception]) -> None:
+        if what in self.down:
+            raise error(REASON)
+
+
+def figures(minute: Minute) -> dict[tuple[Metric, str | None], float]:
+    return {(point.metric, point.source): point.value for point in minute.points}
+
+
+def test_a_minute_is_looked_at_remembered_and_published() -> None:
+    world = World(lanes_of_room={"due": (4, NOW - 30)})
+    minute = world.watch().run()
+    values = figures(minute)
+    assert values[Metric.LETTERS, "dlq"] == 1
+    assert values[Metric.LETTERS, "room"] == 4
+    assert values[Metric.OLDEST_LETTER_AGE, "room:due"] == 30
+    assert values[Metric.RULES_REFUSED, None] == 1
+    assert values[Metric.REDRIVE_STALLED, None] == 0
+    assert world.row == minute.row
+    assert minute.trouble == {}
+
+
+def test_each_step_that_fails_leaves_the_others_and_its_reason() -> None:
+    whole = figures(World(lanes_of_room={"due": (4, NOW - 30)}).watch().run())
+    steps = {
+        "read": "lease",
+        "dlq": "queue dlq",
+        "slow": "queue slow",
+        "main": "queue main",
+        "router": "router",
+        "lanes": "waiting room",
+        "count": "waiting room",
+    }
+    for down, step in steps.items():
+        world = World(lanes_of_room={"due": (4, NOW - 30)})
+        watch = world.watch()
+        watch.run()
+        world.down = {down}
+        world.now += 11 * MINUTE
+        minute = watch.run()
+        assert {name: failing.why for name, failing in minute.row.failing.items()} == {step: REASON}
+        assert minute.trouble["failing"][step]["why"] == REASON
+        assert set(figures(minute)) == set(whole), down
+
+
+def test_a_sweep_that_fails_says_whether_circuits_or_repairs_do() -> None:
+    world = World(sweep=Sweep(None, (REASON,)))
+    assert set(world.watch().run().row.failing) == {"circuits"}
+    open_circuit = Circuit("orders", State.OPEN)
+    world = World(sweep=Sweep((open_circuit,), (REASON,)))
+    minute = world.watch().run()
+    assert set(minute.row.failing) == {"repairs"}
+    assert figures(minute)[Metric.CIRCUIT_STATE, None] == 2
+
+
+def test_a_lease_that_cannot_be_read_is_a_stall_at_once() -> None:
+    minute = World(down={"read"}).watch().run()
+    assert figures(minute)[Metric.REDRIVE_STALLED, None] == 1
+    assert minute.trouble["stalled"]["why"] == f"lease: {REASON}"
+
+
+def test_the_watch_remembers_on_its_own_while_its_row_cannot_be_stored() -> None:
+    world = World(down={"write"})
+    watch = world.watch()
+    watch.run()
+    for _ in range(5):
+        world.now += MINUTE
+        minute = watch.run()
+    assert world.row is None
+    values = figures(minute)
+    assert values[Metric.OLDEST_LETTER_AGE, "dlq"] == 5 * MINUTE
+    assert values[Metric.REDRIVE_STALLED, None] == 1
+    world.down = set()
+    world.now += MINUTE
+    watch.run()
+    world.now += MINUTE
+    assert figures(watch.run())[Metric.REDRIVE_STALLED, None] == 0
+
+
+def test_a_row_that_another_process_has_written_since_counts() -> None:
+    world = World()
+    first, second = world.watch(), world.watch()
+    first.run()
+    world.now += MINUTE
+    second.run()
+    assert world.row is not None
+    second_row = world.row
+    world.down = {"dlq"}
+    world.now += MINUTE
+    assert first.run().row.queues["dlq"].read_at == second_row.ran_at
+
+
+def test_a_rescue_that_is_due_is_started_and_remembered() -> None:
+    world = World(sweep=Sweep((Circuit("orders", State.OPEN),)), retention=float(DAY))
+    watch = world.watch()
+    minute = watch.run()
+    assert world.rescued == list(minute.rescues) == ["dlq"]
+    assert minute.trouble == {"rescues": ["dlq"]}
+    world.now += MINUTE
+    assert watch.run().rescues == ()
+
+
+def test_a_rescue_that_cannot_be_started_is_tried_in_the_next_minute() -> None:
+    world = World(
+        sweep=Sweep((Circuit("orders", State.OPEN),)), retention=float(DAY), down={"rescue"}
+    )
+    watch = world.watch()
+    assert watch.run().rescues == ()
+    world.now += MINUTE
+    minute = watch.run()
+    assert minute.row.failing["rescue of dlq"].why == REASON
+    for _ in range(2):
+        world.now += MINUTE
+        minute = watch.run()
+    assert figures(minute)[Metric.REDRIVE_STALLED, None] == 1
+    world.down = set()
+    world.now += MINUTE
+    assert watch.run().rescues == ("dlq",)
+
+
+def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> None:
+    world = World(lanes_of_room={"due": (4, NOW - 30), "rule:a": (2, NOW)})
+    watch = world.watch()
+    watch.run()
+    world.lanes_of_room["due"] = (5, NOW - 300)
+    world.counts.clear()
+    for _ in range(9):
+        world.now += MINUTE
+        minute = watch.run()
+    assert world.counts == []
+    assert figures(minute)[Metric.OLDEST_LETTER_AGE, "room:due"] == 300 + 9 * MINUTE
+    world.now += MINUTE
+    assert figures(watch.run())[Metric.LETTERS, "room"] == 7
