@@ -171,12 +171,18 @@ def rules_at_limit(app: str, pipeline: str) -> Row:
     return Row(page, ours(Metric.RULES_AT_LIMIT, app, pipeline), 1)
 
 
-def throttled(function: str, suffix: str, name: str = Alarm.FUNCTION_THROTTLED) -> Row:
+def throttled(
+    function: str,
+    suffix: str,
+    name: str = Alarm.FUNCTION_THROTTLED,
+    command: str = "dlq status",
+) -> Row:
     """A function that Lambda does not start, because too many run."""
     page = Page(
         name,
         f"Lambda throttles {function}: it does not run, or not often enough.",
         "its reserved concurrency is 0 or too low, or the account's concurrency is used up.",
+        command,
     )
     return Row(page, of_function(function, "Throttles", "Sum"), 1, FUNCTION, suffix=suffix)
 
@@ -219,6 +225,7 @@ def _on_letters(app: AppSettings, settings: PipelineSettings, queues: Addresses)
             "the oldest message of the main queue is older than"
             f" {written(settings.main_queue_age)}; SQS drops it when the queue's retention ends.",
             "the consumer is paused, disabled, throttled or too slow.",
+            command="dlq circuit show",
         ),
         of_queue(queues.main.name, "ApproximateAgeOfOldestMessage"),
         settings.main_queue_age,

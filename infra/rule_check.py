@@ -132,7 +132,7 @@ class RuleCheck(Construct):
                 Evaluation(),
                 KEPT,
             ),
-            throttled(name, "throttled", Alarm.RULE_CHECK_FAILED),
+            throttled(name, "throttled", Alarm.RULE_CHECK_FAILED, FAILED.command),
             # Of rules that apply to every pipeline: one page, not one for each pipeline.
             rules_refused(app.app, EVERY_PIPELINE),
             rules_at_limit(app.app, EVERY_PIPELINE),

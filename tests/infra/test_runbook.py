@@ -25,3 +25,15 @@ def test_each_alarm_has_its_section_and_each_section_an_alarm(app: Synthesis) ->
         for _, alarm in app.of("AWS::CloudWatch::Alarm")
     }
     assert named == sections
+
+
+def test_the_description_of_an_alarm_and_its_section_begin_with_one_command(
+    app: Synthesis,
+) -> None:
+    text = RUNBOOK.read_text()
+    first = dict(re.findall(r"^## (\w+)\n\n```\n(dlq [a-z ]*[a-z])", text, re.M))
+    for _, alarm in app.of("AWS::CloudWatch::Alarm"):
+        description = alarm["Properties"]["AlarmDescription"]
+        [command] = re.findall(r"First command: `(dlq [a-z ]*[a-z])", description)
+        section = re.sub("_.*", "", alarm["Properties"]["AlarmName"]).rpartition("-")[2]
+        assert command == first[section], section
