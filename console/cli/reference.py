@@ -28,7 +28,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 
 | command | permissions |
 |---|---|
-| `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:Query`, \
+| `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:BatchGetItem`, \
+`dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \

@@ -9,11 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from deadletter.circuit.state import State
+from deadletter.contract import MAIN_DLQ, parking_source
 
 from ..operations import status as operation
+from ..operations.attention import Attention, counter
 from ..operations.queue import QueueDepth
 from ..operations.session import Session
-from ..operations.status import AppStatus, Attention, CircuitStatus, PipelineStatus, counter
+from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
+from ..operations.watched import SourceStatus
 from ..operations.words import count, duration, moment
 from .command import SomePipelines, command, plain_typer
 from .exit import Exit
@@ -38,8 +41,9 @@ def status(
 ) -> Reply[AppStatus]:
     """What needs attention, and how full each queue is.
 
-    Reads only. Depths are SQS's own estimates, written visible/in flight/delayed. With
-    one pipeline, its queues and the lanes of its waiting room are listed one by one.
+    Reads only. Depths are SQS's own estimates, written visible/in flight/delayed; letters
+    that were moved into the waiting room before SQS could delete them count as visible.
+    With one pipeline, its queues and the lanes of its waiting room are listed one by one.
 
     The exit status is 1 if something could not be read; with --check also if something
     needs a person.
@@ -97,8 +101,8 @@ def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
                 _depth_cell([pipeline.dlq]),
                 _oldest(pipeline),
                 _waiting_cell(pipeline),
-                _depth_cell(pipeline.parking.values()),
-                *([_depth_cell(pipeline.dedicated.values())] if dedicated else []),
+                _depth_cell(pipeline.parking.values(), _rescued(pipeline, _parking(pipeline))),
+                *([_dedicated_cell(pipeline)] if dedicated else []),
                 _last_run_at(pipeline.last_run, now),
             ]
             for pipeline in pipelines
@@ -113,22 +117,23 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     # A run without work leaves no record: this is not a heartbeat.
     run = pipeline.last_run
     yield line("Last busy run: ", _last_run_at(run, now), _last_run_did(run))
-    yield line("Oldest letter in the DLQ: ", _oldest(pipeline))
+    yield line("Oldest letter in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
     yield Line()
     queues = [
-        ("main queue", pipeline.main),
-        ("DLQ", pipeline.dlq),
-        *((f"parking queue {key}", held) for key, held in pipeline.parking.items()),
-        *((f"dedicated DLQ {key}", held) for key, held in pipeline.dedicated.items()),
+        ("main queue", pipeline.main, None),
+        ("DLQ", pipeline.dlq, pipeline.source(MAIN_DLQ)),
+        *(
+            (f"parking queue {id_}", held, pipeline.source(parking_source(id_)))
+            for id_, held in pipeline.parking.items()
+        ),
+        *(
+            (f"dedicated DLQ {id_}", held, pipeline.source(id_))
+            for id_, held in pipeline.dedicated.items()
+        ),
     ]
     yield TextTable(
-        ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED"),
-        [
-            (name, *(f"{n:,}" for n in (held.visible, held.in_flight, held.delayed)))
-            if held is not None
-            else (name, "?", "?", "?")
-            for name, held in queues
-        ],
+        ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">RESCUED", ">OLDEST", ">EXPIRES IN"),
+        [(name, *_depth_cells(held), *_source_cells(source)) for name, held, source in queues],
     )
     yield Line()
     if not pipeline.waiting:
@@ -156,8 +161,39 @@ def _circuit_cell(circuit: CircuitStatus | None) -> Part:
     return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")
 
 
-def _depth_cell(depths: Iterable[QueueDepth | None]) -> Part:
-    sums = [0, 0, 0]
+def _depth_cells(queue: QueueDepth | None) -> Iterator[Part]:
+    numbers = (None,) * 3 if queue is None else (queue.visible, queue.in_flight, queue.delayed)
+    yield from ("?" if number is None else f"{number:,}" for number in numbers)
+
+
+def _source_cells(source: SourceStatus | None) -> Iterator[Part]:
+    """Rescued letters, age of the oldest, and time to expiry of one queue."""
+    if source is None:
+        yield from ("", "", "")
+        return
+    yield "?" if source.rescued is None else f"{source.rescued:,}" if source.rescued else ""
+    for seconds in (source.oldest_seconds, source.seconds_to_expiry):
+        yield "" if seconds is None else duration(seconds)
+
+
+def _parking(pipeline: PipelineStatus) -> list[str]:
+    """The sources that are the pipeline's parking queues."""
+    return [parking_source(id_) for id_ in pipeline.parking]
+
+
+def _rescued(pipeline: PipelineStatus, sources: Iterable[str]) -> int:
+    """The rescued letters of these sources, as far as they are known."""
+    known = (pipeline.source(source) for source in sources)
+    return sum(source.rescued or 0 for source in known if source is not None)
+
+
+def _dedicated_cell(pipeline: PipelineStatus) -> Part:
+    return _depth_cell(pipeline.dedicated.values(), _rescued(pipeline, pipeline.dedicated))
+
+
+def _depth_cell(depths: Iterable[QueueDepth | None], rescued: int = 0) -> Part:
+    """Depths in sum; rescued letters count as visible ones."""
+    sums = [rescued, 0, 0]
     for queue in depths:
         if queue is None:
             return "?"
@@ -170,15 +206,29 @@ def _oldest(pipeline: PipelineStatus) -> Part:
     # The figure lags by minutes: it can describe a queue that is empty now.
     if pipeline.dlq == QueueDepth(0, 0, 0):
         return Styled("none", "faint")
-    if pipeline.oldest_letter_seconds is None:
-        return Styled("unknown", "faint")
-    return duration(pipeline.oldest_letter_seconds)
+    ages = [age for age in _ages(pipeline) if age is not None]
+    return duration(max(ages)) if ages else Styled("unknown", "faint")
+
+
+def _ages(pipeline: PipelineStatus) -> tuple[int | None, int | None]:
+    """The age of the DLQ's oldest letter by SQS, and by what runs and the watch remember."""
+    source = pipeline.source(MAIN_DLQ)
+    return pipeline.oldest_letter_seconds, None if source is None else source.oldest_seconds
+
+
+def _oldest_by(pipeline: PipelineStatus) -> str:
+    """Both ages, if they are known."""
+    native, own = _ages(pipeline)
+    if native is None or own is None or pipeline.dlq == QueueDepth(0, 0, 0):
+        return ""
+    return f" (SQS says {duration(native)}, the watch {duration(own)})"
 
 
 def _waiting_cell(pipeline: PipelineStatus) -> Part:
     if any(lane.letters is None for lane in pipeline.waiting):
         return "?"
-    total = sum(lane.letters or 0 for lane in pipeline.waiting)
+    rescued = _rescued(pipeline, [*_parking(pipeline), *pipeline.dedicated])
+    total = sum(lane.letters or 0 for lane in pipeline.waiting) - rescued
     more = "+" if pipeline.lanes_not_counted else ""
     return f"{total:,}{more}" if total else Styled(f"0{more}", "faint")
 

@@ -6,24 +6,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, pipeline_prefix
 
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .attention import URGENCY, Attention, attention
 from .aws import Read, Start, side_by_side
+from .circuits import CircuitRow, circuit_row, opens_at
 from .item import jsonable
 from .problem import Problem
 from .queue import QueueDepth, depth
 from .session import Session
-from .words import clock, count, duration, moment
+from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -44,7 +45,9 @@ UNREADABLE = "UNREADABLE"
 class LaneStatus:
     """A lane of the waiting room."""
 
-    lane: Annotated[str, "`due`, `circuit:<key>`, `rule:<id>` or `run:<id>`"]
+    lane: Annotated[
+        str, "`due`, `circuit:<key>`, `rule:<id>`, `run:<id>`, `parked` or `dedicated:<id>`"
+    ]
     letters: Annotated[int | None, "letters in it; null if it could not be read"]
 
 
@@ -53,7 +56,9 @@ class CircuitStatus:
     """The pipeline's own circuit."""
 
     state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (letters are held)"]
-    open_until: Annotated[datetime | None, "when an open circuit is tried again"]
+    open_until: Annotated[
+        datetime | None, "when an open circuit is tried again; null if a person says when"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +94,18 @@ class PipelineStatus:
         "report, as in `dlq redrive now`; null if none is on record",
     ]
     alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
+    held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()
+    watch_ran_at: Annotated[
+        datetime | None, "when its watch last ran; null if it never did, or could not be read"
+    ] = None
+    stalled: Annotated[Stall | None, "since when and why runs cannot do their work"] = None
+    sources: Annotated[
+        Sequence[SourceStatus], "its DLQs and parking queues, as runs and the watch remember them"
+    ] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """Something that needs a person."""
-
-    pipeline: Annotated[str, "name of the pipeline"]
-    kind: Annotated[str, "ALARM, CIRCUIT, LAST_RUN, UNREAD or PARKED, in this order"]
-    says: Annotated[str, "a sentence for people"]
+    def source(self, source: str) -> SourceStatus | None:
+        """What is remembered of a queue; None if it could not be read."""
+        return next((status for status in self.sources if status.source == source), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +133,8 @@ def read(session: Session, names: Sequence[str]) -> AppStatus:
         statuses = tuple(pending.status(ages, alarms) for pending in reads)
     unread = [item for pending in reads for item in pending.unread]
     items = [*attention(statuses, now), *unread]
-    items.sort(key=lambda item: _URGENCY.index(item.kind))
+    items.sort(key=lambda item: URGENCY.index(item.kind))
     return AppStatus(**place, at=now, attention=tuple(items), pipelines=statuses)
-
-
-_URGENCY = ("ALARM", "CIRCUIT", "LAST_RUN", "UNREAD", "PARKED")
 
 
 class _PipelineReads:
@@ -152,7 +157,9 @@ class _PipelineReads:
             for queues in (pipeline.parking, pipeline.dedicated)
         )
         self._registry = start(self._lane_names)
-        self._circuit = start(partial(_circuit, dynamodb, app.circuits_table, name))
+        self._now = session.now
+        self._circuits = start(partial(_circuits, dynamodb, app.circuits_table, name, session.now))
+        self._memories = start(partial(read_memories, dynamodb, app.letters_table, name))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
         self._lanes: Sequence[str] = ()
         self._letters: dict[str, Read[int]] = {}
@@ -166,7 +173,11 @@ class _PipelineReads:
             return self._room.count(lane)
 
     def count_lanes(self, start: Start) -> None:
-        self._lanes = self._registry.result(partial(self._lost, "the waiting room")) or ()
+        from deadletter.redrive.waiting_room import is_shut
+
+        lanes = self._registry.result(partial(self._lost, "the waiting room")) or ()
+        # Those that count as letters of a queue are never left out.
+        self._lanes = sorted(lanes, key=lambda lane: not is_shut(lane))
         self._letters = {
             lane: start(partial(self._count, lane)) for lane in self._lanes[:_MAX_LANES]
         }
@@ -177,10 +188,12 @@ class _PipelineReads:
         name, lost = self.pipeline.name, self._lost
         oldest = ages.result(partial(lost, "the DLQ's age")) or {}
         ringing = alarms.result(partial(lost, "the alarms")) or {}
-        waiting = (
-            LaneStatus(lane, letters.result(partial(lost, f"lane {lane}")))
+        letters = {
+            lane: letters.result(partial(lost, f"lane {lane}"))
             for lane, letters in self._letters.items()
-        )
+        }
+        circuits = self._circuits.result(partial(lost, "the circuit"))
+        known = self._watched(letters)
         return PipelineStatus(
             name=name,
             mode=self.pipeline.mode,
@@ -196,27 +209,46 @@ class _PipelineReads:
                 for key, queue in self._dedicated.items()
             },
             oldest_letter_seconds=oldest.get(name),
-            waiting=tuple(waiting),
+            waiting=tuple(LaneStatus(*lane) for lane in sorted(letters.items())),
             lanes_not_counted=max(0, len(self._lanes) - _MAX_LANES),
-            circuit=self._circuit.result(partial(lost, "the circuit")),
+            circuit=None if circuits is None else circuits[0],
             last_run=self._last_run.result(partial(lost, "the last run")),
             alarms=ringing.get(name, ()),
+            held=() if circuits is None else circuits[1],
+            watch_ran_at=None if known is None else known.ran_at,
+            stalled=None if known is None else known.stalled,
+            sources=() if known is None else known.sources,
         )
+
+    def _watched(self, lanes: Mapping[str, int | None]) -> Watched | None:
+        memories: Memories | None = self._memories.result(
+            partial(self._lost, "what runs and the watch remember")
+        )
+        if memories is None:
+            return None
+        return watched(memories, self.pipeline, lambda lane: lanes.get(lane, 0), self._now)
 
     def _lost(self, what: str, why: Problem) -> None:
         says = f"{what} could not be read: {why.says}"
         self.unread.append(Attention(self.pipeline.name, "UNREAD", says))
 
 
-def _circuit(dynamodb: DynamoDBClient, table: str, pipeline: str) -> CircuitStatus:
+def _circuits(
+    dynamodb: DynamoDBClient, table: str, pipeline: str, now: datetime
+) -> tuple[CircuitStatus, Sequence[CircuitRow]]:
+    """The pipeline's own circuit, and all circuits that a person holds."""
     from deadletter.aws.circuits import DynamoDBCircuits
 
+    circuits = DynamoDBCircuits(dynamodb, table, pipeline)
     with aws_errors():
-        circuit = DynamoDBCircuits(dynamodb, table, pipeline).find(pipeline)
-    return CircuitStatus(
-        UNREADABLE if circuit.unreadable else str(circuit.state),
-        moment(circuit.open_until) if circuit.open_until else None,
-    )
+        own = circuits.find(pipeline)
+        others = [circuit for circuit in circuits.troubled() if circuit.key != pipeline]
+    rows = [
+        circuit_row(pipeline, circuit, now)
+        for circuit in (own, *sorted(others, key=lambda circuit: circuit.key))
+    ]
+    state = UNREADABLE if own.unreadable else str(own.state)
+    return CircuitStatus(state, opens_at(own)), [row for row in rows if row.forced is not None]
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:
@@ -285,45 +317,3 @@ def _owner(alarm: str, app: App) -> str | None:
     names = (pipeline.name for pipeline in app.pipelines)
     owners = (name for name in names if alarm.startswith(pipeline_prefix(app.name, name)))
     return max(owners, key=len, default=None)
-
-
-def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
-    """What needs a person in these pipelines."""
-    for pipeline in pipelines:
-        for alarm in pipeline.alarms:
-            since = duration((now - alarm.since).total_seconds())
-            says = f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {since} ago"
-            yield Attention(pipeline.name, "ALARM", says)
-        if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED:
-            yield Attention(pipeline.name, "CIRCUIT", _circuit_says(pipeline.circuit, now))
-        if failed := counter(pipeline.last_run, "failed"):
-            says = f"the last busy run could not move {count(failed, 'letter')}"
-            yield Attention(pipeline.name, "LAST_RUN", says)
-        if parked := _visible(pipeline.parking.values()):
-            letters = count(parked, "parked letter")
-            says = f"{letters}: see dlq parked list --pipeline {pipeline.name}"
-            yield Attention(pipeline.name, "PARKED", says)
-
-
-def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
-    match circuit.state:
-        case State.OPEN:
-            if circuit.open_until is None:
-                return "the circuit is OPEN: nothing is re-driven while it is"
-            if circuit.open_until <= now:
-                return "the circuit is OPEN, and its next canary is due"
-            return f"the circuit is OPEN: no canary before {clock(circuit.open_until, now)}"
-        case State.HALF_OPEN:
-            return "the circuit is HALF_OPEN: one letter is being tried"
-        case _:
-            return "the circuit's record is not understood: its letters are held"
-
-
-def counter(run: Mapping[str, Any] | None, name: str) -> int:
-    """A number in the report of a run; 0 if there is none."""
-    number = (run or {}).get(name)
-    return number if isinstance(number, int) else 0
-
-
-def _visible(depths: Iterable[QueueDepth | None]) -> int:
-    return sum(queue.visible for queue in depths if queue is not None)

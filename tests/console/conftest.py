@@ -23,6 +23,7 @@ from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
@@ -32,11 +33,13 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import never
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import resources_from_environment
+from deadletter.watch.row import WatchRow
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
@@ -95,6 +98,7 @@ class Cloud:
             self._tables()
         for name in pipelines:
             self.pipeline(name, **settings)
+            self.watched(name)
 
     def pipeline(
         self,
@@ -190,6 +194,17 @@ class Cloud:
         name = "ApproximateNumberOfMessages"
         answer = self.sqs.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=[name])
         return int(answer["Attributes"][name])
+
+    def watched(self, pipeline: str, **row: Any) -> None:
+        """A run of the pipeline's watch, now if `row` says nothing else, and what it remembers."""
+        now = time.time()
+        remembered = WatchRow(**{"first_at": now, "ran_at": now, **row})
+        DynamoDBWatchStore(self.dynamodb, "letters", pipeline).write(remembered)
+
+    def remembers(self, pipeline: str, source: str, **memory: Any) -> None:
+        """What the runs of a source have left."""
+        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, source, 1.0, 1.0)
+        lease.record(SourceMemory(**memory))
 
     def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
         """A run of the redriver that ended at `at`, epoch seconds."""

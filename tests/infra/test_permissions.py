@@ -232,7 +232,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "main queues": {"sqs:GetQueueAttributes"},
             "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
             "table Letters/index/lanes": {"dynamodb:Query"},
-            "table Circuits": {"dynamodb:GetItem"},
+            "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
+            "table Circuits/index/troubled": {"dynamodb:Query"},
             # Metrics know no resources, and a list of alarms is of all of them.
             "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
         }

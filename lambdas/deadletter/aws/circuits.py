@@ -98,6 +98,22 @@ class DynamoDBCircuits(Circuits):
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 
+    def troubled(self) -> Sequence[Circuit]:
+        """The circuits that are not closed, have an override, or have a paused consumer."""
+        answers = pages(
+            self._client,
+            TableName=self._table,
+            IndexName=TROUBLED.name,
+            KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
+            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
+        )
+        try:
+            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+        # The index lags behind the items, so they are read.
+        return [circuit for circuit in self.read(keys).values() if _is_troubled(circuit)]
+
     def find(self, key: str) -> Circuit:
         """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""
         try:
@@ -154,21 +170,6 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
                 return TransitionResult(after)
             circuit = conflicting
         raise CircuitsUnavailable(f"circuit {circuit.key} changes too often at once")
-
-    def troubled(self) -> Sequence[Circuit]:
-        answers = pages(
-            self._client,
-            TableName=self._table,
-            IndexName=TROUBLED.name,
-            KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
-            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
-        )
-        try:
-            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
-        # The index lags behind the items, so they are read.
-        return [circuit for circuit in self.read(keys).values() if _is_troubled(circuit)]
 
     def _write(self, before: Circuit, after: Circuit) -> Circuit | None:
         """Write a transition. Returns None, or the stored circuit if another writer was first.

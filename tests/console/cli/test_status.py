@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,8 @@ from console.cli.output import TextTable
 from console.cli.status import show
 from console.operations import status
 from console.operations.queue import QueueDepth
-from deadletter.contract import Metric
+from deadletter.contract import DAY, HOUR, Metric
+from deadletter.watch.row import QueueRow, Stalled
 
 NOW = datetime.now(UTC)
 
@@ -230,7 +232,7 @@ def test_unreadable_parts_are_named_and_the_rest_is_shown(cloud: Any, dlq: Any) 
     assert done.exit_code == Exit.ATTENTION
     status_answer = json.loads(done.stdout)
     assert [item["kind"] for item in status_answer["attention"]] == ["UNREAD", "UNREAD"]
-    assert status_answer["attention"][0]["says"].startswith("the DLQ could not be read: ")
+    assert status_answer["attention"][1]["says"].startswith("the DLQ could not be read: ")
     (orders,) = status_answer["pipelines"]
     assert (orders["dlq"], orders["circuit"]) == (None, None)
     assert orders["main"]["visible"] == 0
@@ -294,3 +296,161 @@ def test_thirty_pipelines_fit_a_screen() -> None:
 
 def cell_text(cell: Any) -> str:
     return cell if isinstance(cell, str) and not isinstance(cell, tuple) else str(cell[0])
+
+
+def needs(dlq: Any) -> dict[str, str]:
+    """What needs a person: sentences by kind."""
+    return {item["kind"]: item["says"] for item in answer(dlq)["attention"]}
+
+
+def held(dlq: Any, *arguments: str) -> None:
+    done = dlq("circuit", *arguments, "--reason", "the bank is down", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+
+
+def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", settings={"circuit_key": "body.tenantId"})
+    held(dlq, "open", "--until-closed")
+    held(dlq, "close", "hooks.acme", "--new", "--expires", "2h")
+    status_answer = answer(dlq)
+    own, keyed = status_answer["attention"]
+    assert (own["kind"], keyed["kind"]) == ("HELD", "HELD")
+    assert own["says"].startswith("the circuit is held OPEN by arn:aws:")
+    assert own["says"].endswith(
+        " until a person ends it (dlq circuit auto --pipeline orders): the bank is down"
+    )
+    assert keyed["says"].startswith("circuit hooks.acme is held CLOSED by arn:aws:")
+    assert re.search(r" since \d\d:\d\d UTC until .*UTC: the bank is down$", keyed["says"])
+    (pipeline,) = status_answer["pipelines"]
+    assert [(row["key"], row["forced"]) for row in pipeline["held"]] == [
+        ("orders", "OPEN"),
+        ("hooks.acme", "CLOSED"),
+    ]
+    assert pipeline["circuit"] == {"state": "OPEN", "open_until": None}
+
+
+def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.watched("orders", ran_at=time.time() - 170)
+    assert needs(dlq) == {}
+    cloud.watched("orders", ran_at=time.time() - 250)
+    assert needs(dlq)["WATCH"].startswith("the watch has not run for 4 min")
+    key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
+    cloud.dynamodb.delete_item(TableName="letters", Key=key)
+    assert needs(dlq)["WATCH"].startswith("the watch has never run")
+
+
+def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders")
+    why = "no run has ended well for 9 minutes"
+    cloud.watched("orders", stalled=Stalled(NOW.timestamp() - 540, why))
+    denied = "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    cloud.remembers(
+        "orders", "dlq", ended_at=NOW.timestamp() - 30.0, ended_well_at=NOW.timestamp() - 570.0,
+        stopped=f"the journal gave no answer: {denied}", trouble=denied,
+    )  # fmt: skip
+    found = needs(dlq)
+    assert list(found) == ["STALLED", "LAST_RUN"]
+    assert found["STALLED"].endswith(f": {why}")
+    assert found["LAST_RUN"].startswith(
+        f"the last run of the DLQ did not end well: the journal gave no answer: {denied}, "
+    )
+    assert answer(dlq)["pipelines"][0]["sources"][0]["last_ending"]["trouble"] == denied
+
+
+def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", dedicated=["vip"])
+    cloud.remembers("orders", "vip", ended_at=NOW.timestamp(), stopped="the source is empty")
+    assert needs(dlq)["LAST_RUN"].startswith(
+        "the last run of dedicated DLQ vip did not end well: "
+        "it received letters and moved none (the source is empty)"
+    )
+
+
+def test_a_run_that_ended_well_needs_no_attention(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    at = NOW.timestamp()
+    cloud.remembers("orders", "dlq", ended_at=at, ended_well_at=at, stopped="nothing to do")
+    assert needs(dlq) == {}
+
+
+def _remembered(cloud: Any, age: float, retention: float) -> None:
+    """A letter in the DLQ that was sent so many seconds ago, and the queue's retention."""
+    cloud.letter("{}")
+    now = time.time()
+    queue = QueueRow(
+        letters=1, read_at=now, retention=retention, filled_at=now - 60, oldest_seen=now - age
+    )
+    cloud.watched("orders", queues={"dlq": queue})
+
+
+@pytest.mark.parametrize(
+    ("mode", "hours", "says"),
+    [
+        ("enforce", 11, "in 11 h 00 min: its rescue should have moved it"),
+        ("enforce", 13, None),
+        ("observe", 47, "in 1 d 23 h: observe moves nothing"),
+        ("observe", 49, None),
+    ],
+)
+def test_letters_that_are_about_to_expire_need_attention(
+    cloud: Any, dlq: Any, mode: str, hours: float, says: str | None
+) -> None:
+    cloud.deploy("orders", mode=mode)
+    _remembered(cloud, 4 * DAY - hours * HOUR, 4 * DAY + 50)
+    found = needs(dlq).get("EXPIRY")
+    if says is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert f"SQS deletes the oldest letter in the DLQ {says}" in found
+
+
+def test_the_age_by_what_was_seen_is_shown_beside_that_of_sqs(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    _remembered(cloud, 3 * DAY, 14 * DAY)
+    _age(cloud, "orders-dlq", 0, minutes_ago=3)
+    source = only_pipeline(dlq)["sources"][0]
+    assert source["source"] == "dlq"
+    assert 3 * DAY <= source["oldest_seconds"] < 3 * DAY + HOUR
+    shown = dlq("status").stdout
+    assert "Oldest letter in the DLQ: 3 d 0 h (SQS says 0 s, the watch 3 d 0 h)" in shown
+    assert "10 d 23 h" in shown
+    cloud.deploy("invoices")
+    assert "3 d 0 h" in dlq("status").stdout
+
+
+def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", mode="observe")
+    cloud.remembers("orders", "dlq", looks=214, looked_at=NOW.timestamp())
+    assert needs(dlq) == {}
+    cloud.letter("{}")
+    assert needs(dlq) == {
+        "LOOKED": "observe has received 214 letters of the DLQ; SQS leaves letters received three "
+        "times out of its age metric; the alarm LetterAge goes on telling the truth"
+    }
+
+
+def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices", dedicated=["vip"])
+    cloud.park("orders", "POISON")
+    cloud.rescued("orders", "POISON", 1_000)
+    cloud.waiting("orders", "dedicated:vip", 3)
+    cloud.waiting("orders", "due", 2)
+    assert needs(dlq)["PARKED"] == "2 parked letters: see dlq parked list --pipeline orders"
+    sources = answer(dlq)["pipelines"][1]["sources"]
+    assert {source["source"]: source["rescued"] for source in sources} == {
+        "dlq": 0,
+        "vip": 3,
+        "parking:default": 1,
+    }
+    row = next(text for text in dlq("status").stdout.splitlines() if text.startswith("orders "))
+    assert row.split()[5:8] == ["2", "2/0/0", "3/0/0"]
+    shown = dlq("status", "--pipeline", "orders").stdout
+    assert re.search(r"^parking queue default +1 +0 +0 +1 *$", shown, re.MULTILINE)

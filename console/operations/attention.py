@@ -1,0 +1,195 @@
+"""What needs a person in a pipeline, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.circuit.state import State
+from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Mode, parking_source
+
+from .circuits import CircuitRow
+from .queue import QueueDepth
+from .watched import RunEnding, SourceStatus
+from .words import clock, count, duration
+
+if TYPE_CHECKING:
+    from .status import CircuitStatus, PipelineStatus
+
+# As the alarm WatchHeartbeat: the watch runs each minute.
+_WATCH_OVERDUE = timedelta(minutes=3)
+
+# As the alarm LetterExpiry by default. In mode enforce the watch moves letters a day before.
+_EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
+
+URGENCY = (
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "CIRCUIT", "HELD", "UNREAD", "PARKED"),
+    "LOOKED",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that needs a person."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[
+        str,
+        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, "
+        "in this order",
+    ]
+    says: Annotated[str, "a sentence for people"]
+
+
+def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
+    """What needs a person in these pipelines."""
+    for pipeline in pipelines:
+        for kind, says in _needs(pipeline, now):
+            yield Attention(pipeline.name, kind, says)
+
+
+def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]:
+    """Each kind of trouble of a pipeline, with its sentence."""
+    for alarm in pipeline.alarms:
+        since = duration((now - alarm.since).total_seconds())
+        yield "ALARM", f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {since} ago"
+    if (stalled := pipeline.stalled) is not None:
+        since = f" since {clock(stalled.since, now)}" if stalled.since else ""
+        yield "STALLED", f"runs cannot do their work{since}: {stalled.why}"
+    # Without a source, what the watch remembers could not be read.
+    if pipeline.sources and (says := _watch_says(pipeline.watch_ran_at, now)):
+        yield "WATCH", says
+    for source in pipeline.sources:
+        yield from _source_needs(pipeline, source, now)
+    if failed := counter(pipeline.last_run, "failed"):
+        yield "LAST_RUN", f"the last busy run could not move {count(failed, 'letter')}"
+    own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
+    if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
+        yield "CIRCUIT", _circuit_says(pipeline.circuit, now)
+    for circuit in pipeline.held:
+        yield "HELD", _held_says(pipeline.name, circuit, now)
+    if parked := parked_letters(pipeline):
+        letters = count(parked, "parked letter")
+        yield "PARKED", f"{letters}: see dlq parked list --pipeline {pipeline.name}"
+
+
+def _source_needs(
+    pipeline: PipelineStatus, source: SourceStatus, now: datetime
+) -> Iterator[tuple[str, str]]:
+    """The trouble of one queue of letters."""
+    name = source_name(source.source)
+    left, holds = (
+        source.seconds_to_expiry,
+        _depth_of(pipeline, source.source) != QueueDepth(0, 0, 0),
+    )
+    if left is not None and holds and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
+        yield (
+            "EXPIRY",
+            f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}",
+        )
+    ending = source.last_ending
+    if ending is not None and not ending.ended_well:
+        yield "LAST_RUN", f"the last run of {name} did not end well: {_ending_says(ending, now)}"
+    if source.looks and holds:
+        looked = "observe has" if pipeline.mode == Mode.OBSERVE else "runs that move nothing have"
+        yield (
+            "LOOKED",
+            f"{looked} received {count(source.looks, 'letter')} of {name}; SQS leaves letters "
+            "received three times out of its age metric; the alarm LetterAge goes on telling "
+            "the truth",
+        )
+
+
+def _rescue(pipeline: PipelineStatus) -> str:
+    if pipeline.mode == Mode.OBSERVE:
+        return "observe moves nothing; set mode enforce, or lengthen the queue's retention"
+    return (
+        "its rescue should have moved it; see the redriver's log, or lengthen the queue's retention"
+    )
+
+
+def _ending_says(ending: RunEnding, now: datetime) -> str:
+    """Why and when a run ended that could not do its work."""
+    at = f", {duration((now - ending.at).total_seconds())} ago" if ending.at else ""
+    trouble = ending.trouble
+    if trouble is None:
+        why = f"it received letters and moved none ({ending.stopped})"
+    elif trouble in ending.stopped:
+        why = ending.stopped
+    else:
+        why = f"{ending.stopped} ({trouble})"
+    return f"{why}{at}"
+
+
+def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
+    """What is wrong with the watch; None if it runs."""
+    unseen = "no age, no expiry and no stalled run is seen meanwhile"
+    if ran_at is None:
+        return f"the watch has never run: {unseen}; deploy again if it is not deployed"
+    if now - ran_at <= _WATCH_OVERDUE:
+        return None
+    since = duration((now - ran_at).total_seconds())
+    return f"the watch has not run for {since}: {unseen}; see its function's log and schedule"
+
+
+def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
+    """By whom, why and until when a circuit is held, and how that ends."""
+    own = circuit.key == pipeline
+    name = "the circuit" if own else f"circuit {circuit.key}"
+    since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
+    until = (
+        f"until {clock(circuit.forced_until, now)}"
+        if circuit.forced_until
+        else (
+            f"until a person ends it (dlq circuit auto{'' if own else ' ' + circuit.key} "
+            f"--pipeline {pipeline})"
+        )
+    )
+    return (
+        f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "
+        f"{circuit.forced_reason}"
+    )
+
+
+def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
+    match circuit.state:
+        case State.OPEN:
+            if circuit.open_until is None:
+                return "the circuit is OPEN: nothing is re-driven while it is"
+            if circuit.open_until <= now:
+                return "the circuit is OPEN, and its next canary is due"
+            return f"the circuit is OPEN: no canary before {clock(circuit.open_until, now)}"
+        case State.HALF_OPEN:
+            return "the circuit is HALF_OPEN: one letter is being tried"
+        case _:
+            return "the circuit's record is not understood: its letters are held"
+
+
+def source_name(source: str) -> str:
+    """A source in words: "the DLQ", "dedicated DLQ vip", "parking queue default"."""
+    if source == MAIN_DLQ:
+        return "the DLQ"
+    parking = source.removeprefix(parking_source(""))
+    return f"parking queue {parking}" if parking != source else f"dedicated DLQ {source}"
+
+
+def parked_letters(pipeline: PipelineStatus) -> int:
+    """Letters in the parking queues, and those that were rescued from them."""
+    in_queues = sum(queue.visible for queue in pipeline.parking.values() if queue is not None)
+    return in_queues + sum(
+        lane.letters or 0 for lane in pipeline.waiting if lane.lane == PARKED_LANE
+    )
+
+
+def _depth_of(pipeline: PipelineStatus, source: str) -> QueueDepth | None:
+    """The depth of a queue now; None if it could not be read."""
+    parking = {parking_source(id_): depth for id_, depth in pipeline.parking.items()}
+    return {MAIN_DLQ: pipeline.dlq, **pipeline.dedicated, **parking}.get(source)
+
+
+def counter(run: Mapping[str, Any] | None, name: str) -> int:
+    """A number in the report of a run; 0 if there is none."""
+    number = (run or {}).get(name)
+    return number if isinstance(number, int) else 0

@@ -1,0 +1,155 @@
+"""What runs and the watch remember of a pipeline's queues: how old letters are, and how safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.contract import (
+    DEFAULT_PARKING,
+    MAIN_DLQ,
+    PARKED_LANE,
+    Metric,
+    dedicated_lane,
+    parking_source,
+)
+
+from .adapter_errors import aws_errors
+from .words import moment
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from deadletter.redrive.source_memory import SourceMemory
+    from deadletter.watch.row import WatchRow
+
+    from .app import DeployedPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """How the last run of a queue ended, whatever it did."""
+
+    at: Annotated[datetime | None, "when"]
+    ended_well: Annotated[bool, "whether it could do its work, or had none"]
+    stopped: Annotated[str, "why it ended"]
+    trouble: Annotated[str | None, "what AWS refused or did not answer; null if it is unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """A queue of letters, as runs and the watch remember it."""
+
+    source: Annotated[str, "`dlq`, the id of a dedicated DLQ, or `parking:<id>`"]
+    rescued: Annotated[
+        int | None,
+        "its letters that were moved into the waiting room before SQS could delete them; "
+        "null if they could not be counted",
+    ]
+    oldest_seconds: Annotated[
+        int | None, "age of its oldest known letter, by when it was sent; null if it has none"
+    ]
+    seconds_to_expiry: Annotated[
+        int | None, "until SQS deletes the oldest known letter; null if none is in the queue"
+    ]
+    looks: Annotated[int, "letters received only to be judged, since the queue was empty"]
+    last_ending: Annotated[RunEnding | None, "how its last run ended; null if none is on record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Runs cannot do their work."""
+
+    since: Annotated[datetime | None, "since when"]
+    why: Annotated[str, "why, with the denied action or the throttled table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the watch of a pipeline knows; `ran_at` is None if it has never run."""
+
+    ran_at: datetime | None
+    stalled: Stall | None
+    sources: Sequence[SourceStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """The row of a pipeline's watch (None if it has never run), and its sources' memories."""
+
+    row: WatchRow | None
+    by_source: Mapping[str, SourceMemory]
+
+
+def read_memories(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Memories:
+    """What runs and the watch of one pipeline remember, by one query."""
+    from deadletter.aws.watch_store import DynamoDBWatchStore
+
+    with aws_errors():
+        return Memories(*DynamoDBWatchStore(dynamodb, table, pipeline).read())
+
+
+def watched(
+    memories: Memories,
+    pipeline: DeployedPipeline,
+    rescued: Callable[[str], int | None],
+    now: datetime,
+) -> Watched:
+    """The memories as people read them; `rescued` counts the letters of a lane."""
+    row = memories.row
+    stalled = None if row is None else row.stalled
+    lanes = {
+        MAIN_DLQ: None,
+        **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
+        # All parked letters share one lane.
+        **{
+            parking_source(id_): PARKED_LANE if id_ == DEFAULT_PARKING else None
+            for id_ in pipeline.parking
+        },
+    }
+    return Watched(
+        None if row is None else moment(row.ran_at),
+        None if stalled is None else Stall(moment(stalled.since), stalled.why),
+        tuple(
+            _source(source, memories, 0 if lane is None else rescued(lane), now)
+            for source, lane in lanes.items()
+        ),
+    )
+
+
+def _source(source: str, memories: Memories, rescued: int | None, now: datetime) -> SourceStatus:
+    memory, row = memories.by_source.get(source), memories.row
+    figures: dict[Metric, float] = dict(_figures(source, row, now.timestamp()))
+    age, left = figures.get(Metric.OLDEST_LETTER_AGE), figures.get(Metric.SECONDS_TO_EXPIRY)
+    return SourceStatus(
+        source,
+        rescued,
+        int(age) if age is not None and figures.get(Metric.LETTERS) else None,
+        None if left is None else int(left),
+        0 if memory is None else memory.looks,
+        _ending(memory),
+    )
+
+
+def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Metric, float]]:
+    """The figures of a queue as the watch publishes them, by metric."""
+    from deadletter.watch.minute import lane_of
+    from deadletter.watch.queue_figures import queue_points
+
+    if row is None or source not in row.queues:
+        return
+    for point in queue_points(source, row.queues[source], lane_of(source, row.lanes), now):
+        yield point.metric, point.value
+
+
+def _ending(memory: SourceMemory | None) -> RunEnding | None:
+    if memory is None or memory.ended_at is None:
+        return None
+    return RunEnding(
+        moment(memory.ended_at),
+        memory.ended_well_at == memory.ended_at,
+        memory.stopped,
+        memory.trouble or None,
+    )
