@@ -69,10 +69,11 @@ sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
-nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing
+nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
-		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools
+		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m tests.simulation --runs 200000
+	$(BIN)/python -m pytest -q -s -m drill tests/drill
 
 bench: $(READY) ## What rules, hostile messages and the consumer library cost
 	$(BIN)/python -m tools.bench.rules

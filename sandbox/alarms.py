@@ -68,6 +68,6 @@ def judge(
     return None if missing == "ignore" and could_breach else "OK"
 
 
-def short(at: float, *, now: float) -> float:
+def short(at: float, *, now: float, minute: float = SHORT_MINUTE) -> float:
     """The time of a point in short minutes: one that lies five minutes ahead lies 30 s ahead."""
-    return now + (at - now) * SHORT_MINUTE / MINUTE
+    return now + (at - now) * minute / MINUTE

@@ -1,7 +1,8 @@
 """The emulator's own process: MiniStack behind Hypercorn, on a socket it inherits.
 
-`sandbox.server` starts it as ``python -m sandbox.emulator [--still] FD [CERTIFICATE KEY]``.
-With ``--still`` the time of SQS stands still until somebody posts seconds to CLOCK_PATH.
+`sandbox.server` starts it as ``python -m sandbox.emulator [OPTION...] FD [CERTIFICATE KEY]``.
+With ``--still`` the time of SQS stands still until seconds are posted to CLOCK_PATH; with
+``--real-minutes`` alarms and the watch have minutes of sixty seconds instead of six.
 It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
@@ -54,8 +55,8 @@ def stop_the_time_of_sqs() -> None:
     sqs.asyncio = SimpleNamespace(sleep=STILL.sleep, iscoroutine=asyncio.iscoroutine)
 
 
-def judge_alarms_by_their_own_metric() -> None:
-    """Put `alarms.judge` in the place of MiniStack's evaluation."""
+def judge_alarms_by_their_own_metric(minute: float) -> None:
+    """Put `alarms.judge` in the place of MiniStack's evaluation; `minute` is in seconds."""
 
     def evaluate(alarm: dict[str, Any]) -> None:
         if not alarm.get("MetricName"):
@@ -79,7 +80,7 @@ def judge_alarms_by_their_own_metric() -> None:
             cloudwatch._metrics.get(key) or [],
             statistic=statistic,
             now=now,
-            minute=alarms.SHORT_MINUTE,
+            minute=minute,
         )
         if new is None or new == old:
             return
@@ -92,7 +93,7 @@ def judge_alarms_by_their_own_metric() -> None:
     cloudwatch._evaluate_alarm = evaluate
 
 
-def count_every_invocation() -> None:
+def count_every_invocation(minute: float) -> None:
     """Publish AWS/Lambda and embedded metrics wherever MiniStack writes a function's log.
 
     A throttled invocation writes none: it counts as Throttles, and is no invocation.
@@ -117,7 +118,9 @@ def count_every_invocation() -> None:
             key = (point.namespace, point.name, cloudwatch._dims_key(dimensions))
             cloudwatch._metric_bucket(key).append(
                 {
-                    "Timestamp": now if point.at is None else alarms.short(point.at, now=now),
+                    "Timestamp": now
+                    if point.at is None
+                    else alarms.short(point.at, now=now, minute=minute),
                     "Value": point.value,
                     "Unit": point.unit,
                     "Dimensions": dimensions,
@@ -370,12 +373,14 @@ def end_with_parent() -> None:
 
 
 def main(*arguments: str) -> None:
-    still = arguments[0] == "--still"
-    socket, *certificate_and_key = arguments[still:]
+    options = {argument for argument in arguments if argument.startswith("--")}
+    socket, *certificate_and_key = arguments[len(options) :]
+    minute = alarms.MINUTE if "--real-minutes" in options else alarms.SHORT_MINUTE
     threading.Thread(target=end_with_parent, daemon=True).start()
-    judge_alarms_by_their_own_metric()
-    count_every_invocation()
-    run_the_watch_each_short_minute()
+    judge_alarms_by_their_own_metric(minute)
+    count_every_invocation(minute)
+    if minute < alarms.MINUTE:
+        run_the_watch_each_short_minute()
     receive_for_throttled_functions()
     permit_batches_as_iam_does()
     permit_a_folder_of_parameters()
@@ -383,7 +388,7 @@ def main(*arguments: str) -> None:
     name_the_partitions()
     name_the_sender()
     record_calls()
-    if still:
+    if "--still" in options:
         stop_the_time_of_sqs()
     config = Config()
     config.bind = [f"fd://{socket}"]

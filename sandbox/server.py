@@ -11,7 +11,8 @@ role may not do fails as it would on AWS, and policies that demand TLS are met.
 The access key ``test`` is the account's root and may do everything. Not
 secure: plain HTTP, and everybody may do everything.
 
-Still: the time of SQS stands still until `advance`.
+Still: the time of SQS stands still until `advance`. Real minutes: alarms and the watch
+have minutes of sixty seconds, not of six.
 """
 
 import contextlib
@@ -64,11 +65,19 @@ class Sandbox:
     environment  the variables that point any AWS client at it
     """
 
-    def __init__(self, folder: Path, *, secure: bool = True, still: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        secure: bool = True,
+        still: bool = False,
+        real_minutes: bool = False,
+    ) -> None:
         self.folder = folder
         self.log = folder / "emulator.log"
         self.secure = secure
         self.still = still
+        self.real_minutes = real_minutes
         self.endpoint = ""
         self.environment: Mapping[str, str] = {}
         self._state: Path | None = None
@@ -102,7 +111,9 @@ class Sandbox:
         # The emulator inherits the listening socket, so nobody can take the port in between.
         with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
             port = listener.getsockname()[1]
-            arguments = [*(["--still"] if self.still else []), str(listener.fileno())]
+            options = {"--still": self.still, "--real-minutes": self.real_minutes}
+            arguments = [option for option, wanted in options.items() if wanted]
+            arguments.append(str(listener.fileno()))
             trust = {}
             environment = self._emulator_environment(self._state, port)
             if self.secure:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from deadletter.contract import Metric
+from deadletter.routing.decision import DUE
+from deadletter.watch.lane_figures import ROOM
 from sandbox.alarms import Point, judge
 from tests.infra.templates import Synthesis, filled
 
@@ -196,3 +198,17 @@ def test_the_age_of_a_queue_that_is_no_longer_polled_stays_red(alarms: dict[str,
     for name, value in (("orders-DlqAge", 5000), ("orders-MainQueueAge", 300_000)):
         changes = states(alarms[name], each_minute(range(10), lambda _, age=value: age), minutes=60)
         assert [state for _, state in changes] == ["ALARM"], name
+
+
+def test_an_alarm_on_one_source_names_a_source_that_the_watch_publishes(
+    alarms: dict[str, Alarm],
+) -> None:
+    queues = ["dlq", "vip", "slow", "parking:default", "parking:quarantine"]
+    published = {*queues, ROOM, f"{ROOM}:{DUE}"}
+    watched = {
+        dimension["Value"]
+        for alarm in alarms.values()
+        for dimension in alarm["Dimensions"]
+        if dimension["Name"] == "source"
+    }
+    assert watched == published

@@ -1,0 +1,50 @@
+"""Which alarms a refused rule rings."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from deadletter.rules.checker import CheckedBatch, RuleRefusal
+from handlers import check_rules
+
+CONTEXT = SimpleNamespace(
+    function_name="shop-check-rules",
+    memory_limit_in_mb=256,
+    invoked_function_arn="arn:aws:lambda:eu-west-1:111122223333:function:shop-check-rules",
+    aws_request_id="request",
+)
+
+
+@pytest.mark.parametrize(
+    ("refused_by", "counted"),
+    [
+        # The watches of these pipelines publish the level each minute.
+        (("orders", "refunds"), {("RuleInvalid", "orders"), ("RuleInvalid", "refunds")}),
+        # No watch reads the rule of a pipeline that does not exist: this is the only page.
+        (("*",), {("RuleInvalid", "*"), ("RulesRefused", "*")}),
+    ],
+)
+def test_a_refused_rule_is_counted_where_it_matches_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    refused_by: tuple[str, ...],
+    counted: set[tuple[str, str]],
+) -> None:
+    refusal = RuleRefusal("orders", "stop", "unknown field 'tenant'", refused_by)
+    checked = CheckedBatch((refusal,))
+    monkeypatch.setenv("APP", "shop")
+    monkeypatch.setattr(
+        check_rules, "checker", lambda: SimpleNamespace(check=lambda _edits: checked)
+    )
+    assert check_rules.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    written = [line for line in lines if "_aws" in line]
+    assert {line["app"] for line in written} == {"shop"}
+    assert {
+        (metric["Name"], line["pipeline"])
+        for line in written
+        for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    } == counted
