@@ -1,0 +1,52 @@
+"""The sandbox runs the watch as often as its alarms judge."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ministack.services import eventbridge, scheduler
+
+from sandbox import emulator
+
+BEGIN = 1000.0
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """The starts of two schedules within 125 seconds: the target, and the second."""
+    now, started = SimpleNamespace(at=BEGIN), []
+    schedules = {
+        ("000000000000", "us-east-1", f"default/shop-orders-{role}"): {
+            "State": "ENABLED",
+            "ScheduleExpression": "rate(1 minute)",
+            "CreationDate": BEGIN,
+            "Target": {"Arn": f"arn:aws:lambda:us-east-1:000000000000:function:shop-orders-{role}"},
+        }
+        for role in ("watch", "redrive")
+    }
+    for module in (emulator, scheduler):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.at))
+    # MiniStack's own functions and figures come back after the test.
+    monkeypatch.setattr(scheduler, "_tick_schedules", scheduler._tick_schedules)
+    monkeypatch.setattr(scheduler, "_SCHEDULE_TICK_INTERVAL", 10)
+    monkeypatch.setattr(scheduler, "_schedule_last_fired", {})
+    monkeypatch.setattr(scheduler, "_schedules", SimpleNamespace(_data=schedules))
+    monkeypatch.setattr(
+        eventbridge,
+        "_invoke_target",
+        lambda target, *_: started.append((target["Arn"].rpartition("-")[2], now.at - BEGIN)),
+    )
+    emulator.run_the_watch_each_short_minute()
+    for _ in range(125):
+        now.at += scheduler._SCHEDULE_TICK_INTERVAL
+        scheduler._tick_schedules()
+    return started
+
+
+def test_the_watch_runs_each_six_seconds_and_the_redriver_each_real_minute(
+    starts: list[tuple[str, float]],
+) -> None:
+    assert [at for role, at in starts if role == "redrive"] == [60, 120]
+    watch = [at for role, at in starts if role == "watch"]
+    assert watch == [6.0 * number for number in range(1, 21)]
