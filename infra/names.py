@@ -25,7 +25,7 @@ class Names:
     fifo: bool = False
 
     def function(self, role: str) -> str:
-        """The Lambda function that plays `role`: redrive, route, consumer, circuit or probe."""
+        """The Lambda function that plays `role`: redrive, watch, route, and so on."""
         return f"{self._prefix}{role}"
 
     def alarm(self, name: str) -> str:

@@ -17,6 +17,7 @@ from .router import RouterFunction
 from .rule_check import RuleCheck
 from .settings import AppSettings, PipelineSettings, WebhookConsumer
 from .storage import Storage
+from .watch import WatchFunction
 
 
 class RedrivePipeline(Construct):
@@ -39,6 +40,7 @@ class RedrivePipeline(Construct):
     pager: Pager
     redriver: RedriverFunction
     router: RouterFunction
+    watch: WatchFunction
     dispatcher: DispatcherFunction | None
     consumer_policy: ConsumerPolicy | None
     circuit_breaker: CircuitBreaker
@@ -92,6 +94,14 @@ class RedrivePipeline(Construct):
         self.redriver = RedriverFunction(
             self,
             "Redriver",
+            settings=settings,
+            app=app,
+            storage=self.storage,
+            queues=self.queues,
+        )
+        self.watch = WatchFunction(
+            self,
+            "Watch",
             settings=settings,
             app=app,
             storage=self.storage,

@@ -146,9 +146,15 @@ class Queues(Construct):
         dedicated = [queue.arn for queue in self.dedicated.values()]
         permissions.allow("Dedicated", [*drain, "sqs:SendMessage"], dedicated)
 
-    def grant_park(self, permissions: Permissions) -> None:
-        """Send to the parking lot."""
-        permissions.allow("Parking", SEND, [queue.arn for queue in self.parking.values()])
+    def grant_park(self, permissions: Permissions, *, drains: bool = False) -> None:
+        """Send to the parking lot; if it `drains`, also move parked letters out of it."""
+        actions = [*(TAKE if drains else ()), *SEND]
+        permissions.allow("Parking", actions, [queue.arn for queue in self.parking.values()])
+
+    def grant_depths(self, permissions: Permissions) -> None:
+        """See how many messages each queue holds, and for how long it keeps them."""
+        queues = (self.main, self.dlq, *self.dedicated.values(), *self.parking.values())
+        permissions.allow("Depths", ["sqs:GetQueueAttributes"], _once(queues))
 
     def grant_take_canary(self, permissions: Permissions, *, sends: bool) -> None:
         """Take one letter out of the DLQ. If it `sends`, also send it to the main queue; else

@@ -14,7 +14,6 @@ from deadletter.contract import (
     Variable,
 )
 
-from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
 from .findings import acknowledge
@@ -31,8 +30,7 @@ from .storage import Storage
 class RedriverFunction(Construct):
     """The function that moves letters, and its schedules.
 
-    It also repairs outages whose execution is lost, and enables the consumer's mapping again
-    if `consumer` has one. `sender` is the unique id of its role, which SQS shows in what it sends.
+    `sender` is the unique id of its role, which SQS shows in what it sends.
     """
 
     function: lambda_.Function
@@ -50,22 +48,18 @@ class RedriverFunction(Construct):
         app: AppSettings,
         storage: Storage,
         queues: Queues,
-        consumer: ConsumerFunction | None,
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
         permissions = Permissions()
         queues.grant_send(permissions)
         queues.grant_drain(permissions)
-        queues.grant_park(permissions)
+        queues.grant_park(permissions, drains=True)
         storage.grant_move_letters(permissions, settings.name)
         storage.grant_circuits(permissions, settings.name, writes=True)
-        storage.grant_troubled_circuits(permissions, settings.name)
         storage.grant_bodies(permissions, settings.name, writes=True)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
-        grant_start_outages(permissions, app, settings.name, lists=True)
-        if consumer:
-            consumer.grant_mapping(permissions)
+        grant_start_outages(permissions, app, settings.name)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         function = PythonFunction(
             self,
@@ -79,8 +73,6 @@ class RedriverFunction(Construct):
             app=app,
             permissions=permissions,
         )
-        if consumer:
-            consumer.acknowledge(function)
         to_json = cdk.Stack.of(self).to_json_string
         function.add_variables(
             {
@@ -98,11 +90,6 @@ class RedriverFunction(Construct):
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
-                **(
-                    {Variable.CONSUMER_MAPPING: consumer.mapping_id}
-                    if consumer and consumer.mapping_id
-                    else {}
-                ),
             }
         )
         # The next minute is the retry: a run that comes late would meet the next function.
@@ -117,11 +104,14 @@ class RedriverFunction(Construct):
         storage.acknowledge_bodies(function, settings.name)
         self.function, self.role, self.sender = function.function, function.role, function.sender
         self.trust = function.trust
-        self.schedules = Schedules(self, "Schedules", function=function.function)
+        self.schedules = Schedules(
+            self, "Schedules", function=function.function, starts="the redriver"
+        )
         self.schedules.add(
             "Dlq",
             name=names.schedule(),
-            source=MAIN_DLQ,
+            description=f"Drains {MAIN_DLQ}",
+            event={"source": MAIN_DLQ},
             every=settings.redrive.every,
             enabled=True,
         )
@@ -129,7 +119,8 @@ class RedriverFunction(Construct):
             self.schedules.add(
                 f"Dlq_{id_}",
                 name=names.schedule(id_),
-                source=id_,
+                description=f"Drains {id_}",
+                event={"source": id_},
                 every=dedicated.every,
                 enabled=dedicated.enabled,
             )

@@ -1,8 +1,10 @@
-"""The schedules of the redriver: when it runs, and on which DLQ."""
+"""Schedules: when a function is started, and what it is told."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -14,11 +16,16 @@ from .duration import MINUTE
 
 
 class Schedules(Construct):
-    """The schedules of one redriver, which share a role that may start it and nothing else."""
+    """The schedules of one function, which share a role that may start it and nothing else.
+
+    `starts` names the function in the role's description.
+    """
 
     role: iam.IRole
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.IFunction) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, function: lambda_.IFunction, starts: str
+    ) -> None:
         super().__init__(scope, construct_id)
         self._function = function
         role = iam.Role(
@@ -29,12 +36,12 @@ class Schedules(Construct):
                 # Schedules of other accounts may not assume this role.
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
-            description="Starts the redriver",
+            description=f"Starts {starts}",
             inline_policies={
                 "Permissions": iam.PolicyDocument(
                     statements=[
                         iam.PolicyStatement(
-                            sid="Redriver",
+                            sid="Function",
                             actions=["lambda:InvokeFunction"],
                             resources=[function.function_arn],
                         )
@@ -44,21 +51,30 @@ class Schedules(Construct):
         )
         self.role = role.without_policy_updates()
 
-    def add(self, construct_id: str, *, name: str, source: str, every: int, enabled: bool) -> None:
-        """Drain `source` ("dlq", or the id of a dedicated one) every so many seconds."""
+    def add(
+        self,
+        construct_id: str,
+        *,
+        name: str,
+        description: str,
+        every: int,
+        enabled: bool,
+        event: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start the function every so many seconds, with this event."""
         minutes = every // MINUTE
         scheduler.CfnSchedule(
             self,
             construct_id,
             name=name,
-            description=f"Drains {source}",
+            description=description,
             schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             state="ENABLED" if enabled else "DISABLED",
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=self._function.function_arn,
                 role_arn=self.role.role_arn,
-                input=json.dumps({"source": source}),
+                input=json.dumps(dict(event)),
                 # The next run is the retry; up to 185 late runs would overlap.
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                     maximum_retry_attempts=0, maximum_event_age_in_seconds=MINUTE

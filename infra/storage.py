@@ -137,6 +137,15 @@ class Storage(Construct):
         )
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
+    def grant_watch(self, permissions: Permissions, pipeline: str) -> None:
+        """Read the leases of one pipeline, write the watch's row beside them, and count lanes."""
+        table = [self.letters.table_arn]
+        lease = partitions(Partition.LEASE.of(pipeline))
+        permissions.allow("Leases", ["dynamodb:Query", "dynamodb:UpdateItem"], table, lease)
+        lanes = partitions(Partition.LANES.of(pipeline))
+        permissions.allow("ListOfLanes", ["dynamodb:Query"], table, lanes)
+        self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
+
     def grant_take_canary(self, permissions: Permissions, pipeline: str, *, sends: bool) -> None:
         """Take one letter out of a circuit's lane; if it `sends`, mark in the journal that it did.
 

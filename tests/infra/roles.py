@@ -14,12 +14,14 @@ END = "<!-- end of roles -->"
 # Who takes on each role, in the words of the page.
 FUNCTIONS = {
     "redrive": "the redriver of one pipeline",
+    "watch": "the watch of one pipeline",
     "route": "the router of one pipeline",
     "consumer": "the webhook dispatcher of one pipeline",
     "circuit": "the circuit function of one pipeline",
     "probe": "the probe of one pipeline",
     "circuit-breaker": "the state machine of one pipeline's outages",
-    "scheduler": "EventBridge Scheduler, for one pipeline",
+    "scheduler": "EventBridge Scheduler, for the redriver of one pipeline",
+    "watch-scheduler": "EventBridge Scheduler, for the watch of one pipeline",
     "check-rules": "the rule checker",
 }
 POLICIES = {

@@ -163,15 +163,40 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
         router_function="deadletter-orders-route",
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
-        consumer_mapping=resources.consumer_mapping,
     )
-    assert "DispatcherMapping" in resources.consumer_mapping
     assert "StorageLetters" in resources.letters_table
     assert "StorageCircuits" in resources.circuits_table
     assert app.function(resources.router_function)
     pipeline = pipeline_from_json(told["PIPELINE"])
     assert pipeline.name == "orders"
     assert pipeline.dedicated == ("vip", "slow")
+
+
+def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-watch")
+    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
+    resources = resources_from_environment(told)
+    assert resources == Resources(
+        main_url=f"{queues}main",
+        main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
+        dlq_url=f"{queues}dlq",
+        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
+        dedicated={"vip": f"{queues}dlq_vip", "slow": f"{queues}dlq_slow"},
+        letters_table=resources.letters_table,
+        circuits_table=resources.circuits_table,
+        router_function="deadletter-orders-route",
+        redrive_function="deadletter-orders-redrive",
+        redrive_every=60,
+        circuit_machine=MACHINE,
+        consumer_mapping=resources.consumer_mapping,
+    )
+    assert "DispatcherMapping" in resources.consumer_mapping
+    assert "StorageLetters" in resources.letters_table
+    assert "StorageCircuits" in resources.circuits_table
+    for function in (resources.router_function, resources.redrive_function):
+        assert app.function(function)
+    assert pipeline_from_json(told["PIPELINE"]).name == "orders"
+    assert told["APP"] == "deadletter"
 
 
 def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
@@ -212,8 +237,8 @@ def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-circuit")
     assert set(told) == {"APP", "PIPELINE", "CIRCUITS_TABLE", "CONSUMER_MAPPING"}
     resources = resources_from_environment(told)
-    redriver = resources_from_environment(app.environment("deadletter-orders-redrive"))
-    assert resources.consumer_mapping == redriver.consumer_mapping
+    watch = resources_from_environment(app.environment("deadletter-orders-watch"))
+    assert resources.consumer_mapping == watch.consumer_mapping
     assert "StorageCircuits" in resources.circuits_table
 
 
@@ -239,7 +264,7 @@ def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synt
 
 def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) -> None:
     mapping = "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
-    for function in ("circuit", "redrive"):
+    for function in ("circuit", "watch"):
         told = resources_from_environment(app.environment(f"deadletter-theirs-{function}"))
         assert told.consumer_mapping == mapping, function
     probe = resources_from_environment(app.environment("deadletter-theirs-probe"))
@@ -249,7 +274,7 @@ def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) ->
 
 
 def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Synthesis) -> None:
-    for function in ("circuit", "redrive", "probe"):
+    for function in ("circuit", "watch", "redrive", "probe"):
         told = resources_from_environment(app.environment(f"deadletter-watched-{function}"))
         assert (told.consumer_mapping, told.consumer_function) == ("", ""), function
     assert set(app.environment("deadletter-watched-probe")) == {"APP", "PIPELINE", "CIRCUITS_TABLE"}

@@ -40,8 +40,9 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             }
             for dlq in ("vip", "slow")
         },
-        "queue parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+        # To send there, and to rescue parked letters before SQS drops them.
+        "queue parking": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "queue parking_quarantine": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
         "table Letters": {
             "dynamodb:BatchGetItem",
             "dynamodb:Query",
@@ -52,15 +53,31 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         },
         "table Letters/index/lanes": {"dynamodb:Query"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "table Circuits/index/troubled": {"dynamodb:Query"},
         # One object a letter.
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "function route": {"lambda:InvokeFunction"},
+        # Letters that come back are failures of a dependency, and can open its circuit.
+        "circuit breaker": {"states:StartExecution"},
+        "logs redrive": {"logs:CreateLogStream", "logs:PutLogEvents"},
+        # The actions of X-Ray know no resources.
+        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    },
+    "watch": {
+        **{
+            f"queue {queue}": {"sqs:GetQueueAttributes"}
+            for queue in ("main", "dlq", "dlq_vip", "dlq_slow", "parking", "parking_quarantine")
+        },
+        "table Letters": {"dynamodb:Query", "dynamodb:UpdateItem"},
+        "table Letters/index/lanes": {"dynamodb:Query"},
+        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Circuits/index/troubled": {"dynamodb:Query"},
+        "function route": {"lambda:InvokeFunction"},
+        # To rescue letters: the watch itself can receive and move nothing.
+        "function redrive": {"lambda:InvokeFunction"},
         # The sweep goes on where an execution was lost, and puts back what it had paused.
         "circuit breaker": {"states:StartExecution", "states:ListExecutions"},
         "mappings": MAPPING,
-        "logs redrive": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # The actions of X-Ray know no resources.
+        "logs watch": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
     "route": {
@@ -134,6 +151,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         },
     },
     "scheduler": {"function redrive": {"lambda:InvokeFunction"}},
+    "watch-scheduler": {"function watch": {"lambda:InvokeFunction"}},
     "check-rules": {
         "stream of Rules": {
             "dynamodb:DescribeStream",
@@ -164,6 +182,12 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Letters": ["orders#*"],
         "table Letters/index/lanes": ["orders|*"],
         "table Circuits": ["orders"],
+    },
+    "watch": {
+        # It writes its own row beside the leases, and lists the lanes.
+        "table Letters": ["orders#lease", "orders#lanes"],
+        "table Letters/index/lanes": ["orders|*"],
+        "table Circuits": ["orders"],
         "table Circuits/index/troubled": ["orders"],
     },
     "route": {
@@ -184,6 +208,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
     },
     "circuit-breaker": {},
     "scheduler": {},
+    "watch-scheduler": {},
     "check-rules": {},
 }
 
@@ -345,6 +370,8 @@ NOUNS = (
     (r"<RuleCheckLogs[0-9A-F]{8}\.Arn>", "logs check-rules"),
     (r"<PipelineRedriver\w+Function[0-9A-F]{8}.Arn>", "function redrive"),
     (r"<PipelineRedriver\w+Logs[0-9A-F]{8}.Arn>", "logs redrive"),
+    (r"<PipelineWatchFunction[0-9A-F]{8}.Arn>", "function watch"),
+    (r"<PipelineWatchLogs[0-9A-F]{8}.Arn>", "logs watch"),
     (r"<PipelineRouter\w+Logs[0-9A-F]{8}.Arn>", "logs route"),
     (r"<PipelineDispatcher\w+Logs[0-9A-F]{8}.Arn>", "logs consumer"),
     (r"<PipelineCircuitBreakerCircuitFunction[0-9A-F]{8}.Arn>", "function circuit"),
@@ -383,13 +410,14 @@ def granted(said: list[dict[str, Any]]) -> dict[str, set[str]]:
 
 def confined(said: list[dict[str, Any]]) -> dict[str, list[str]]:
     """To which partitions statements keep, by table."""
-    return {
-        noun(filled(resource)): partitions["dynamodb:LeadingKeys"]
-        for statement in said
-        for operator, partitions in statement.get("Condition", {}).items()
-        if operator.startswith("ForAllValues:String")
-        for resource in listed(statement["Resource"])
-    }
+    found: dict[str, list[str]] = {}
+    for statement in said:
+        for operator, partitions in statement.get("Condition", {}).items():
+            if operator.startswith("ForAllValues:String"):
+                for resource in listed(statement["Resource"]):
+                    keys = found.setdefault(noun(filled(resource)), [])
+                    keys += partitions["dynamodb:LeadingKeys"]
+    return found
 
 
 def listed(value: Any) -> list[Any]:
@@ -417,8 +445,11 @@ def needed(policy: str) -> dict[str, set[str]]:
 
 
 def role_of(stack: Stack, function: str) -> dict[str, Any]:
-    if function == "scheduler":
-        [schedule, *_] = stack.of("AWS::Scheduler::Schedule").values()
+    schedules = {"scheduler": "deadletter-orders-dlq", "watch-scheduler": "deadletter-orders-watch"}
+    if function in schedules:
+        schedule = {
+            "Properties": stack.named("AWS::Scheduler::Schedule", "Name", schedules[function])
+        }
         return stack.resources[schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]]
     if function == "circuit-breaker":
         [machine] = stack.of("AWS::StepFunctions::StateMachine").values()
@@ -627,7 +658,7 @@ def test_a_pipeline_of_existing_queues_reaches_those_and_no_others(app: Synthesi
 
 
 def test_a_mapping_is_changed_only_if_it_is_the_consumers(app: Synthesis) -> None:
-    for function in ("redrive", "circuit"):
+    for function in ("watch", "circuit"):
         [ours] = [
             statement
             for statement in statements(role_of(app["Deadletter-Orders"], function))
@@ -655,7 +686,7 @@ def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
 ) -> None:
     stack = app["Deadletter-Theirs"]
     home = "arn:aws:lambda:eu-west-1:111122223333"
-    for function in ("redrive", "circuit"):
+    for function in ("watch", "circuit"):
         said = functions_statements(stack, f"deadletter-theirs-{function}")["Mapping"]
         mapping = f"{home}:event-source-mapping:1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
         assert filled(said["Resource"]) == mapping
@@ -671,7 +702,7 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
     app: Synthesis,
 ) -> None:
     stack = app["Deadletter-Watched"]
-    for function in ("redrive", "circuit"):
+    for function in ("watch", "circuit"):
         assert "Mapping" not in functions_statements(stack, f"deadletter-watched-{function}")
     # Nor is there a canary that the probe could take.
     probe = functions_statements(stack, "deadletter-watched-probe")
@@ -717,6 +748,7 @@ KEY_TO_WRITE = KEY | {
         ("route", KEY, ["dynamodb"]),
         ("consumer", KEY_TO_WRITE, ["sqs", "dynamodb", "secretsmanager"]),
         ("circuit", KEY_TO_WRITE, ["dynamodb"]),
+        ("watch", KEY_TO_WRITE, ["dynamodb"]),
         ("probe", KEY_TO_WRITE, ["sqs", "dynamodb", "s3"]),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled, parameter
 
@@ -140,9 +142,9 @@ def test_of_a_pipeline_with_queues_and_a_consumer_only_the_rest_is_made(app: Syn
     assert {
         function["Properties"]["FunctionName"]
         for function in stack.of("AWS::Lambda::Function").values()
-    } == {f"deadletter-theirs-{item}" for item in ("redrive", "route", "circuit", "probe")}
+    } == {f"deadletter-theirs-{item}" for item in ("redrive", "watch", "route", "circuit", "probe")}
     assert stack.of("AWS::Lambda::EventSourceMapping") == {}
-    assert len(stack.of("AWS::Scheduler::Schedule")) == 1
+    assert len(stack.of("AWS::Scheduler::Schedule")) == 2
 
 
 def test_a_pipeline_that_only_watches_is_made_like_any_other(app: Synthesis) -> None:
@@ -152,21 +154,36 @@ def test_a_pipeline_that_only_watches_is_made_like_any_other(app: Synthesis) -> 
     assert parameter(app, "/deadletter/pipelines/watched")["mode"] == "observe"
 
 
-def test_the_redriver_runs_every_minute_and_is_never_retried(app: Synthesis) -> None:
+@pytest.mark.parametrize(
+    ("role", "name", "event"), [("redrive", "dlq", {"source": "dlq"}), ("watch", "watch", {})]
+)
+def test_redriver_and_watch_run_every_minute_and_are_never_retried(
+    app: Synthesis, role: str, name: str, event: dict[str, str]
+) -> None:
     stack = app["Deadletter-Orders"]
-    schedule = stack.named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-dlq")
+    schedule = stack.named("AWS::Scheduler::Schedule", "Name", f"deadletter-orders-{name}")
     assert schedule["ScheduleExpression"] == "rate(1 minute)"
     assert schedule["State"] == "ENABLED"
     assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
     target = schedule["Target"]
-    assert json.loads(target["Input"]) == {"source": "dlq"}
+    assert json.loads(target["Input"]) == event
     assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
     invoked = stack.resources[target["Arn"]["Fn::GetAtt"][0]]["Properties"]
-    assert invoked["FunctionName"] == "deadletter-orders-redrive"
-    [again] = stack.of("AWS::Lambda::EventInvokeConfig").values()
-    assert again["Properties"]["MaximumRetryAttempts"] == 0
-    assert again["Properties"]["MaximumEventAgeInSeconds"] == 60
-    assert again["Properties"]["FunctionName"]["Ref"] == target["Arn"]["Fn::GetAtt"][0]
+    assert invoked["FunctionName"] == f"deadletter-orders-{role}"
+    [again] = [
+        config["Properties"]
+        for config in stack.of("AWS::Lambda::EventInvokeConfig").values()
+        if config["Properties"]["FunctionName"]["Ref"] == target["Arn"]["Fn::GetAtt"][0]
+    ]
+    assert again["MaximumRetryAttempts"] == 0
+    assert again["MaximumEventAgeInSeconds"] == 60
+
+
+def test_the_watch_runs_every_minute_whatever_the_redriver_does(app: Synthesis) -> None:
+    for _, schedule in app.of("AWS::Scheduler::Schedule"):
+        if schedule["Properties"]["Name"].endswith("-watch"):
+            assert schedule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
+            assert schedule["Properties"]["State"] == "ENABLED"
 
 
 def test_a_dedicated_dlq_has_its_own_schedule_which_is_off_unless_wanted(app: Synthesis) -> None:
@@ -190,7 +207,7 @@ def test_the_dispatcher_reads_the_main_queue_and_reports_what_failed(app: Synthe
 
 def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthesis) -> None:
     sizes = {"redrive": (512, 55), "route": (512, 20), "consumer": (512, 60)}
-    sizes |= {"circuit": (256, 50), "probe": (256, 180)}
+    sizes |= {"circuit": (256, 50), "probe": (256, 180), "watch": (256, 30)}
     for role, (memory, timeout) in sizes.items():
         function = app.function(f"deadletter-orders-{role}")
         assert (function["MemorySize"], function["Timeout"]) == (memory, timeout)
@@ -207,7 +224,7 @@ def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
     }
     assert handlers == {
         f"handlers.{item}.handler"
-        for item in ("redrive", "route", "dispatch", "circuit", "probe", "check_rules")
+        for item in ("redrive", "watch", "route", "dispatch", "circuit", "probe", "check_rules")
     }
     for handler in handlers:
         _, module, name = handler.split(".")

@@ -1,0 +1,121 @@
+"""The watch: it looks at everything once a minute, whatever the redriver's schedule says."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from deadletter.contract import Variable
+
+from .consumer_function import ConsumerFunction
+from .duration import MINUTE
+from .encryption import grant_key
+from .findings import acknowledge
+from .function import PythonFunction, function_arn, grant_invoke
+from .names import Names
+from .outage import grant_start_outages, state_machine_arn
+from .permissions import Permissions
+from .queues import Queues
+from .schedule import Schedules
+from .settings import AppSettings, PipelineSettings
+from .storage import Storage
+
+# Half of its minute: a watch that takes longer has not seen everything, and pages.
+TIMEOUT = 30
+
+MEMORY = 256
+
+
+class WatchFunction(Construct):
+    """The function that watches one pipeline, and its schedule, which is always enabled.
+
+    It repairs outages whose execution is lost, and enables the consumer's mapping again if
+    `consumer` has one. It receives no letter: to rescue letters it starts the redriver.
+    """
+
+    function: lambda_.Function
+    role: iam.IRole
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings,
+        storage: Storage,
+        queues: Queues,
+        consumer: ConsumerFunction | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = Names(app.app, settings.name)
+        permissions = Permissions()
+        queues.grant_depths(permissions)
+        storage.grant_watch(permissions, settings.name)
+        storage.grant_circuits(permissions, settings.name, writes=True)
+        storage.grant_troubled_circuits(permissions, settings.name)
+        functions = [function_arn(app, settings.name, role) for role in ("route", "redrive")]
+        grant_invoke(permissions, "Functions", *functions)
+        grant_start_outages(permissions, app, settings.name, lists=True)
+        if consumer:
+            consumer.grant_mapping(permissions)
+        grant_key(permissions, app, services=("dynamodb",), writes=True)
+        function = PythonFunction(
+            self,
+            "Watch",
+            name=names.function("watch"),
+            handler="handlers.watch.handler",
+            description=f"Watches the queues, runs and circuits of {settings.name}",
+            timeout=TIMEOUT,
+            memory=MEMORY,
+            settings=settings,
+            app=app,
+            permissions=permissions,
+        )
+        if consumer:
+            consumer.acknowledge(function)
+        to_json = cdk.Stack.of(self).to_json_string
+        function.add_variables(
+            {
+                Variable.MAIN_URL: queues.main.url,
+                Variable.MAIN_ARN: queues.main.arn,
+                Variable.DLQ_URL: queues.dlq.url,
+                Variable.PARKING: to_json(
+                    {id_: queue.url for id_, queue in queues.parking.items()}
+                ),
+                Variable.DEDICATED: to_json(
+                    {id_: queue.url for id_, queue in queues.dedicated.items()}
+                ),
+                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                Variable.ROUTER_FUNCTION: names.function("route"),
+                Variable.REDRIVE_FUNCTION: names.function("redrive"),
+                Variable.REDRIVE_EVERY: str(settings.redrive.every),
+                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                **(
+                    {Variable.CONSUMER_MAPPING: consumer.mapping_id}
+                    if consumer and consumer.mapping_id
+                    else {}
+                ),
+            }
+        )
+        # The next minute is the retry: a look that comes late would be about another minute.
+        function.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
+        )
+        acknowledge(
+            function,
+            "Serverless::Serverless-LambdaAsyncFailureDestination",
+            because="a look that failed is followed by the next one within a minute, and if"
+            " none succeeds, the alarm WatchHeartbeat goes off",
+        )
+        self.function, self.role = function.function, function.role
+        Schedules(self, "Schedule", function=function.function, starts="the watch").add(
+            "EachMinute",
+            name=names.function("watch"),
+            description="Watches every minute",
+            every=MINUTE,
+            enabled=True,
+        )
