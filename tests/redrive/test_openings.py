@@ -44,13 +44,13 @@ def rescued(lane: str, home: str, copy: str = "m1", group: str | None = None) ->
 
 
 def opened(stage: Stage, home: str) -> Sequence[str]:
-    return sorted({shard.lane for shard in open_shards(setup_of(stage, home))})
+    return sorted({shard.lane for shard in open_shards(setup_of(stage, home)).shards})
 
 
 def test_the_lane_of_a_dedicated_dlq_opens_for_the_runs_of_that_dlq_alone(stage: Stage) -> None:
     setup_of(stage).room.admit([rescued(SLOW_LANE, "slow")])
     assert opened(stage, "dlq") == []
-    [shard] = open_shards(setup_of(stage, "slow"))
+    [shard] = open_shards(setup_of(stage, "slow")).shards
     assert (shard.lane, shard.until) == (SLOW_LANE, FOREVER)
 
 
@@ -80,7 +80,7 @@ def test_a_lane_that_a_router_calls_releasable_stays_shut(stage: Stage) -> None:
         stage.world,
         router=Releasing(),  # type: ignore[arg-type]  # only what the openings ask for
     )
-    assert open_shards(redriver._setup) == []
+    assert open_shards(redriver._setup).shards == []
 
 
 def test_a_run_of_a_dedicated_dlq_opens_no_other_lane(stage: Stage) -> None:

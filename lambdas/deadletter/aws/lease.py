@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from deadletter.aws.table import (
     stored_number,
 )
 from deadletter.contract import WATCH_ROW, Partition
+from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
@@ -148,6 +149,8 @@ def _unavailable(error: Exception, table: str) -> LeaseUnavailable:
 
 def _stored(value: object) -> object:
     """A field of the memory as DynamoDB takes it; None is stored as such."""
+    if isinstance(value, Shares):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {name: _stored(time) for name, time in value.items()}
     return stored_number(value) if isinstance(value, int | float) else value
@@ -169,7 +172,26 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         fruitless=int(_number(item, "fruitless") or 0),
         fruitless_at=_number(item, "fruitless_at"),
         troubles={name: time for name in troubles if (time := _number(troubles, name)) is not None},
+        shares=_shares(item.get("shares")),
     )
+
+
+def _shares(value: object) -> Shares:
+    """The shares in a lease's item; what is malformed counts as never written."""
+    if not isinstance(value, dict):
+        return NO_SHARES
+    return Shares(
+        kind=_text(value, "kind") or NO_SHARES.kind,
+        lane=_text(value, "lane"),
+        credits=_letters(value.get("credits")),
+        claims=_letters(value.get("claims")),
+    )
+
+
+def _letters(value: Any) -> Mapping[str, int]:
+    """Numbers of letters by name; a malformed one is left out."""
+    named = value if isinstance(value, dict) else {}
+    return {name: int(n) for name in named if (n := _number(named, name)) is not None}
 
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from deadletter.contract import MAIN_DLQ, dedicated_lane
+from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, is_shut
 from deadletter.redrive.waiting_room_worker import OpenShard
 from deadletter.routing.decision import DUE
 
-LANES_A_MINUTE = 100
-"""By how many lanes the start of the tour moves on each minute: about what a run has time for."""
-
 LANE_TOUR_SECONDS = 10.0
-"""Seconds of a run that go into looking for open shards; the next run starts with other lanes."""
+"""Seconds of a run that go into looking for open shards; the next run goes on from there."""
 
 QUIET_LANE = 86_400.0
 """Seconds after which a releasable lane that is empty is not looked into any more: far longer
 than an index lags behind its table."""
 
 
-def open_shards(setup: RedriverSetup) -> list[OpenShard]:
-    """The shards with letters that may leave the waiting room now.
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """What a run has found in the waiting room.
+
+    shards      the shards with letters that may leave now
+    lanes       the names of all lanes that the run may open
+    looked_upto  the last lane looked into, if there was no time for all of them
+    """
+
+    shards: Sequence[OpenShard]
+    lanes: frozenset[str]
+    looked_upto: str | None = None
+
+    def next_shares(self, shares: Shares, served: Collection[str] = ()) -> Shares:
+        """Where the next run begins after one that gave turns to these lanes."""
+        due = {shard.lane for shard in self.shards}
+        after = after_turns(shares, served=served, due=due, looked_upto=self.looked_upto)
+        return without_lost(after, self.lanes)
+
+
+CLOSED = Openings((), frozenset())
+"""The waiting room of a run that takes no letter out of it."""
+
+
+def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
+    """Looks into the lanes of the waiting room, in the order of their turns.
 
     The run of a dedicated DLQ opens the lane of the letters that were rescued from it. The
     rest of the room belongs to the runs of the main DLQ.
@@ -32,9 +55,12 @@ def open_shards(setup: RedriverSetup) -> list[OpenShard]:
     releasable = set(setup.router.releasable_lanes(kept)) if kept else set()
     now = setup.clock()
     shards: list[OpenShard] = []
-    for lane in _tour(lanes, now):
-        if setup.clock() - now > LANE_TOUR_SECONDS:
+    looked_upto, has_time = "", True
+    for lane in _tour(lanes, shares):
+        has_time = setup.clock() - now <= LANE_TOUR_SECONDS
+        if not has_time:
             break
+        looked_upto = lane.name
         until = _opens_until(lane.name, releasable, now)
         shards_of_lane = [
             OpenShard(lane.name, shard, until)
@@ -44,7 +70,8 @@ def open_shards(setup: RedriverSetup) -> list[OpenShard]:
         shards += shards_of_lane
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
             setup.room.retire(lane)
-    return shards
+    names = frozenset(lane.name for lane in lanes)
+    return Openings(shards, names, None if has_time else looked_upto)
 
 
 def _belongs_to(lane: str, home: str) -> bool:
@@ -59,9 +86,8 @@ def _opens_until(lane: str, releasable: Collection[str], now: float) -> float:
     return END_OF_TIME if lane in releasable else now
 
 
-def _tour(lanes: Sequence[Lane], now: float) -> list[Lane]:
-    """The lanes in an order that starts elsewhere each minute, the lane of delays always first."""
-    delays = [lane for lane in lanes if lane.name == DUE]
-    others = [lane for lane in lanes if lane.name != DUE]
-    start = int(now // 60) * LANES_A_MINUTE % len(others) if others else 0
-    return [*delays, *others[start:], *others[:start]]
+def _tour(lanes: Sequence[Lane], shares: Shares) -> list[Lane]:
+    """The lanes in the order of their turns, the lane of delays always first."""
+    by_name = {lane.name: lane for lane in lanes}
+    others = in_turn(shares, by_name.keys() - {DUE})
+    return [by_name[name] for name in (*(by_name.keys() & {DUE}), *others)]

@@ -27,7 +27,6 @@ from deadletter.redrive.router_client import (
     request_bytes,
 )
 from deadletter.redrive.run_limits import RunLimits
-from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.routing.decision import Redrive
 
 ENOUGH_EMPTY_POLLS = 2
@@ -37,7 +36,8 @@ ENOUGH_EMPTY_POLLS = 2
 class QueueWorker:
     """One of several workers that drain a queue in parallel, each with its own journal slot.
 
-    It asks the router what to do with the letters, unless it is given another `verdict_source`.
+    It begins with the letters that it has `received`, and asks the router what to do with
+    letters unless it is given another `verdict_source`.
     """
 
     def __init__(
@@ -45,9 +45,13 @@ class QueueWorker:
         setup: RedriverSetup,
         run: RunLimits,
         number: int,
+        received: Sequence[ReceivedLetter] = (),
         *,
         verdict_source: VerdictSource | None = None,
     ) -> None:
+        self.taken = 0
+        self._empty_polls = 0
+        self._in_hand = list(received)
         self._run = run
         self._dlq = setup.dlq
         self._main_arn = setup.main_arn
@@ -62,21 +66,29 @@ class QueueWorker:
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner)
         self._stopped_groups: set[str] = set()
 
-    def work(self, received: Sequence[ReceivedLetter] = ()) -> None:
-        """Drain until the queue is empty or the run has to end, beginning with `received`."""
-        in_hand = list(received)
-        empty_polls = 0
-        try:
-            while empty_polls < ENOUGH_EMPTY_POLLS:
-                granted = self._run.permission(MAX_PLANS)
-                chunk = self.receive_chunk(granted, in_hand)
-                sent = self._move(chunk) if chunk else 0
-                self._run.give_back(granted - sent)
-                empty_polls = 0 if chunk else empty_polls + 1
-        except ENDS_A_RUN as error:
-            self._run.stop(stop_reason(error, self._tally))
-        finally:
-            self._release(in_hand)
+    @property
+    def is_done(self) -> bool:
+        """Whether the queue is empty, as far as polls can tell."""
+        return self._empty_polls >= ENOUGH_EMPTY_POLLS
+
+    def take_turn(self, letters: int) -> None:
+        """Receive and move up to so many letters. Raises the errors of ENDS_A_RUN."""
+        end = self.taken + letters
+        while not self.is_done and self.taken < end:
+            granted = self._run.permission(min(MAX_PLANS, end - self.taken))
+            chunk = self.receive_chunk(granted, self._in_hand)
+            self.taken += len(chunk)
+            sent = self._move(chunk) if chunk else 0
+            self._run.give_back(granted - sent)
+            self._empty_polls = 0 if chunk else self._empty_polls + 1
+
+    def release(self) -> None:
+        """Give back the letters in hand."""
+        self._release(self._in_hand)
+        self._in_hand.clear()
+
+    def close(self) -> None:
+        """Remove the last intent, unless it has to stay: all its letters are accounted for."""
         try:
             self._slot.close()
         except JournalUnavailable:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 
 from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
+from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.lease import LeaseUnavailable
-from deadletter.redrive.openings import open_shards
+from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
@@ -27,8 +27,8 @@ from deadletter.redrive.source_memory import (
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
-from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.redrive.waiting_room_worker import OpenShard, WaitingRoomWorker
+from deadletter.redrive.turns import TakesTurns, Turns
+from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
@@ -62,6 +62,7 @@ class Redriver:
         self._pass_began: float | None = None
         self._emptied = False
         self._fruitless_before = 0
+        self._shares: Shares | None = None
 
     def run(self, deadline: float, *, dry_run: bool = False, asked: bool = False) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
@@ -114,7 +115,7 @@ class Redriver:
             clock=self._clock,
             tally=self._tally,
         )
-        return self._drain(self._limits(deadline, bucket, paced=False), (), (), verdicts)
+        return self._drain(self._limits(deadline, bucket, paced=False), verdict_source=verdicts)
 
     def _remember(
         self,
@@ -133,6 +134,7 @@ class Redriver:
             pass_began=self._pass_began,
             emptied=self._emptied,
             troubles=report.troubles,
+            shares=self._shares,
         )
         try:
             self._setup.lease.record(grown(memory, end), memory)
@@ -165,8 +167,9 @@ class Redriver:
                 # The depth is approximate: one poll before calling the queue empty.
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
                 self._tally.count(Metric.RECEIVED, len(first_poll))
-            shards = open_shards(self._setup)
-            if nothing_visible and not first_poll and not shards:
+            openings = open_shards(self._setup, memory.shares)
+            if nothing_visible and not first_poll and not openings.shards:
+                self._shares = openings.next_shares(memory.shares)
                 self._end_pass(now, emptied=depth.total == 0)
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
@@ -178,7 +181,8 @@ class Redriver:
             return "another run holds the lease"
         # No letter of an open circuit is sent: at any rate they go into its lane.
         share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
-        return self._drain(self._limits(deadline, bucket.slowed(share)), shards, first_poll)
+        run = self._limits(deadline, bucket.slowed(share))
+        return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 
     def _left_alone(self, memory: SourceMemory, pause: float) -> str:
         """The reason of a run that does not try yet, and is no better than the last one."""
@@ -243,29 +247,38 @@ class Redriver:
     def _drain(
         self,
         run: RunLimits,
-        shards: Sequence[OpenShard],
-        first_poll: Sequence[ReceivedLetter],
+        first_poll: Sequence[ReceivedLetter] = (),
+        *,
+        openings: Openings = CLOSED,
+        shares: Shares = NO_SHARES,
         verdict_source: VerdictSource | None = None,
     ) -> str:
         began = self._clock()
-        workers = [
-            QueueWorker(self._setup, run, number, verdict_source=verdict_source)
-            for number in range(self._workers)
+        of_queue = [
+            QueueWorker(self._setup, run, number, received, verdict_source=verdict_source)
+            for number, received in enumerate([first_poll, *([()] * (self._workers - 1))])
         ]
-        in_hand = [first_poll, *([()] * (len(workers) - 1))]
+        of_room = [WaitingRoomWorker(self._setup, run, shard) for shard in openings.shards]
+        turns = Turns(
+            shares=shares,
+            letters=quantum(run.bucket.rate),
+            workers={QUEUE: of_queue, **_by_lane(of_room)},
+            run=run,
+            tally=self._tally,
+        )
         try:
-            self._drain_room(run, shards)
-            self._setup.in_parallel(
-                [
-                    partial(worker.work, letters)
-                    for worker, letters in zip(workers, in_hand, strict=True)
-                ]
-            )
+            self._setup.in_parallel([turns.work] * len(of_queue))
+            workers: Sequence[TakesTurns] = (*of_queue, *of_room)
+            for worker in workers:
+                worker.close()
             if run.stopped is None:
                 self._end_pass(began, emptied=self._has_only_foreign_letters(len(run.left)))
         except QueueUnavailable as error:
             run.stop(stop_reason(error, self._tally))
         finally:
+            for queue_worker in of_queue:
+                queue_worker.release()
+            self._shares = openings.next_shares(turns.shares, turns.served)
             self._dlq.make_visible(run.left)
             self._report_bounces()
             stopped = run.stopped or "the source is empty"
@@ -281,15 +294,6 @@ class Redriver:
         """
         foreign = self._tally.count_of(Metric.FOREIGN_LETTER)
         return left <= foreign and self._dlq.depth().total <= left
-
-    def _drain_room(self, run: RunLimits, shards: Sequence[OpenShard]) -> None:
-        try:
-            WaitingRoomWorker(self._setup, run).work(shards)
-        except RoomUnavailable:
-            # The letters in the room wait; those in the queue need not wait for them.
-            self._tally.count(Metric.ROOM_UNAVAILABLE)
-        except ENDS_A_RUN as error:
-            run.stop(stop_reason(error, self._tally))
 
     def _look(self, run: RunLimits, looks: int | None) -> str:
         """Judge a sample of letters and make them visible again.
@@ -341,3 +345,10 @@ class Redriver:
 
     def _report(self, stopped: str) -> Report:
         return self._tally.report(self._pipeline.name, self._setup.home, stopped)
+
+
+def _by_lane(workers: Sequence[WaitingRoomWorker]) -> Mapping[str, Sequence[WaitingRoomWorker]]:
+    by_lane: dict[str, list[WaitingRoomWorker]] = {}
+    for worker in workers:
+        by_lane.setdefault(worker.lane, []).append(worker)
+    return by_lane

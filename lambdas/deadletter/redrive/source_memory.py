@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from deadletter.contract import MINUTE
+from deadletter.redrive.fair_shares import NO_SHARES, Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class SourceMemory:
     fruitless      runs in a row that received letters and moved none of them
     fruitless_at   when the last of them ended
     troubles       when a run last counted a metric that needs a person, by its name
+    shares         where the turns of the queue and the lanes go on
     """
 
     emptied_at: float | None = None
@@ -36,6 +38,7 @@ class SourceMemory:
     fruitless: int = 0
     fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
+    shares: Shares = NO_SHARES
 
     @property
     def last_ended_well(self) -> bool:
@@ -76,6 +79,7 @@ class RunEnd:
     pass_began  when the pass began in which it received every visible letter, if it made one
     emptied     whether that pass left the queue without a letter of ours
     troubles    the metrics that need a person and that it counted
+    shares      where the turns of the next run go on; None if it gave none
     """
 
     ended: float
@@ -88,6 +92,7 @@ class RunEnd:
     pass_began: float | None = None
     emptied: bool = False
     troubles: Collection[str] = ()
+    shares: Shares | None = None
 
 
 def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
@@ -101,6 +106,7 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
         fruitless=_fruitless(memory.fruitless, end.fruitless),
         fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+        shares=memory.shares if end.shares is None else end.shares,
     )
 
 

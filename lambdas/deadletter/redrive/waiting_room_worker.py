@@ -16,6 +16,7 @@ from deadletter.redrive.journal import (
     ROOM,
     ClaimLost,
     Intent,
+    JournalUnavailable,
     OpenIntents,
     Plan,
     Slot,
@@ -44,64 +45,98 @@ class OpenShard:
 
 
 class WaitingRoomWorker:
-    """Empties the open shards one by one; the intent in a shard's slot is the claim on it."""
+    """Empties one open shard; the intent in the shard's slot is the claim on it."""
 
-    def __init__(self, setup: RedriverSetup, run: RunLimits) -> None:
+    def __init__(self, setup: RedriverSetup, run: RunLimits, shard: OpenShard) -> None:
+        self.taken = 0
         self._run = run
+        self._shard = shard
         self._fifo = setup.pipeline.fifo
         self._journal = setup.journal
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
         self._router_client = RouterClient(router=setup.router, tally=setup.tally)
+        self._slot: Slot | None = None
+        self._seen: set[str] = set()
+        self._is_done = False
 
-    def work(self, shards: Sequence[OpenShard]) -> None:
-        """Move the letters of these shards. Raises the errors of ENDS_A_RUN."""
-        for shard in shards:
-            self._empty(shard)
+    @property
+    def lane(self) -> str:
+        return self._shard.lane
 
-    def _empty(self, shard: OpenShard) -> None:
-        slot: Slot | None = None
-        seen: set[str] = set()
-        while entries := self._next_entries(shard, seen):
-            intents = self._journal.read()
-            plans = [Plan(key_of(entry.copy), OUT_OF_ROOM, 0) for entry in entries]
-            try:
-                slot = slot or self._claim(f"{ROOM}:{shard.lane}:{shard.shard}", intents)
-                if slot is None:
-                    return
-                slot.intend(plans, self._run.locked_until)
-            except ClaimLost:
-                return
-            now = self._run.clock()
-            inward = open_intents([intent for intent in intents if not intent.is_of_room], now)
-            # An intent that put a letter in here is no reason to take it out.
-            outward = open_intents([intent for intent in intents if intent.is_of_room], now)
-            free = [
-                entry
-                for entry in entries
-                if not inward.is_busy(entry.copy) and not outward.is_busy(entry.copy)
-            ]
-            if any(inward.unknown_target(entry.copy) == ROOM for entry in free):
-                # The intent that put it in was never marked: its copy may still be in the
-                # queue, and only our mark will tell that it must not be moved again.
-                slot.keep()
-            try:
-                for start in range(0, len(free), MOST_READ):
-                    part = free[start : start + MOST_READ]
-                    contents = self._room.read(part, self._run.locked_until)
-                    self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
-                    self._move(contents.letters, outward, slot)
-            except (RunStopped, RouterUnavailable):
-                slot.close()
-                raise
+    @property
+    def is_done(self) -> bool:
+        """Whether no letter is due any more, or another run works in the shard."""
+        return self._is_done
+
+    def take_turn(self, letters: int) -> None:
+        """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
+        end = self.taken + letters
+        while not self._is_done and self.taken < end:
+            entries = self._next_entries(min(MAX_PLANS, end - self.taken))
+            self.taken += len(entries)
+            if not entries or not self._empty(entries):
+                self._is_done = True
+                self.close()
+
+    def close(self) -> None:
+        """Remove the last intent, unless it has to stay: all its letters are accounted for."""
+        slot, self._slot = self._slot, None
         if slot is not None:
-            slot.close()
+            self._close(slot)
 
-    def _next_entries(self, shard: OpenShard, seen: set[str]) -> list[WaitingRoomEntry]:
+    def _close(self, slot: Slot) -> None:
+        try:
+            slot.close()
+        except JournalUnavailable:
+            # A finished intent that stays keeps the shard from other runs until it expires.
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+
+    def _empty(self, entries: Sequence[WaitingRoomEntry]) -> bool:
+        """Move the letters of these entries; False if the shard is another run's."""
+        # After an error the intent stands: only a turn that ended well leaves its slot.
+        slot, self._slot = self._slot, None
+        intents = self._journal.read()
+        plans = [Plan(key_of(entry.copy), OUT_OF_ROOM, 0) for entry in entries]
+        try:
+            name = f"{ROOM}:{self._shard.lane}:{self._shard.shard}"
+            slot = slot or self._claim(name, intents)
+            if slot is None:
+                return False
+            slot.intend(plans, self._run.locked_until)
+        except ClaimLost:
+            return False
+        now = self._run.clock()
+        inward = open_intents([intent for intent in intents if not intent.is_of_room], now)
+        # An intent that put a letter in here is no reason to take it out.
+        outward = open_intents([intent for intent in intents if intent.is_of_room], now)
+        free = [
+            entry
+            for entry in entries
+            if not inward.is_busy(entry.copy) and not outward.is_busy(entry.copy)
+        ]
+        if any(inward.unknown_target(entry.copy) == ROOM for entry in free):
+            # The intent that put it in was never marked: its copy may still be in the
+            # queue, and only our mark will tell that it must not be moved again.
+            slot.keep()
+        try:
+            for start in range(0, len(free), MOST_READ):
+                part = free[start : start + MOST_READ]
+                contents = self._room.read(part, self._run.locked_until)
+                self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
+                self._move(contents.letters, outward, slot)
+        except (RunStopped, RouterUnavailable):
+            self._close(slot)
+            raise
+        self._slot = slot
+        return True
+
+    def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
         """The next entries, each once a run: the index may still show one that has left."""
-        due = self._room.due(shard.lane, shard.shard, shard.until, MAX_PLANS + len(seen))
-        entries = [entry for entry in due if entry.copy not in seen][:MAX_PLANS]
+        shard, seen = self._shard, self._seen
+        due = self._room.due(shard.lane, shard.shard, shard.until, most + len(seen))
+        entries = [entry for entry in due if entry.copy not in seen][:most]
         seen.update(entry.copy for entry in entries)
         return entries
 

@@ -1,0 +1,117 @@
+"""Gives the workers of a run their turns, each at the queue or in a lane of the waiting room."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from deadletter.redrive.fair_shares import QUEUE, Shares, Turn, end_turn, next_turn
+from deadletter.redrive.report import Tally
+from deadletter.redrive.run_limits import RunLimits
+from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
+from deadletter.redrive.waiting_room import RoomUnavailable
+
+
+class TakesTurns(Protocol):
+    """Moves letters out of one place; never used by two threads at once."""
+
+    taken: int
+    """Letters that it has taken in hand so far."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can find no more letters in this run."""
+
+    def take_turn(self, letters: int) -> None:
+        """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
+
+    def close(self) -> None:
+        """Remove its intent from the journal after the last turn."""
+
+
+class Turns:
+    """The turns of one run, given to several threads at once.
+
+    `workers` are those of the queue and of each lane, by the name of their source;
+    `letters` is the quantum of a turn.
+    """
+
+    def __init__(
+        self,
+        *,
+        shares: Shares,
+        letters: int,
+        workers: Mapping[str, Sequence[TakesTurns]],
+        run: RunLimits,
+        tally: Tally,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._shares = shares
+        self._letters = letters
+        self._idle = {source: deque(of_source) for source, of_source in workers.items()}
+        self._served: set[str] = set()
+        self._run = run
+        self._tally = tally
+
+    @property
+    def shares(self) -> Shares:
+        """Where the turns of the next run go on."""
+        return self._shares
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The sources that had a turn."""
+        return frozenset(self._served)
+
+    def work(self) -> None:
+        """Take turns until no source has letters left or the run has to end."""
+        while (turn := self._take()) is not None:
+            used = 0
+            try:
+                while used < turn.letters and (worker := self._worker_of(turn.source)) is not None:
+                    before = worker.taken
+                    try:
+                        worker.take_turn(turn.letters - used)
+                    finally:
+                        used += worker.taken - before
+                        self._give_back(turn.source, worker)
+            except RoomUnavailable as error:
+                self._end_room(turn.source, stop_reason(error, self._tally))
+            except ENDS_A_RUN as error:
+                self._run.stop(stop_reason(error, self._tally))
+            finally:
+                self._end(turn, used)
+
+    def _take(self) -> Turn | None:
+        with self._lock:
+            if self._run.stopped is not None:
+                return None
+            sources = [source for source, workers in self._idle.items() if workers]
+            turn, self._shares = next_turn(self._shares, sources, self._letters)
+            if turn is not None:
+                self._served.add(turn.source)
+            return turn
+
+    def _worker_of(self, source: str) -> TakesTurns | None:
+        with self._lock:
+            workers = self._idle.get(source)
+            return workers.popleft() if workers else None
+
+    def _give_back(self, source: str, worker: TakesTurns) -> None:
+        with self._lock:
+            if not worker.is_done and source in self._idle:
+                self._idle[source].append(worker)
+
+    def _end(self, turn: Turn, used: int) -> None:
+        with self._lock:
+            is_cut = self._run.stopped is not None
+            self._shares = end_turn(self._shares, turn, used, is_cut=is_cut)
+
+    def _end_room(self, source: str, reason: str) -> None:
+        """Letters in the room wait; those in the queue need not wait for them."""
+        if source == QUEUE:
+            self._run.stop(reason)
+        with self._lock:
+            self._idle = {QUEUE: self._idle[QUEUE]}
