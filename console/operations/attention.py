@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
@@ -139,13 +140,11 @@ def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
     own = circuit.key == pipeline
     name = "the circuit" if own else f"circuit {circuit.key}"
     since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
+    key = "" if own else f"{quote(circuit.key)} "
     until = (
         f"until {clock(circuit.forced_until, now)}"
         if circuit.forced_until
-        else (
-            f"until a person ends it (dlq circuit auto{'' if own else ' ' + circuit.key} "
-            f"--pipeline {pipeline})"
-        )
+        else f"until a person ends it (dlq circuit auto {key}--pipeline {pipeline})"
     )
     return (
         f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "

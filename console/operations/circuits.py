@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
 from random import SystemRandom
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # More names do not fit on a screen.
 _MAX_NAMED = 20
+
+LONGEST_HOLD = timedelta(days=30)
+"""The latest end of an override. A later one is as good as none, and no alarm would know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,12 @@ class CircuitSwitch:
         """
         if state is State.OPEN and self.key != self.pipeline:
             self._must_have_keys()
+        if until is not None and until - self._session.now > LONGEST_HOLD:
+            raise Problem(
+                f"An override ends within {LONGEST_HOLD.days} days. To hold a circuit open without "
+                "an end, use dlq circuit open --until-closed: an alarm reminds you of it.",
+                Cause.INPUT,
+            )
         end = NO_END if until is None else until.timestamp()
         return self._change(OverrideBegun(Override(state, by, reason, end)))
 

@@ -17,7 +17,14 @@ from typing import Any
 from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.circuit.state import Circuit, CircuitPolicy, CircuitsUnavailable, Override, State
+from deadletter.circuit.state import (
+    NO_END,
+    Circuit,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Override,
+    State,
+)
 from deadletter.circuit.transitions import (
     CLOCK_SKEW,
     CanaryAnswered,
@@ -336,13 +343,13 @@ class BreakerSimulation:
         return self.random.choice((CanaryVerdict.FAILURE, CanaryVerdict.NO_ANSWER))
 
     def _operates(self, worker: Worker) -> Iterator[float]:
-        """Hold the circuit for a while, or for very long and then take it back."""
+        """Hold the circuit for a while, or without an end and then take it back."""
         if not self.held:
             yield self.random.random() * TROUBLE
             if self.scheduler.now >= self.healed_at:
                 return
             changes_mind = self.random.random() < 0.5
-            until = worker.clock() + (3_000 if changes_mind else 20 + self.random.random() * 60)
+            until = NO_END if changes_mind else worker.clock() + 20 + self.random.random() * 60
             self.calm_from = max(self.calm_from, self.scheduler.now + 100)
             self.held = changes_mind
             state = self.random.choice((State.OPEN, State.CLOSED))

@@ -237,6 +237,14 @@ def test_never_is_an_end_to_open_until_and_none_to_close(orders: Any, dlq: Any) 
     assert done.exit_code == Exit.USAGE
 
 
+@pytest.mark.parametrize("verb", ["open", "close"])
+def test_an_end_that_is_as_good_as_none_is_refused(orders: Any, dlq: Any, verb: str) -> None:
+    done = dlq("circuit", verb, "--reason", "x", "--expires", "31d", "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert "ends within 30 days" in done.output
+    assert count(orders) == 0
+
+
 def test_two_ends_are_refused(orders: Any, dlq: Any) -> None:
     done = dlq("circuit", "open", "--until-closed", *HELD)
     assert done.exit_code == Exit.USAGE
