@@ -20,6 +20,7 @@ from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
@@ -314,6 +315,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
         emptied_at=90.5, oldest=91.123, looks=3, looked_at=95, ended_at=99, ended_well_at=98,
         stopped="the source is empty", trouble="denied", fruitless=2, fruitless_at=97,
         troubles={"Undecided": 96.5},
+        shares=Shares("lanes", "circuit:a", {"due": -3, "queue": 7}, {"circuit:a": 40}),
     )  # fmt: skip
     lease.record(known)
     assert lease.read() == known

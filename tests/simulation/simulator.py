@@ -692,6 +692,32 @@ def grouped(seed: int) -> Simulation:
     return simulation
 
 
+def rescued(seed: int) -> Simulation:
+    """Parked, isolated and dead letters that are rescued again and again; raises Broken."""
+    random = Random(seed * 41 + 11)
+    rate = random.choice((0.0, 0.03, 0.1))
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        struck = process.name.startswith("redriver") and random.random() < rate
+        return random.choice(tuple(Fault)) if struck else None
+
+    shape = Shape(
+        fifo=random.random() < 0.5,
+        kinds=tuple(random.choice(RESCUED) for _ in range(5)),
+        backoff=random.choice((NO_WAIT, _MIXED)),
+        redrivers=2,
+        always_leased=random.random() < 0.5,
+        minutes=4,
+        apart=random.choice((0.2, 7.0)),
+        rule=random.choice((None, "DEDICATED_DLQ")),
+        rescues=tuple(random.choices(RESCUES, k=5)),
+    )
+    simulation = Simulation(seed, shape, plan)
+    simulation.run()
+    return simulation
+
+
+RESCUED = ("malformed", "malformed", "tenantb", "flaky", "large", "badten")
 GROUPED = ("good", "tenantb", "tenantb", "flaky", "large")
 CROWD = ("twin", "echo", "echo", "rival", "flaky", "refused")
 
@@ -720,7 +746,7 @@ def crowded(seed: int) -> Simulation:
 
 
 def schedules(most: int) -> Iterator[Callable[[], object]]:
-    """Schedules in turn: random ones, single faults, drowsy, crowded and grouped ones."""
+    """Schedules in turn: random, single faults, drowsy, crowded, grouped and rescued ones."""
     sorts = (
         (partial(simulate, seed) for seed in itertools.count()),
         (
@@ -731,5 +757,6 @@ def schedules(most: int) -> Iterator[Callable[[], object]]:
         (partial(drowsy, seed) for seed in itertools.count()),
         (partial(crowded, seed) for seed in itertools.count()),
         (partial(grouped, seed) for seed in itertools.count()),
+        (partial(rescued, seed) for seed in itertools.count()),
     )
     return itertools.islice(itertools.chain.from_iterable(zip(*sorts, strict=False)), most)

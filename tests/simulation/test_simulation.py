@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from tests.simulation.simulator import (
     drowsy,
     place,
     random_plan,
+    rescued,
     schedules,
     shape_of,
     simulate,
@@ -33,6 +35,7 @@ def test_no_promise_is_broken_in_the_first_schedules() -> None:
         simulate(seed)
     for seed in range(30):
         crowded(seed)
+        rescued(seed)
 
 
 @pytest.mark.long
@@ -53,6 +56,18 @@ def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
             drowsy(seed)
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
+
+
+@pytest.mark.long
+def test_no_promise_is_broken_by_rescues_beside_ordinary_runs() -> None:
+    lanes: Counter[str] = Counter()
+    for seed in range(500):
+        try:
+            lanes.update(rescued(seed).witness.rescued)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+    # The proof is not of easy weather: letters did go into each kind of lane.
+    assert min(lanes["due"], lanes["parked"], lanes["dedicated:slow"]) > 50
 
 
 @pytest.mark.long

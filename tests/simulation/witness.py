@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +118,7 @@ class Witness:
         self.suspected: set[bytes] = set()
         self._late: set[str] = set()
         self.duplicates = 0
+        self.rescued: Counter[str] = Counter()
         scheduler.before_call = self._before
         scheduler.after_call = self._after
 
@@ -271,6 +272,7 @@ class Witness:
             item = request.get("PutRequest", {}).get("Item", {})
             if "copy" in item:
                 held = process.holds[uid_of(self._letter_of(item))][-1]
+                self.rescued[_lane_of(item)] += "rescue" in process.name
                 if PARKED_LANE in (held.lane, _lane_of(item)) and held.lane != _lane_of(item):
                     raise Broken(f"{process.name} moves parked letters out, or others in")
                 if self._scheduler.now >= held.locked_until:
