@@ -136,6 +136,38 @@ def test_letters_that_were_received_three_times_keep_their_age(stage: Stage) -> 
     assert figures[Metric.LETTERS, "dlq"] == 1
 
 
+def test_an_idle_minute_costs_what_the_module_says(stage: Stage) -> None:
+    stage.minute()
+
+    def cost(minutes: int) -> tuple[float, int]:
+        before = stage.dynamodb.consumed
+        for _ in range(minutes):
+            assert set(stage.minute()) == {
+                (Metric.REDRIVE_STALLED, None),
+                (Metric.WATCH_OVERDUE, None),
+            }
+            remember_a_run(stage)
+        after = stage.dynamodb.consumed
+        return after.read_units - before.read_units, after.write_units - before.write_units
+
+    # Leases, lanes, circuits; the row. One unit more is the run's, which this test writes.
+    assert cost(10) == (20, 20)
+    stage.dynamodb.put_item(
+        TableName=LETTERS, Item={"pk": {"S": "orders#lanes"}, "sk": {"S": "due"}}
+    )
+    # And the lane of delays: its shards each minute, and their count once in ten minutes.
+    assert cost(10) == (64, 20)
+
+
+def remember_a_run(stage: Stage) -> None:
+    stage.dynamodb.update_item(
+        TableName=LETTERS,
+        Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}},
+        UpdateExpression="SET ended_well_at = :now",
+        ExpressionAttributeValues={":now": {"N": str(int(stage.clock()))}},
+    )
+
+
 def test_a_new_process_goes_on_from_the_row(stage: Stage) -> None:
     stage.sqs.send_message(QueueUrl=stage.resources.dlq_url, MessageBody="{}")
     stage.minute()

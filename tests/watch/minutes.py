@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from deadletter.contract import DAY, MINUTE, Metric
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     CircuitsState,
@@ -60,14 +61,15 @@ class Minutes:
 
     def look(self) -> None:
         """The watch runs once; a minute later it is its turn again."""
+        to_count, counted = lanes_to_count(self.row, list(self.lanes), self.now)
         observation = Observation(
             queues=self._queues(),
             memories=self.memories,
             circuits=self.circuits,
             rules=self.rules,
             due=self.due,
-            lanes=self.lanes,
-            counted=True,
+            lanes={lane: self.lanes[lane] for lane in to_count},
+            counted=counted,
             failed=self.failed,
         )
         self.minute = judge_minute(self.row, observation, self.settings, self.now)

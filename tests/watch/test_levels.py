@@ -191,7 +191,7 @@ def test_the_first_due_letter_says_how_late_the_room_is() -> None:
     minutes.due, minutes.lanes = FirstDue(None), {}
     minutes.pass_minutes(1)
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
-    minutes.pass_minutes(11)
+    minutes.pass_minutes(20)
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") is None
 
 
@@ -211,8 +211,35 @@ def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:circuit") == DAY + 5 * MINUTE
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 5 * MINUTE
     minutes.lanes = {}
-    minutes.pass_minutes(1)
+    minutes.pass_minutes(3)
+    assert minutes.value(Metric.LETTERS, "room") == 10
+    minutes.pass_minutes(2)
+    # Counted again, ten minutes after the first count.
     assert minutes.value(Metric.LETTERS, "room") == 0
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 0
+    minutes.pass_minutes(9)
+    assert minutes.value(Metric.LETTERS, "room") == 0
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.LETTERS, "room") is None
+
+
+def test_the_lane_of_delays_is_not_late_for_letters_that_have_left_it() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - HOUR), lanes={"due": LaneState(5, BEGIN - HOUR)})
+    minutes.pass_minutes(1)
+    minutes.due = FirstDue(None)
+    minutes.pass_minutes(5)
+    # The last count still knows five letters.
+    assert minutes.value(Metric.LETTERS, "room") == 5
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+
+
+def test_a_letter_that_waits_for_the_circuit_is_late_only_from_its_closing() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - HOUR), circuits=CircuitsState(level=2))
+    minutes.pass_minutes(30)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    minutes.circuits = CircuitsState()
+    minutes.pass_minutes(5)
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 5 * MINUTE
 
 
 def test_lanes_are_counted_every_ten_minutes_and_never_more_than_forty() -> None:

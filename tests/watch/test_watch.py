@@ -43,6 +43,7 @@ class World:
     rescued: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     retention: float = 14.0 * DAY
+    fails: str = ""
 
     def watch(self) -> Watch:
         return Watch(
@@ -88,6 +89,8 @@ class World:
 
     def count(self, lane: str) -> int:
         self._answers("count", RoomUnavailable)
+        if lane == self.fails:
+            raise RoomUnavailable(REASON)
         self.counts.append(lane)
         return self.lanes_of_room[lane][0]
 
@@ -216,6 +219,18 @@ def test_a_rescue_that_cannot_be_started_is_tried_in_the_next_minute() -> None:
     world.down = set()
     world.now += MINUTE
     assert watch.run().rescues == ("dlq",)
+
+
+def test_a_count_that_fails_half_way_counts_nothing() -> None:
+    world = World(lanes_of_room={"rule:a": (2, NOW), "rule:b": (3, NOW)})
+    watch = world.watch()
+    watch.run()
+    world.now += 10 * MINUTE
+    del world.lanes_of_room["rule:b"]
+    world.lanes_of_room |= {"rule:a": (1, NOW)}
+    world.fails = "rule:c"
+    world.lanes_of_room["rule:c"] = (9, NOW)
+    assert figures(watch.run())[Metric.LETTERS, "room"] == 5
 
 
 def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> None:

@@ -78,46 +78,48 @@ def _row(row: LaneRow, states: Sequence[LaneState], now: float) -> LaneRow:
     if not letters:
         return replace(row, letters=0, first_due=None, filled_at=None)
     filled_at = now if row.filled_at is None else row.filled_at
-    return replace(
-        row, letters=letters, first_due=min(due, default=None), filled_at=filled_at, held_at=now
-    )
+    return replace(row, letters=letters, first_due=min(due, default=None), filled_at=filled_at)
 
 
 def first_due(rows: Mapping[str, LaneRow], due: FirstDue | None, now: float) -> dict[str, LaneRow]:
-    """The rows after a look at who comes due first in the lane of delays."""
-    if due is None:
-        return dict(rows)
-    row = replace(rows.get(DUE, NO_LANE), first_due=due.at)
-    return {**rows, DUE: row if due.at is None else replace(row, held_at=now)}
+    """The rows after a look at the letter that is due first in the lane of delays.
+
+    Between two counts, a lane holds the letters of the last one.
+    """
+    looked = {} if due is None else {DUE: replace(rows.get(DUE, NO_LANE), first_due=due.at)}
+    return {
+        kind: replace(row, held_at=now) if row.letters or row.first_due else row
+        for kind, row in {**rows, **looked}.items()
+    }
 
 
 def room_points(
-    rows: Mapping[str, LaneRow], message_ttl: float, now: float
+    rows: Mapping[str, LaneRow], *, message_ttl: float, not_closed_at: float, now: float
 ) -> Iterator[MetricPoint]:
     """Depth and ages of the waiting room, without the lanes that belong to a queue.
 
-    A letter of a circuit's lane is due when it is `message_ttl` old. One that a rule holds has
-    the rule's end: its age is known from when letters were first seen there.
+    A delayed letter is late from its due time, but not before the pipeline's circuit has
+    closed: at `not_closed_at` it was last seen open. A letter of a circuit's lane is due when
+    it is `message_ttl` old. One that a rule holds has the rule's end: its age is known from
+    when letters were first seen there.
     """
     inside = [row for kind, row in rows.items() if not belongs_to_a_queue(kind)]
     letters = sum(row.letters for row in inside)
     if letters or any(_shows_zero(row, now) for row in inside):
         yield MetricPoint(Metric.LETTERS, letters, now, ROOM)
-    for kind in (DUE, CIRCUIT, RULE):
-        row = rows.get(kind, NO_LANE)
-        since = _oldest(kind, row, message_ttl)
-        if since is not None:
-            age = max(0.0, now - since)
-            yield MetricPoint(Metric.OLDEST_LETTER_AGE, age, now, f"{ROOM}:{kind}")
-        elif _shows_zero(row, now):
-            yield MetricPoint(Metric.OLDEST_LETTER_AGE, 0, now, f"{ROOM}:{kind}")
+    delayed, waiting, held = (rows.get(kind, NO_LANE) for kind in (DUE, CIRCUIT, RULE))
+    late = None if delayed.first_due is None else max(delayed.first_due, not_closed_at)
+    sent = None if waiting.first_due is None else waiting.first_due - message_ttl
+    yield from _age(delayed, late, f"{ROOM}:{DUE}", now)
+    yield from _age(waiting, sent, f"{ROOM}:{CIRCUIT}", now)
+    yield from _age(held, held.filled_at, f"{ROOM}:{RULE}", now)
 
 
-def _oldest(kind: str, row: LaneRow, message_ttl: float) -> float | None:
-    """Since when the oldest letter of these lanes is late (of delays), or has waited."""
-    if kind == RULE or row.first_due is None:
-        return row.filled_at
-    return row.first_due if kind == DUE else row.first_due - message_ttl
+def _age(row: LaneRow, since: float | None, source: str, now: float) -> Iterator[MetricPoint]:
+    if since is not None:
+        yield MetricPoint(Metric.OLDEST_LETTER_AGE, max(0.0, now - since), now, source)
+    elif _shows_zero(row, now):
+        yield MetricPoint(Metric.OLDEST_LETTER_AGE, 0, now, source)
 
 
 def _shows_zero(row: LaneRow, now: float) -> bool:

@@ -112,7 +112,12 @@ def judge_minute(
     )
     points = (
         *_source_points(row, settings, now),
-        *room_points(row.lanes, settings.message_ttl, now),
+        *room_points(
+            row.lanes,
+            message_ttl=settings.message_ttl,
+            not_closed_at=_not_closed_at(row),
+            now=now,
+        ),
         *_level_points(row.levels, now),
         MetricPoint(Metric.REDRIVE_STALLED, 0 if why is None else 1, now),
         *_heartbeat(now),
@@ -199,6 +204,12 @@ def _rescues(
 def _circuit_closed(observation: Observation) -> bool:
     circuits = observation.circuits
     return circuits is not None and circuits.level == CIRCUIT_LEVELS["CLOSED"]
+
+
+def _not_closed_at(row: WatchRow) -> float:
+    """When the pipeline's circuit was last seen open; long ago if it never was."""
+    level = row.levels.get(Metric.CIRCUIT_STATE)
+    return 0.0 if level is None else level.positive_at
 
 
 def _held(row: WatchRow, observation: Observation, now: float) -> dict[str, float]:

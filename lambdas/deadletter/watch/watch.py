@@ -6,12 +6,13 @@ read goes on from memory, is trouble with a reason, and stops no other step.
 What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
 
     SQS        3 queues, 1 GetQueueAttributes each        129,600 requests   at $0.40/M    $0.05
-    DynamoDB   leases (1 unit), lanes (0.5), the lane of delays (8 shards, 0.5 each),
-               circuits in trouble (0.5), row (1 write)   259,200 read units  at $0.125/M  $0.03
+    DynamoDB   leases (1 unit), lanes (0.5), circuits in trouble (0.5), the lane of delays
+               (8 shards, 0.5 each, and the same every ten minutes to count it), row (1 write)
+                                                          276,480 read units  at $0.125/M  $0.03
                                                            43,200 write units at $0.625/M  $0.03
     Router     rules (2 partitions, 1 unit each),
                circuits (none is asked for)                86,400 read units  at $0.125/M  $0.01
-    Lambda     watch, 256 MB for 0.3 s, and router, 512 MB for 0.1 s, on arm64
+    Lambda     watch, 256 MB for 0.3 s, and router, 512 MB for 0.1 s, on arm64 (both assumed)
                43,200 x (0.075 + 0.05) GB-s = 5,400 GB-s  at $0.0000133                    $0.07
                86,400 requests                            at $0.20/M                       $0.02
     Scheduler  43,200 starts                              at $1.00/M                       $0.04
@@ -232,13 +233,15 @@ class _Look:
         names = [lane.name for lane in listed]
         self._due = FirstDue(lanes.first_due(DUE) if DUE in names else None)
         to_count, all_of_them = lanes_to_count(row, names, self._now)
-        self._setup.in_parallel([partial(self._count, lane) for lane in to_count])
-        self._counted = all_of_them
+        states: dict[str, LaneState] = {}
 
-    def _count(self, lane: str) -> None:
-        lanes = self._setup.lanes
-        letters = lanes.count(lane)
-        self._lanes[lane] = LaneState(letters, lanes.first_due(lane) if letters else None)
+        def count(lane: str) -> None:
+            letters = lanes.count(lane)
+            states[lane] = LaneState(letters, lanes.first_due(lane) if letters else None)
+
+        self._setup.in_parallel([partial(count, lane) for lane in to_count])
+        # A count that failed half-way is none: half a kind would look like fewer letters.
+        self._lanes, self._counted = states, all_of_them
 
 
 def _why(error: Exception) -> str:
