@@ -52,8 +52,8 @@ def now(
     letters, moves nothing and does not ask.
 
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
-    do its work (its report names what AWS refused or did not answer), or failed to move a
-    letter.
+    do its work (its report names what AWS refused or did not answer), or left a letter that
+    could not be judged or moved.
     """
     queue = operation.target(session, pipeline, source)
     if not (yes or dry_run):
@@ -65,8 +65,7 @@ def now(
             "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"
         )
         raise
-    needs_person = run.report.get("failed") or not run.ended_well
-    return Reply(run, show, Exit.ATTENTION if needs_person else Exit.DONE)
+    return Reply(run, show, Exit.ATTENTION if run.needs_person else Exit.DONE)
 
 
 def _question(queue: RedriveTarget, visible: int) -> str:

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Mode, parking_source
+from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Metric, Mode, parking_source
 
 from .circuits import CircuitRow
 from .queue import QueueDepth
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 # As the alarm WatchHeartbeat: the watch runs each minute.
 _WATCH_OVERDUE = timedelta(minutes=3)
 
+# Troubles of letters that are older are over, or the run that met them was long ago.
+_RECENT = timedelta(hours=1)
+
 # As the alarm LetterExpiry by default. In mode enforce the watch moves letters a day before.
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "CIRCUIT", "HELD", "UNREAD", "PARKED"),
-    "LOOKED",
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CIRCUIT", "HELD"),
+    *("UNREAD", "PARKED", "LOOKED"),
 )
 
 
@@ -38,8 +41,8 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, "
-        "in this order",
+        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CIRCUIT, HELD, UNREAD, PARKED or "
+        "LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
 
@@ -93,6 +96,9 @@ def _source_needs(
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
         yield "LAST_RUN", f"the last run of {name} did not end well: {_ending_says(ending, now)}"
+    for metric, at in source.troubles.items():
+        if now - at <= _RECENT:
+            yield "LETTERS", f"a run of {name} counted {_trouble_says(metric, at, now)}"
     if source.looks and holds:
         looked = "observe has" if pipeline.mode == Mode.OBSERVE else "runs that move nothing have"
         yield (
@@ -109,6 +115,16 @@ def _rescue(pipeline: PipelineStatus) -> str:
     return (
         "its rescue should have moved it; see the redriver's log, or lengthen the queue's retention"
     )
+
+
+def _trouble_says(metric: str, at: datetime, now: datetime) -> str:
+    """A metric of letters that need a person, when it was counted, and what it means."""
+    ago = duration((now - at).total_seconds())
+    known = {str(member): member.meaning for member in Metric}
+    means = (
+        f": {known[metric][0].lower()}{known[metric][1:].rstrip('.')}" if metric in known else ""
+    )
+    return f"{metric} {ago} ago{means}"
 
 
 def _ending_says(ending: RunEnding, now: datetime) -> str:

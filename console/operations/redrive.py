@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, Metric
 
 from .answer import Answer
 from .app import DeployedPipeline
@@ -15,6 +15,9 @@ from .aws import Aws, error_code, failure
 from .problem import Cause, Problem
 from .queue import depth
 from .session import Session
+
+# Metrics of letters that stay where they are until a person does something.
+_NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BROKEN_IN_ROOM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,13 @@ class RedriveRun(Answer):
     def ended_well(self) -> bool:
         """Whether it could do its work, or had none; earlier versions do not report it."""
         return self.report.get("ended_well") is not False
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a letter could not be moved or judged, or the run could not do its work."""
+        counts = self.report.get("counts")
+        undone = _NEED_PERSON & counts.keys() if isinstance(counts, dict) else set()
+        return bool(self.report.get("failed") or undone) or not self.ended_well
 
     @property
     def trouble(self) -> str | None:

@@ -55,6 +55,10 @@ class SourceStatus:
         int | None, "until SQS deletes the oldest known letter; null if none is in the queue"
     ]
     looks: Annotated[int, "letters received only to be judged, since the queue was empty"]
+    troubles: Annotated[
+        Mapping[str, datetime],
+        "when a run last counted a metric of letters that need a person, by its name",
+    ]
     last_ending: Annotated[RunEnding | None, "how its last run ended; null if none is on record"]
 
 
@@ -129,6 +133,7 @@ def _source(source: str, memories: Memories, rescued: int | None, now: datetime)
         int(age) if age is not None and figures.get(Metric.LETTERS) else None,
         None if left is None else int(left),
         0 if memory is None else memory.looks,
+        {} if memory is None else _times(memory.troubles),
         _ending(memory),
     )
 
@@ -142,6 +147,10 @@ def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Me
         return
     for point in queue_points(source, row.queues[source], lane_of(source, row.lanes), now):
         yield point.metric, point.value
+
+
+def _times(troubles: Mapping[str, float]) -> dict[str, datetime]:
+    return {name: time for name, at in troubles.items() if (time := moment(at)) is not None}
 
 
 def _ending(memory: SourceMemory | None) -> RunEnding | None:

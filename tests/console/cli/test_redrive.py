@@ -122,6 +122,15 @@ def test_letters_that_could_not_be_moved_make_the_exit_status_1(
     assert dlq("redrive", "now", "--yes").exit_code == Exit.ATTENTION
 
 
+@pytest.mark.parametrize("metric", ["Undecided", "Unsendable", "BrokenInWaitingRoom"])
+def test_letters_that_could_not_be_judged_make_the_exit_status_1(
+    cloud: Any, dlq: Any, functions: Any, metric: str
+) -> None:
+    cloud.deploy("orders")
+    functions.report = {**REPORT, "ended_well": True, "counts": {"Redriven": 112, metric: 1}}
+    assert dlq("redrive", "now", "--yes").exit_code == Exit.ATTENTION
+
+
 def test_a_dedicated_dlq_is_named_by_its_id(cloud: Any, dlq: Any, functions: Any) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
     assert dlq("redrive", "now", "--yes", "--source", "tenant-a").exit_code == Exit.DONE

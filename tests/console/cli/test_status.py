@@ -378,6 +378,19 @@ def test_a_run_that_ended_well_needs_no_attention(cloud: Any, dlq: Any) -> None:
     assert needs(dlq) == {}
 
 
+def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders")
+    now = time.time()
+    troubles = {"Undecided": now - 180, "Unsendable": now - 7_200}
+    cloud.remembers("orders", "dlq", ended_at=now, ended_well_at=now, troubles=troubles)
+    assert needs(dlq) == {
+        "LETTERS": "a run of the DLQ counted Undecided 3 min ago: "
+        "letters that the router gave no decision, or more than one"
+    }
+
+
 def _remembered(cloud: Any, age: float, retention: float) -> None:
     """A letter in the DLQ that was sent so many seconds ago, and the queue's retention."""
     cloud.letter("{}")
