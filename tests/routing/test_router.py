@@ -247,6 +247,19 @@ def test_a_limit_on_matches_holds_within_a_batch() -> None:
     assert answer.limited_rules == ("q",)
 
 
+def test_rules_of_all_pipelines_that_do_nothing_are_named_as_such() -> None:
+    spent = rule("spent", "QUARANTINE", max_matches=1)
+    everywhere = {**rule("everywhere", "QUARANTINE", max_matches=1), "pipeline": "*"}
+    typo = {"rule_id": "typo", "pipeline": "*", "action": "HOLD THIS"}
+    books = Books([spent, everywhere, typo], matches_={"spent": 1, "everywhere": 1})
+    answer = decide(books)
+    assert set(answer.limited_rules) == {"spent", "everywhere"}
+    assert answer.limited_everywhere == ("everywhere",)
+    assert [(refused.rule_id, refused.everywhere) for refused in answer.refused_rules] == [
+        ("typo", True)
+    ]
+
+
 def test_a_match_that_another_judgement_overrides_is_not_counted() -> None:
     delay = rule("d", "DELAYED_REDRIVE", delay_seconds=60, max_matches=1, tenantId="a")
     unreadable = letter('{"tenantId": "a", "tenantId": "a"}', message_id="bad")
@@ -382,10 +395,11 @@ verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans())
 answers = st.builds(
     RouterAnswer,
     st.lists(verdicts, max_size=4).map(tuple),
-    st.lists(st.builds(RefusedRule, st.text(), st.text()), max_size=2).map(tuple),
+    st.lists(st.builds(RefusedRule, st.text(), st.text(), st.booleans()), max_size=2).map(tuple),
     st.dictionaries(st.text(), st.integers(0), max_size=2),
     st.lists(st.text(), max_size=2).map(tuple),
     st.lists(st.builds(FailureKind, st.text(), st.text(), st.integers(0)), max_size=2).map(tuple),
+    st.lists(st.text(), max_size=2).map(tuple),
 )
 
 

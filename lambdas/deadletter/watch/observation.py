@@ -112,6 +112,6 @@ def rules_state(answer: RouterAnswer) -> RulesState:
     return RulesState(
         refused=len(answer.refused_rules) - refused_everywhere,
         refused_everywhere=refused_everywhere,
-        limited=len(answer.limited_rules) - limited_everywhere,
+        limited=max(0, len(answer.limited_rules) - limited_everywhere),
         limited_everywhere=limited_everywhere,
     )
