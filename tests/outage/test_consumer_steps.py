@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, CircuitsUnavailable, State
+from deadletter.circuit.state import (
+    NO_END,
+    RAMP_STEPS,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Override,
+    State,
+)
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
     MappingPaused,
+    OverrideBegun,
     PermitTaken,
     Tripped,
 )
@@ -127,6 +135,33 @@ def test_the_consumer_resumes_in_at_most_five_steps() -> None:
         scene.circuits.now += step.wait_seconds
     assert step.next is Next.CLOSED
     assert limits == [10, 20, 30, 40, 50]
+
+
+def test_a_circuit_held_closed_without_an_end_brings_the_consumer_back_in_steps() -> None:
+    scene = Scene().trip()
+    scene.steps.take("pause", EXECUTION)
+    override = Override(State.CLOSED, "ada", "false alarm", NO_END)
+    circuit = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
+    execution = replace(EXECUTION, restart=circuit.restart)
+    steps = []
+    for _ in range(RAMP_STEPS):
+        steps.append(scene.steps.take("resume", execution))
+        scene.circuits.now += steps[-1].wait_seconds
+    assert [step.next for step in steps] == [Next.RESUME] * (RAMP_STEPS - 1) + [Next.CLOSED]
+    assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=50)
+    assert scene.circuits.held[KEY].is_forced(scene.circuits.now)
+
+
+def test_a_consumer_stays_paused_while_a_circuit_is_held_open_without_an_end() -> None:
+    scene = Scene().trip()
+    override = Override(State.OPEN, "ada", "until I say so", NO_END)
+    circuit = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
+    execution = replace(EXECUTION, restart=circuit.restart)
+    assert scene.steps.take("announce", execution).next is Next.PAUSE
+    scene.steps.take("pause", execution)
+    scene.circuits.now += 100 * 86_400
+    assert scene.steps.take("resume", execution).next is Next.HAND_OVER
+    assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
 
 
 def test_a_ramp_of_zero_seconds_resumes_at_once() -> None:
