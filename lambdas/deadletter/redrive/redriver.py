@@ -44,10 +44,6 @@ LOOKED_ENOUGH = (
     " `dlq redrive now` looks again"
 )
 
-HOUR = 3_600.0
-EXPIRY_MARGIN = 2 * 86_400.0
-"""Seconds before SQS drops a letter in which it may not wait for a circuit in its DLQ."""
-
 
 class Redriver:
     """Drains one DLQ (or dedicated DLQ) of a pipeline, and what is due in its waiting room."""
@@ -146,7 +142,7 @@ class Redriver:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
         circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
-        if not circuit.is_closed and not self._letters_expire_soon():
+        if not circuit.is_closed:
             return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         pause = 0.0 if asked or judge_only else seconds_until_next_try(memory, now)
@@ -179,8 +175,7 @@ class Redriver:
         if bucket is None:
             self._make_visible(first_poll)
             return "another run holds the lease"
-        # No letter of an open circuit is sent: at any rate they go into its lane.
-        share = circuit.admitted_share(self._pipeline.circuit, now) or 1.0
+        share = circuit.admitted_share(self._pipeline.circuit, now)
         run = self._limits(deadline, bucket.slowed(share))
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 
@@ -227,22 +222,6 @@ class Redriver:
             return
         redriven = self._tally.count_of(Metric.REDRIVEN)
         self._setup.outcomes.report(self._pipeline.name, max(0, redriven - bounced), bounced)
-
-    def _letters_expire_soon(self) -> bool:
-        """Whether SQS is about to drop letters of the DLQ; looked at once an hour.
-
-        They cannot wait for the circuit in there; judged, they go into its lane.
-        """
-        now = self._clock()
-        if now % HOUR >= 60:
-            return False
-        sample = self._dlq.receive(MAX_BATCH, LOCK_PAST_DEADLINE, 1)
-        try:
-            oldest_safe_age = self._dlq.traits.retention - EXPIRY_MARGIN
-            sent = [received.letter.sent_ms for received in sample]
-            return any(now - ms / 1000 > oldest_safe_age for ms in sent if ms)
-        finally:
-            self._make_visible(sample)
 
     def _drain(
         self,
