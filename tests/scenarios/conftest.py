@@ -22,17 +22,19 @@ EVERY = ("1m", "5m", "10m", "1h", "1d")
 
 MakeStage = Callable[..., Stage]
 
-# What a customer's own queues keep messages for, unless he has set another time.
-BROUGHT = {
-    "main_queue": {"arn": Account.queue_arn("brought-main")},
-    "dlq": {"arn": Account.queue_arn("brought-dlq")},
-}
-
 # A consumer that the customer brings, which canaries are given to.
 THEIRS = {
     "function_arn": "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer",
     "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
 }
+
+
+def brought(name: str) -> dict[str, Any]:
+    """Queues of the customer's own: SQS keeps messages for four days unless told otherwise."""
+    return {
+        "main_queue": {"arn": Account.queue_arn(f"{name}-main")},
+        "dlq": {"arn": Account.queue_arn(f"{name}-dlq")},
+    }
 
 
 def _pipelines() -> list[dict[str, Any]]:
@@ -43,8 +45,9 @@ def _pipelines() -> list[dict[str, Any]]:
         *({**plain, **run, "name": f"observe-{run['name']}", "mode": "observe"} for run in runs),
         {**plain, "name": "isolated", "dedicated": {"vip": {}}, "parking": ["quarantine"]},
         {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": {}}},
-        {**plain, "name": "brought", **BROUGHT},
-        {**plain, "name": "full", "backlog_limit": 1},
+        {**plain, **brought("brought"), "name": "brought"},
+        {**plain, **brought("watched"), "name": "watched", "mode": "observe"},
+        {**plain, "name": "library", "consumer": THEIRS, "consumer_library": True},
     ]
 
 
@@ -60,12 +63,10 @@ def deployed(everything: Synthesis) -> MakeStage:
 
     def deploy(name: str, *, phase: int = 0) -> Stage:
         account = Account(pipelines=[name], phase=phase)
-        if name == "brought":
-            account.bring_queue("brought-dlq")
-            account.bring_queue(
-                "brought-main",
-                RedrivePolicy=redrive_policy(Account.queue_arn("brought-dlq"), 3),
-            )
+        if name in ("brought", "watched"):
+            account.bring_queue(f"{name}-dlq")
+            policy = redrive_policy(Account.queue_arn(f"{name}-dlq"), 3)
+            account.bring_queue(f"{name}-main", RedrivePolicy=policy)
         account.deploy(everything)
         return Stage(account, name)
 

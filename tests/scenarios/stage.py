@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from deadletter.aws.circuits import DynamoDBBreaker
-from deadletter.aws.clients import Clients
+from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Override, State
 from deadletter.circuit.transitions import OverrideBegun, Tripped
+from deadletter.message.letter import from_api, to_event
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 from tests.scenarios.account import DAY, MINUTE, Account
@@ -82,10 +84,41 @@ class Stage:
                     )
                     self.consumed.append(message["Body"])
 
+    def process(self, handle: Callable[[str], None]) -> None:
+        """A consumer with the library takes everything that is visible, once."""
+        sqs, dynamodb = self.consumer_sqs, self.account.dynamodb
+        clients: Any = ConsumerClients(sqs=sqs, dynamodb=dynamodb)  # type: ignore[arg-type]  # fakes
+        consumer = consumer_for(
+            self.pipeline,
+            replace(self.resources, circuit_machine=""),
+            clients,
+            self._world,
+            handle=lambda delivery: handle(delivery.letter.body),
+            count_metric=lambda *_: None,
+        )
+        while messages := self._receive(self.main):
+            records = [
+                to_event(
+                    from_api(message),
+                    receipt_handle=message["ReceiptHandle"],
+                    source_arn=self.resources.main_arn,
+                )
+                for message in messages
+            ]
+            handled = consumer.process(records, deadline=self.account.clock() + 25)
+            for message, result in zip(messages, handled.results, strict=True):
+                if result.acknowledged:
+                    sqs.delete_message(QueueUrl=self.main, ReceiptHandle=message["ReceiptHandle"])
+
     def _receive(self, url: str, visibility: int | None = None) -> list[dict[str, Any]]:
         options = {} if visibility is None else {"VisibilityTimeout": visibility}
         answer = self.consumer_sqs.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0, **options
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=0,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+            **options,
         )
         messages: list[dict[str, Any]] = answer.get("Messages", [])
         return messages
@@ -112,20 +145,33 @@ class Stage:
         items = self.account.dynamodb.items(self.resources.letters_table)
         return [item for item in items if "copy" in item and item["pk"]["S"].startswith(self.name)]
 
+    def everywhere(self) -> list[str]:
+        """Where each letter of this pipeline is: a queue's name, or its lane of the room."""
+        prefixes = (f"{self.app}-{self.name}-", f"{self.name}-")
+        queues = [
+            message.queue
+            for message in self.account.sqs.snapshot()
+            if message.queue.startswith(prefixes)
+        ]
+        return [*queues, *(item["lane"]["S"] for item in self.waiting())]
+
     # What a person does.
 
     @property
     def breaker(self) -> DynamoDBBreaker:
         dynamodb: Any = self.account.dynamodb
         nothing: Any = None
-        world = World(
+        clients = Clients(sqs=nothing, dynamodb=dynamodb, s3=nothing, functions=nothing)
+        return breaker_for(self.pipeline, self.resources, clients, self._world)
+
+    @property
+    def _world(self) -> World:
+        return World(
             clock=self.account.clock,
             wait=self.account.clock.advance,
             new_id=self.account.new_id,
             random=Random(5),
         )
-        clients = Clients(sqs=nothing, dynamodb=dynamodb, s3=nothing, functions=nothing)
-        return breaker_for(self.pipeline, self.resources, clients, world)
 
     def trip(self) -> None:
         """Open the circuit, as too many failures do; the next probe is far away."""
@@ -142,14 +188,18 @@ class Stage:
         """Start a run by hand; returns its report."""
         return self.account.start(self.function("redrive"), event)
 
-    def add_rule(self, rule_id: str, **columns: str) -> None:
+    def add_rule(self, rule_id: str, *, pipeline: str = "", **columns: str | int) -> None:
         """Type a rule into the table."""
-        item = {"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}}
-        item |= {name: {"S": value} for name, value in columns.items()}
+        item = {"pipeline": {"S": pipeline or self.name}, "rule_id": {"S": rule_id}}
+        item |= {
+            name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+            for name, value in columns.items()
+        }
         self.account.dynamodb.put_item(TableName=f"{self.app}-rules", Item=item)
 
-    def delete_rule(self, rule_id: str) -> None:
-        key = {"pipeline": {"S": self.name}, "rule_id": {"S": rule_id}}
+    def delete_rule(self, rule_id: str, *, pipeline: str = "") -> None:
+        """Delete a rule from the table."""
+        key = {"pipeline": {"S": pipeline or self.name}, "rule_id": {"S": rule_id}}
         self.account.dynamodb.delete_item(TableName=f"{self.app}-rules", Key=key)
 
     # What the pager did.

@@ -87,3 +87,16 @@ def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days
     assert traffic.sent - len(stage.consumed) < 20
     assert stage.account.sqs.expired() == []
     figures.worst("pages in healthy days", f"{days} days, {traffic.sent} messages", 0, "")
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_observe_looks_twice_at_a_letter_and_no_more(
+    deployed: MakeStage, figures: Figures, every: str
+) -> None:
+    stage = deployed(f"observe-{every}")
+    stage.die(30)
+    before = {letter.message_id: letter.receive_count for letter in stage.held(stage.dlq)}
+    stage.account.minutes(DAY_MINUTES + 60)
+    looks = [letter.receive_count - before[letter.message_id] for letter in stage.held(stage.dlq)]
+    assert sum(looks) <= 3 * len(looks)
+    figures.worst("receives of a letter in a day, observe", every, sum(looks) / len(looks), "")

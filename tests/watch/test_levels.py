@@ -27,11 +27,11 @@ def test_a_first_deployment_and_a_quiet_day_show_no_trouble() -> None:
         assert {point.metric for point in minutes.minute.points} == {STALLED, *positive}
 
 
-def test_no_run_that_ends_well_is_a_stall_after_three_minutes() -> None:
+def test_no_run_that_ends_well_is_a_stall_in_the_third_minute() -> None:
     minutes = Minutes()
     minutes.pass_minutes(5)
     minutes.remember(stopped="the queue gave no answer: AccessDenied for sqs:ReceiveMessage")
-    minutes.pass_minutes(3, runs_end_well=False)
+    minutes.pass_minutes(2, runs_end_well=False)
     assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1, runs_end_well=False)
     assert minutes.value(STALLED) == 1
@@ -48,7 +48,7 @@ def test_no_run_that_ends_well_is_a_stall_after_three_minutes() -> None:
 
 def test_a_redriver_that_never_ran_stalls_from_the_first_minute_of_the_watch() -> None:
     minutes = Minutes()
-    minutes.pass_minutes(4, runs_end_well=False)
+    minutes.pass_minutes(3, runs_end_well=False)
     assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1, runs_end_well=False)
     assert minutes.value(STALLED) == 1

@@ -10,8 +10,9 @@ LEAST_STALL = 5.0 * MINUTE
 RUNS_THAT_STALL = 3
 """A redriver has stalled when no run has ended well for LEAST_STALL, or for so many runs."""
 
-ALARM_DELAY = 2.0 * MINUTE
-"""What the alarm RedriveStalled itself takes to go off: two periods of a minute."""
+ALARM_DELAY = 2.5 * MINUTE
+"""What the alarm RedriveStalled itself takes to go off: two periods of a minute, and the rest
+of the minute in which the trouble began. Two failed runs in a row do not reach the alarm."""
 
 LEAST_TROUBLE = 15.0 * MINUTE
 """The shortest time for which trouble with letters is shown after it was last met."""
