@@ -10,7 +10,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit scan audit simulation e2e nightly sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager nightly sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,9 @@ sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 
 sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
+
+pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
+	$(BIN)/python -m pytest -q -m long tests/scenarios
 
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \

@@ -1,0 +1,117 @@
+"""Event-like troubles ring once, and stages of one account do not hear each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.infra.conftest import Synthesize
+from tests.infra.templates import Synthesis
+from tests.scenarios.account import Account
+from tests.scenarios.conftest import MakeStage
+from tests.scenarios.figures import Figures
+from tests.scenarios.stage import Stage
+
+pytestmark = pytest.mark.long
+
+
+def test_one_mistyped_rule_is_one_page_that_clears(deployed: MakeStage, figures: Figures) -> None:
+    stage = deployed("enforce-1m")
+    stage.account.minutes(15)
+    began = stage.account.elapsed / 60
+    stage.add_rule("typo", tenantId="a", action="QUARANTNE")
+    stage.die(3)
+    stage.account.minutes(40)
+    pages = stage.account.cloudwatch.pages
+    [(at, alarm)] = stage.pages()
+    assert len(pages) == 1
+    assert alarm == "RuleInvalid"
+    figures.worst("a page after the trouble began", "a mistyped rule", at - began, "min")
+    assert at - began <= 5
+    stage.delete_rule("typo")
+    waited = until_quiet(stage)
+    figures.worst("the page ends after the trouble", "a mistyped rule", waited, "min")
+    stage.account.minutes(10)
+    assert len(stage.account.cloudwatch.pages) == 1
+
+
+def test_one_mistyped_rule_of_all_pipelines_is_one_page(deployed: MakeStage) -> None:
+    stage = deployed("enforce-1m")
+    stage.account.minutes(15)
+    stage.add_rule("typo", pipeline="*", tenantId="a", action="QUARANTNE")
+    stage.account.minutes(30)
+    assert [page.alarm for page in stage.account.cloudwatch.pages] == ["deadletter-RuleInvalid"]
+    stage.delete_rule("typo", pipeline="*")
+    stage.account.minutes(6)
+    assert stage.account.cloudwatch.alarming == []
+    assert len(stage.account.cloudwatch.pages) == 1
+
+
+def until_quiet(stage: Stage) -> int:
+    """Minutes until no alarm rings any more: a few at most."""
+    for waited in range(6):
+        if not stage.alarming():
+            return waited
+        stage.account.minutes(1)
+    raise AssertionError(stage.alarming())
+
+
+def test_a_dominant_failure_pages_once(deployed: MakeStage, figures: Figures) -> None:
+    stage = deployed("library")
+    stage.account.minutes(15)
+
+    def fails(_body: str) -> None:
+        raise KeyError("price")
+
+    for minute in range(60):
+        # Three batches of letters die of the same defect, minutes apart.
+        if minute in (0, 5, 12):
+            for _ in range(15):
+                stage.send()
+        stage.process(fails)
+        stage.account.minutes(1)
+        if stage.pages() and minute > 30:
+            break
+    pages = stage.pages()
+    assert [alarm for _, alarm in pages] == ["DominantFailure"]
+    figures.worst("pages of a defect in 3 bursts", "DominantFailure", len(pages), "")
+
+
+@pytest.fixture(scope="session")
+def stages(synthesize: Synthesize) -> tuple[Synthesis, Synthesis]:
+    """The same pipeline as two apps of one account."""
+    orders = {"name": "orders", "consumer": "none", "context": {"tenantId": "body.tenantId"}}
+    dev, prod = (synthesize({"app": app, "pipelines": [orders]}) for app in ("dev", "prod"))
+    return dev, prod
+
+
+@pytest.fixture
+def dev_and_prod(stages: tuple[Synthesis, Synthesis]) -> tuple[Stage, Stage]:
+    account = Account(pipelines=["orders"])
+    for synthesis in stages:
+        account.deploy(synthesis)
+    account.minutes(15)
+    return Stage(account, "orders", "dev"), Stage(account, "orders", "prod")
+
+
+def test_an_open_circuit_of_prod_rings_although_that_of_dev_is_closed(
+    dev_and_prod: tuple[Stage, Stage],
+) -> None:
+    dev, prod = dev_and_prod
+    prod.hold_circuit()
+    prod.account.minutes(45)
+    assert [alarm for _, alarm in prod.pages()] == ["CircuitOpen"]
+    assert dev.pages() == []
+
+
+def test_troubles_of_dev_do_not_page_prod(dev_and_prod: tuple[Stage, Stage]) -> None:
+    dev, prod = dev_and_prod
+    dev.add_rule("typo", tenantId="a", action="QUARANTNE")
+    dev.account.throttled.add(dev.function("route"))
+    dev.hold_circuit()
+    dev.die(120)
+    dev.account.minutes(90)
+    alarms = {alarm for _, alarm in dev.pages()}
+    assert {"RedriveStalled", "CircuitOpen", "DlqDepth"} <= alarms
+    assert prod.pages() == []
+    names = [page.alarm for page in dev.account.cloudwatch.pages]
+    assert not [name for name in names if name.startswith("prod-")]
