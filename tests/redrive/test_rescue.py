@@ -116,6 +116,18 @@ def test_a_letter_rescued_from_the_dlq_is_judged_when_its_circuit_closes(stage: 
     assert (mark.origin, mark.attempt) == (origin, 1)
 
 
+def test_the_delay_of_a_rule_is_still_to_be_served_after_a_rescue(stage: Stage) -> None:
+    stage.add_rule("slow", tenantId="a", action="DELAYED_REDRIVE", delay_seconds=3_600)
+    stage.put()
+    stage.fail()
+    stage.rescue()
+    assert stage.run().decisions == {"HOLD": 1}
+    stage.clock.advance(3_500)
+    assert stage.run().moved == 0
+    stage.clock.advance(101)
+    assert stage.run().decisions == {"REDRIVE": 1}
+
+
 def test_nothing_is_rescued_where_the_mode_is_observe(stage: Stage) -> None:
     stage.put()
     stage.fail()

@@ -357,7 +357,13 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
-        return ReceivedLetter(letter, _place(key, object_key), locked_until, str(item.get("home")))
+        return ReceivedLetter(
+            letter,
+            _place(key, object_key),
+            locked_until,
+            str(item.get("home")),
+            is_rescued=_is_rescued(item),
+        )
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of these entries that are still in the lane of their entry."""
@@ -427,6 +433,12 @@ def _place(key: Key, object_key: str | None = None) -> str:
 def _read_place(place: str) -> tuple[Key, str | None]:
     partition, sort, object_key = json.loads(place)
     return (partition, sort), object_key
+
+
+def _is_rescued(item: Mapping[str, Any]) -> bool:
+    """Whether a letter went into the room with the stamp that it had: no hold was decided."""
+    stamp = stamps.parse(str(item.get("stamp", "")))
+    return stamp is not None and stamp.decision != "HOLD"
 
 
 def _touched(item: Mapping[str, Any]) -> float:

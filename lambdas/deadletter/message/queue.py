@@ -27,13 +27,16 @@ class TooManyInFlight(QueueUnavailable):
 class ReceivedLetter:
     """A letter that is hidden from other receivers until `locked_until` (epoch seconds).
 
-    `home` is the id of the DLQ it was received from: "dlq", or a dedicated DLQ's id.
+    `home` is the id of the queue it was received from: "dlq", a dedicated DLQ's id, or
+    "parking:<id>". `is_rescued` says that it went into the waiting room without a decision:
+    it has served no delay there.
     """
 
     letter: Letter
     handle: str = field(repr=False)
     locked_until: float
     home: str = MAIN_DLQ
+    is_rescued: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,10 @@ class RouterClient:
         """
         if not letters:
             return {}
-        questions = [Question(received.letter, served, received.home) for received in letters]
+        questions = [
+            Question(received.letter, served and not received.is_rescued, received.home)
+            for received in letters
+        ]
         answer = self._ask(questions)
         verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
         self._count(answer, list(verdicts.values()), asked=len(letters))
