@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -244,3 +244,44 @@ def test_a_router_that_fails_only_with_letters_is_tried_less_and_less_often(
     dead(stage, 3)
     minutes(stage, 10, router=Flapping())
     assert receives(stage) <= 3
+
+
+def test_runs_that_are_cut_off_before_their_end_are_tried_less_and_less_often(
+    stage: Stage,
+) -> None:
+    """The function runs out of memory as soon as it has asked the router."""
+
+    class OutOfMemory(BaseException):
+        pass
+
+    class Killed:
+        def decide(self, questions: Sequence[Question]) -> RouterAnswer:
+            if questions:
+                raise OutOfMemory
+            return RouterAnswer(())
+
+        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+            return []
+
+    dead(stage, 30)
+    with patch("deadletter.aws.lease.DynamoDBLease.give_back"):
+        for _ in range(10):
+            began = stage.clock()
+            with suppress(OutOfMemory):
+                stage.run(router=Killed())
+            stage.clock.advance(max(0.0, began + 60 - stage.clock()))
+    assert receives(stage) <= 3
+    assert memory(stage).trouble == "the last run was cut off before its end"
+    assert memory(stage).fruitless >= 2
+    minutes(stage, 16)
+    assert stage.bodies(stage.dlq) == []
+    assert memory(stage).last_ended_well
+
+
+def test_a_rescue_whose_waiting_room_gives_no_answer_receives_nothing(stage: Stage) -> None:
+    dead(stage, 3)
+    with refused(stage.dynamodb, "query", names("orders#lanes")):
+        for _ in range(5):
+            assert not stage.rescue().ended_well
+    assert receives(stage) == 0
+    assert stage.rescue().counts["Rescued"] == 3

@@ -627,7 +627,7 @@ def test_under_an_open_circuit_no_letter_is_looked_at_and_a_rescue_moves_them(
     # By the consumer, before it died.
     assert letter.receive_count == 1
     rescued = stage.rescue()
-    assert rescued.counts["Held"] == 1, rescued
+    assert rescued.counts["Rescued"] == 1
     stage.clock.advance(2 * 86_400)
     assert stage.run().stopped == "circuit orders is OPEN"
     stage.set_circuit("CLOSED")

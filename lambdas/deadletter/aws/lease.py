@@ -168,6 +168,7 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         ended_at=_number(item, "ended_at"),
         ended_well_at=_number(item, "ended_well_at"),
         stopped=_text(item, "stopped"),
+        held_until=_number(item, "until") or 0.0,
         trouble=_text(item, "trouble"),
         fruitless=int(_number(item, "fruitless") or 0),
         fruitless_at=_number(item, "fruitless_at"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
@@ -24,6 +24,7 @@ from deadletter.redrive.source_memory import (
     after_rescue,
     after_run,
     seconds_until_next_try,
+    with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
@@ -67,15 +68,17 @@ class Redriver:
         judged, counted and made visible again. A run that a person `asked` for does not
         wait although earlier runs could move nothing.
         """
-        memory: SourceMemory | None = None
+        began, memory = self._clock(), None
         try:
             memory = self._setup.lease.read()
             judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
-            stopped = self._run(deadline, memory, judge_only=judge_only, asked=asked)
+            known = with_lost_run(memory, began)
+            stopped = self._run(deadline, known, judge_only=judge_only, asked=asked)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
         if memory is not None:
-            self._remember(memory, self._report(stopped), after_look if dry_run else after_run)
+            end = self._end(self._report(stopped))
+            self._record(memory, (after_look if dry_run else after_run)(known, end))
         return self._report(stopped)
 
     def rescue(self, deadline: float) -> Report:
@@ -91,13 +94,15 @@ class Redriver:
             stopped = self._rescue(deadline)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
+        self._tally.count(Metric.RESCUED, self._tally.count_of(Metric.HELD))
         if memory is not None:
-            self._remember(memory, self._report(stopped), after_rescue)
+            self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
         return self._report(stopped)
 
     def _rescue(self, deadline: float) -> str:
         if self._pipeline.mode is Mode.OBSERVE:
             return "mode observe moves nothing, not even letters about to be dropped"
+        self._ask_stores()
         lease, owner = self._setup.lease, self._setup.owner
         until = deadline + LOCK_PAST_DEADLINE
         # Ordinary runs may follow one another closely: only waiting finds the gap.
@@ -113,13 +118,8 @@ class Redriver:
         )
         return self._drain(self._limits(deadline, bucket, paced=False), verdict_source=verdicts)
 
-    def _remember(
-        self,
-        memory: SourceMemory,
-        report: Report,
-        grown: Callable[[SourceMemory, RunEnd], SourceMemory],
-    ) -> None:
-        end = RunEnd(
+    def _end(self, report: Report) -> RunEnd:
+        return RunEnd(
             ended=self._clock(),
             stopped=report.stopped,
             well=report.ended_well,
@@ -132,8 +132,10 @@ class Redriver:
             troubles=report.troubles,
             shares=self._shares,
         )
+
+    def _record(self, before: SourceMemory, after: SourceMemory) -> None:
         try:
-            self._setup.lease.record(grown(memory, end), memory)
+            self._setup.lease.record(after, before)
         except LeaseUnavailable as error:
             # What the run has done is done; the next run asks for what this one could not do.
             stop_reason(error, self._tally)
@@ -195,9 +197,12 @@ class Redriver:
 
         Raises the errors of ENDS_A_RUN.
         """
+        self._ask_stores()
+        self._setup.router.decide([])
+
+    def _ask_stores(self) -> None:
         self._setup.journal.read()
         self._setup.room.lanes()
-        self._setup.router.decide([])
 
     def _letters_to_try(self) -> int | None:
         """How many more letters may be tried; None, any number, once one has left its place."""

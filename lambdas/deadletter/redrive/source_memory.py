@@ -20,6 +20,7 @@ class SourceMemory:
     ended_at       when the last run ended, whatever it did
     ended_well_at  when the last run ended that could do its work
     stopped        why the last run ended
+    held_until     when the lease ends that a run took and has not given back; 0 if it has
     trouble        what kept the last run that did not end well from its work
     fruitless      runs in a row that received letters and moved none of them
     fruitless_at   when the last of them ended
@@ -34,6 +35,7 @@ class SourceMemory:
     ended_at: float | None = None
     ended_well_at: float | None = None
     stopped: str = ""
+    held_until: float = 0.0
     trouble: str = ""
     fruitless: int = 0
     fruitless_at: float | None = None
@@ -48,6 +50,24 @@ class SourceMemory:
 
 UNKNOWN = SourceMemory()
 """The memory of a source that no run has seen yet."""
+
+
+def with_lost_run(memory: SourceMemory, now: float) -> SourceMemory:
+    """The memory, with a run counted as fruitless that was cut off before it could record its end.
+
+    It took the lease and never gave it back: its function ran out of time or memory, or failed.
+    """
+    cut_off = 0 < memory.held_until <= now
+    if not cut_off or (memory.fruitless_at or 0.0) >= memory.held_until:
+        return memory
+    return replace(
+        memory,
+        ended_at=memory.held_until,
+        trouble="the last run was cut off before its end",
+        fruitless=memory.fruitless + 1,
+        fruitless_at=memory.held_until,
+    )
+
 
 LONGEST_PAUSE = 15 * MINUTE
 """Seconds between two tries at most, however many runs were fruitless."""
