@@ -161,6 +161,24 @@ def test_observe_pages_long_before_a_letter_expires(
     figures.least("hours from the page to the loss, observe", name, left, "h")
 
 
+def test_observe_pages_at_once_for_a_letter_that_was_old_before_it_died(
+    deployed: MakeStage, figures: Figures
+) -> None:
+    stage = deployed("watched")
+    stage.send()
+    for _ in range(84):
+        stage.account.tick(STEP)
+    assert not paged(stage)
+    # Half a day is left: SQS counts from the first send.
+    stage.die()
+    died = stage.account.elapsed
+    stage.account.minutes(10)
+    [at] = paged(stage)
+    late = at - died / MINUTE
+    assert late <= 5
+    figures.worst("a page after the trouble began", "observe: old before it died", late, "min")
+
+
 def paged(stage: Stage) -> list[float]:
     return [at for at, alarm in stage.pages() if alarm == "LetterExpiry"]
 
