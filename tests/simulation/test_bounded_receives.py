@@ -285,3 +285,18 @@ def test_a_rescue_whose_waiting_room_gives_no_answer_receives_nothing(stage: Sta
             assert not stage.rescue().ended_well
     assert receives(stage) == 0
     assert stage.rescue().counts["Rescued"] == 3
+
+
+def test_other_letters_that_move_do_not_excuse_a_main_queue_that_takes_nothing(
+    stage: Stage,
+) -> None:
+    dead(stage, 3)
+    with refused(stage.redriver_sqs, "send_message_batch", names("/orders'")):
+        for _ in range(10):
+            dead(stage, 1, "{")
+            minutes(stage, 1)
+        assert receives(stage) <= 3
+        assert memory(stage).fruitless >= 2
+    minutes(stage, 16)
+    assert stage.bodies(stage.dlq) == []
+    assert len(stage.bodies(stage.parking)) == 10

@@ -23,7 +23,7 @@ from deadletter.message.queue import (
 )
 from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
-from deadletter.redrive.order import Order
+from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
@@ -38,7 +38,6 @@ LAST_SEND = LOCK_PAST_DEADLINE + 3.0
 deadline, at which the function dies: what it sends just before, it can neither mark nor
 delete."""
 
-MAIN = "main"
 _METRICS: Mapping[type, Metric] = {
     Redrive: Metric.REDRIVEN,
     Park: Metric.MOVED_TO_PARKING,

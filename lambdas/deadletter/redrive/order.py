@@ -8,6 +8,9 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision, Hold
 
+MAIN = "main"
+"""The name of the main queue among the targets of orders."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:

@@ -206,7 +206,7 @@ class Redriver:
 
     def _letters_to_try(self) -> int | None:
         """How many more letters may be tried; None, any number, once one has left its place."""
-        if not self._fruitless_before or self._tally.gone:
+        if not self._fruitless_before or self._tally.fruitless is False:
             return None
         return LETTERS_TO_TRY - self._tally.futile
 

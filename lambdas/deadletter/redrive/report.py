@@ -10,6 +10,7 @@ from typing import Any
 
 from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
+from deadletter.redrive.order import MAIN
 from deadletter.routing.decision import Decision, Park
 
 ALWAYS_COUNTED = (
@@ -96,11 +97,6 @@ class Tally:
             self._taken_by[target] += moved
 
     @property
-    def gone(self) -> int:
-        with self._lock:
-            return self._gone
-
-    @property
     def futile(self) -> int:
         """Letters that were tried and stayed, and not for a fault of their own."""
         with self._lock:
@@ -122,7 +118,10 @@ class Tally:
 
     @property
     def fruitless(self) -> bool | None:
-        """Whether no letter left its place of those that were tried; None if none was tried."""
+        """Whether no letter left its place of those that were tried; None if none was tried.
+
+        True as well if the main queue took none of its letters, whatever else moved.
+        """
         with self._lock:
             return self._is_fruitless()
 
@@ -189,7 +188,11 @@ class Tally:
         return "the run could not do its work" if self._failed else ""
 
     def _is_fruitless(self) -> bool | None:
-        return not self._gone if self._tried else None
+        if not self._tried:
+            return None
+        # Others may be parked meanwhile: what was to go back is received for nothing.
+        main_refuses = self._tried_for[MAIN] > 0 and not self._taken_by[MAIN]
+        return main_refuses or not self._gone
 
     def _dominant(self) -> FailureKind | None:
         """The failure of more than half of the run's letters, if there is one."""

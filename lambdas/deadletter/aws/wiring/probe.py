@@ -28,7 +28,8 @@ from deadletter.outage.canary_sources import (
 from deadletter.outage.health import HttpHealth
 from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
-from deadletter.redrive.mover import MAIN, Mover
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings

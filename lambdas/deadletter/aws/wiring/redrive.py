@@ -15,7 +15,8 @@ from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
 from deadletter.outage.executions import OutageExecutions
-from deadletter.redrive.mover import MAIN, InParallel, Mover
+from deadletter.redrive.mover import InParallel, Mover
+from deadletter.redrive.order import MAIN
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Tally
