@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deadletter.contract import MAIN_DLQ, dedicated_lane
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
@@ -62,10 +63,11 @@ def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
             break
         looked_upto = lane.name
         until = _opens_until(lane.name, releasable, now)
+        looks = [partial(setup.room.due, lane.name, shard, until, 1) for shard in range(SHARDS)]
         shards_of_lane = [
             OpenShard(lane.name, shard, until)
-            for shard in range(SHARDS)
-            if setup.room.due(lane.name, shard, until, 1)
+            for shard, entries in enumerate(setup.in_parallel(looks))
+            if entries
         ]
         shards += shards_of_lane
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
