@@ -1,0 +1,72 @@
+"""The function of the redriver: which run an event asks for, and what it answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import handlers.redrive
+from deadletter.redrive.report import Report
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+
+CONTEXT = SimpleNamespace(
+    function_name="redrive",
+    memory_limit_in_mb=256,
+    invoked_function_arn="arn:aws:lambda:eu-west-1:111122223333:function:redrive",
+    aws_request_id="id",
+    get_remaining_time_in_millis=lambda: 55_000,
+)
+
+
+class Runs:
+    """A redriver that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, bool]]] = []
+
+    def run(self, _deadline: float, **options: bool) -> Report:
+        self.asked.append(("run", {name: True for name, on in options.items() if on}))
+        return Report("orders", "dlq", "down", ended_well=False, trouble="denied")
+
+    def rescue(self, _deadline: float) -> Report:
+        self.asked.append(("rescue", {}))
+        return Report("orders", "dlq", "the source is empty")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    runs = Runs()
+    monkeypatch.setenv("APP", "shop")
+    monkeypatch.setattr(handlers.redrive, "settings", lambda: (Pipeline("orders"), Resources()))
+    monkeypatch.setattr(handlers.redrive, "clients", lambda: None)
+    monkeypatch.setattr(handlers.redrive, "redriver_for", lambda *_, **__: runs)
+    return runs
+
+
+EVENTS: list[tuple[dict[str, Any], tuple[str, dict[str, bool]]]] = [
+    ({}, ("run", {})),
+    ({"source": "slow"}, ("run", {})),
+    ({"dry_run": True}, ("run", {"dry_run": True})),
+    ({"asked": True}, ("run", {"asked": True})),
+    ({"asked": "yes", "dry_run": 1}, ("run", {})),
+    ({"source": "parking:default", "rescue": True}, ("rescue", {})),
+]
+
+
+@pytest.mark.parametrize(("event", "asked"), EVENTS)
+def test_an_event_asks_for_one_run(
+    runs: Runs, event: dict[str, Any], asked: tuple[str, dict[str, bool]]
+) -> None:
+    context: Any = CONTEXT
+    handlers.redrive.handler(event, context)
+    assert runs.asked == [asked]
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_run_that_could_not_do_its_work_answers_with_its_trouble() -> None:
+    context: Any = CONTEXT
+    answer = handlers.redrive.handler({}, context)
+    assert (answer["ended_well"], answer["trouble"]) == (False, "denied")
