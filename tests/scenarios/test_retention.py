@@ -30,9 +30,13 @@ def die_daily(stage: Stage, days: int, *, step: int = STEP) -> list[str]:
         for _ in range(2):
             bodies.append(body(len(bodies)))
             stage.die(body=bodies[-1])
-        for _ in range(1_440 // step):
-            stage.account.tick(step)
+        pass_days(stage, 1, step=step)
     return bodies
+
+
+def pass_days(stage: Stage, days: int, *, step: int = STEP) -> None:
+    for _ in range(days * 1_440 // step):
+        stage.account.tick(step)
 
 
 def check_all_there(stage: Stage, bodies: list[str], figures: Figures, case: str) -> None:
@@ -95,15 +99,15 @@ def test_parked_letters_are_not_lost_and_never_return(
 ) -> None:
     stage = deployed("isolated")
     stage.add_rule("stop", tenantId="a", action="QUARANTINE")
-    bodies = die_daily(stage, MONTH_DAYS)
+    bodies = die_daily(stage, MONTH_DAYS // 2)
     check_all_there(stage, bodies, figures, "parked")
     assert not stage.held(stage.main)
     assert "ParkingLotNotEmpty" in stage.alarming()
     assert [alarm for _, alarm in stage.pages()].count("ParkingLotNotEmpty") == 1
-    # Even when the rule has ended and everything else works.
+    # Even after the rule has ended, when the retention of all of them has passed.
     stage.delete_rule("stop")
-    for _ in range(24):
-        stage.account.tick(STEP)
+    pass_days(stage, MONTH_DAYS // 2)
+    check_all_there(stage, bodies, figures, "parked")
     assert not stage.held(stage.main)
 
 
@@ -112,12 +116,12 @@ def test_letters_of_an_isolated_tenant_are_not_lost_and_never_return(
 ) -> None:
     stage = deployed("isolated")
     stage.add_rule("isolate", tenantId="a", action="DEDICATED_DLQ", queue="vip")
-    bodies = die_daily(stage, MONTH_DAYS)
+    bodies = die_daily(stage, MONTH_DAYS // 2)
     check_all_there(stage, bodies, figures, "dedicated DLQ without a schedule")
     assert not stage.held(stage.main)
     stage.delete_rule("isolate")
-    for _ in range(24):
-        stage.account.tick(STEP)
+    pass_days(stage, MONTH_DAYS // 2)
+    check_all_there(stage, bodies, figures, "dedicated DLQ without a schedule")
     assert not stage.held(stage.main)
     assert not stage.held(stage.dlq)
     # A person asks for them: they go back.
@@ -125,12 +129,11 @@ def test_letters_of_an_isolated_tenant_are_not_lost_and_never_return(
         stage.redrive(source="vip", asked=True)
         stage.account.minutes(1)
     places = Counter(stage.everywhere())
-    back = places.pop("deadletter-isolated-main")
+    back = places.pop("deadletter-isolated-main", 0)
     # What was older than message_ttl is parked as EXPIRED.
     parked = places.pop("deadletter-isolated-parking", 0)
     parked += sum(number for lane, number in places.items() if "|parked|" in lane)
     assert back + parked == len(bodies), places
-    assert back >= 2 * 10
 
 
 def test_fifo_letters_are_not_lost_and_keep_their_order(
