@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -66,9 +66,14 @@ class Stage:
         """Send messages that fail at once until they are in the DLQ. Returns their ids."""
         url = main or self.main
         ids = [self.send(body, url, group=f"g{i}") for i in range(number)]
+        self.bury(ids, url)
+        return ids
+
+    def bury(self, ids: Sequence[str], main: str = "") -> None:
+        """These messages are received until they are in the DLQ."""
+        url = main or self.main
         while any(message.message_id in ids for message in self.held(url)):
             self._receive(url, visibility=0)
-        return ids
 
     def put(self, url: str, number: int = 1, body: str = "{}") -> list[str]:
         """Send messages right into a queue."""
