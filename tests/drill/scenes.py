@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from deadletter.contract import (
     lane_partition,
     pipeline_prefix,
 )
-from tests.e2e.deployed import CHECK_RULES, Deployed, event
+from tests.e2e.deployed import CHECK_RULES, Deployed, event, rows
 from tests.e2e.receiver import Receiver
 
 # Letters in the DLQ when the trouble begins.
@@ -23,8 +22,6 @@ LETTERS = 3
 
 # Messages that are enough to open a circuit.
 OUTAGE = 8
-
-POLICY = "drill"
 
 
 @dataclass(frozen=True)
@@ -40,16 +37,6 @@ class Stage:
 
     def function(self, role: str) -> str:
         return CHECK_RULES if role == "check-rules" else f"deadletter-{self.name}-{role}"
-
-    def deny(self, role: str, statement: Mapping[str, Any]) -> None:
-        """Deny a function something, whatever else its role allows."""
-        document = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", **statement}]}
-        self.deployed.aws("iam").put_role_policy(
-            RoleName=self._role_of(role), PolicyName=POLICY, PolicyDocument=json.dumps(document)
-        )
-
-    def permit(self, role: str) -> None:
-        self.deployed.aws("iam").delete_role_policy(RoleName=self._role_of(role), PolicyName=POLICY)
 
     def throttle(self, role: str) -> None:
         self.deployed.aws("lambda").put_function_concurrency(
@@ -67,12 +54,6 @@ class Stage:
     def send(self, count: int, queue: str = "MainQueue") -> None:
         for _ in range(count):
             self.deployed.send(event(self.name), queue)
-
-    def _role_of(self, role: str) -> str:
-        found = self.deployed.aws("lambda").get_function_configuration(
-            FunctionName=self.function(role)
-        )
-        return str(found["Role"]).rpartition("/")[2]
 
 
 def nothing(_stage: Stage) -> None:
@@ -114,8 +95,8 @@ def denied(
         trouble,
         pipeline,
         named(pipeline, alarm),
-        begin=lambda stage: stage.deny(role, statement(pipeline)),
-        end=lambda stage: stage.permit(role),
+        begin=lambda stage: stage.deployed.deny(role, statement(pipeline)),
+        end=lambda stage: stage.deployed.permit(role),
         meanwhile=meanwhile,
     )
 
@@ -142,12 +123,6 @@ def throttled(
         end=lambda stage: stage.let_run(role),
         meanwhile=meanwhile,
     )
-
-
-def rows(*partitions: str) -> dict[str, Any]:
-    """Everything about these partitions, in tables and indexes."""
-    condition = {"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": list(partitions)}}
-    return {"Action": "dynamodb:*", "Resource": "*", "Condition": condition}
 
 
 def on(action: str, resource: str = "*") -> Callable[[str], Mapping[str, Any]]:

@@ -163,11 +163,14 @@ def most_receives(stage: Stage) -> int:
     return max((message["ReceiveCount"] for message in stage.deployed.held("Dlq")), default=0)
 
 
-def what_status_says(stage: Stage) -> str:
-    """The reason that the command line gives for what has stalled."""
-    done = stage.deployed.command(["status", "--pipeline", stage.name])
-    told = [line.strip() for line in done.stdout.splitlines() if "stalled" in line.lower()]
-    return "; ".join(told)
+def why_stalled(stage: Stage) -> dict[str, str]:
+    """The reason that `dlq status` gives for what has stalled, by pipeline."""
+    pipelines = stage.deployed.dlq("status")["pipelines"]
+    return {
+        pipeline["name"]: pipeline["stalled"]["why"]
+        for pipeline in pipelines
+        if pipeline["stalled"]
+    }
 
 
 def others(drill: Drill, outcome: Outcome, since: float, until: float) -> list[str]:
@@ -236,8 +239,9 @@ def test_each_trouble_pages_within_five_minutes_and_its_page_clears(drill: Drill
             outcome.receives = max(outcome.receives, most_receives(stage))
 
     drill.last(LASTS, LASTS_AT_MOST, paged, meanwhile)
+    reasons = why_stalled(drill.stages[SCENES[0].pipeline])
     for outcome in outcomes:
-        outcome.status = what_status_says(drill.stages[outcome.scene.pipeline])
+        outcome.status = reasons.get(outcome.scene.pipeline, "")
         outcome.receives = max(
             outcome.receives, most_receives(drill.stages[outcome.scene.pipeline])
         )

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from deadletter.aws.table import plain
+from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefix
 from deadletter.failure.ledger import LedgerRow, row_from_item
 from sandbox.progress import STANDSTILL_SECONDS, until
 from sandbox.server import ROOT, Sandbox
 from tests.e2e import canaries
 
 T = TypeVar("T")
+
+# The policy that a test adds to a role.
+DENIED = "denied"
 
 CHECK_RULES = "deadletter-check-rules"
 
@@ -26,6 +31,12 @@ _SAID = ("--reason", "a test", "--expires", "1h")
 def event(tenant: str, **more: Any) -> str:
     """A message of a tenant, with content in it that must stay secret."""
     return json.dumps({"tenantId": tenant, "note": canaries.BODY, **more}, ensure_ascii=False)
+
+
+def rows(*partitions: str) -> dict[str, Any]:
+    """What a statement says of everything in these partitions of tables and indexes."""
+    condition = {"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": list(partitions)}}
+    return {"Action": "dynamodb:*", "Resource": "*", "Condition": condition}
 
 
 # What a test has to do to see every letter of a queue: nothing of it may come back meanwhile.
@@ -106,7 +117,7 @@ class Deployed:
         """One run of the redriver, as `dlq redrive now` starts it."""
         answer = self.aws("lambda").invoke(
             FunctionName=f"deadletter-{self.name}-redrive",
-            Payload=json.dumps({"source": "dlq", **event}),
+            Payload=json.dumps({"source": "dlq", "asked": True, **event}),
         )
         report: dict[str, Any] = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, report
@@ -249,6 +260,39 @@ class Deployed:
             for item in page["Items"]
             if item["pk"]["S"].startswith(f"{self.name}#")
         ]
+
+    def deny(self, role: str, statement: Mapping[str, Any]) -> None:
+        """Deny something to the function that plays `role`, whatever else its role allows."""
+        document = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", **statement}]}
+        self.aws("iam").put_role_policy(
+            RoleName=self._iam_role(role), PolicyName=DENIED, PolicyDocument=json.dumps(document)
+        )
+
+    def permit(self, role: str) -> None:
+        """End what `deny` began."""
+        self.aws("iam").delete_role_policy(RoleName=self._iam_role(role), PolicyName=DENIED)
+
+    def _iam_role(self, role: str) -> str:
+        found = self.aws("lambda").get_function_configuration(
+            FunctionName=f"deadletter-{self.name}-{role}"
+        )
+        return str(found["Role"]).rpartition("/")[2]
+
+    def age_the_last_run(self, seconds: float) -> None:
+        """Let the last run of the DLQ that ended well have ended so long ago."""
+        self.aws("dynamodb").update_item(
+            TableName=self.outputs["LettersTableName"],
+            Key={"pk": {"S": Partition.LEASE.of(self.name)}, "sk": {"S": MAIN_DLQ}},
+            UpdateExpression="SET ended_well_at = :then",
+            ExpressionAttributeValues={":then": {"N": str(int(time.time() - seconds))}},
+        )
+
+    def alarm(self, name: str) -> str:
+        """The state of one of the pipeline's alarms."""
+        found = self.aws("cloudwatch").describe_alarms(
+            AlarmNames=[pipeline_prefix(DEFAULT_APP, self.name) + name]
+        )
+        return str(found["MetricAlarms"][0]["StateValue"])
 
     def hold(self) -> None:
         """Open the pipeline's circuit by hand: what lies in the DLQ stays there."""

@@ -12,14 +12,18 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from deadletter.contract import Partition
 from sandbox.server import ACCOUNT, Sandbox
 from tests.e2e import canaries
 from tests.e2e.conftest import PIPELINES
-from tests.e2e.deployed import Deployed
+from tests.e2e.deployed import Deployed, rows
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import GRANTED
 
 HERE = Path(__file__).parent
+
+# Seconds since a run ended well: longer than any setting of RedriveStalled.
+LONG_AGO = 900.0
 
 # Granted to a function, and never asked of the emulator, with the reason.
 _MAPPING = "its event source mapping does it, which the emulator does not ask"
@@ -27,6 +31,9 @@ _LOST = "no execution is lost here while it has the consumer paused"
 _LANE = "no canary comes out of the waiting room here"
 NOT_SEEN: dict[str, dict[str, str]] = {
     "redrive": {
+        "states:StartExecution": "no letter that comes back opens a circuit here",
+    },
+    "watch": {
         "lambda:GetEventSourceMapping": _LOST,
         "lambda:UpdateEventSourceMapping": _LOST,
     },
@@ -56,6 +63,7 @@ NOT_SEEN: dict[str, dict[str, str]] = {
 # Roles whose calls the emulator does not ask about.
 NOT_COMPARED = {
     "scheduler": "the emulator does not ask what a schedule may",
+    "watch-scheduler": "the emulator does not ask what a schedule may",
     "circuit-breaker": "the emulator does not ask what an execution may",
 }
 
@@ -225,7 +233,8 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
         question = {"letters": [{"id": "x", "body": "{}", "attributes": {}, "system": {}}]}
         answer = functions.invoke(FunctionName=name, Payload=json.dumps(question))
         # The rules are remembered for some seconds.
-        return "FunctionError" in answer and b"RulesUnavailable" in answer["Payload"].read()
+        named = b"AccessDeniedException for dynamodb:Query on"
+        return "FunctionError" in answer and named in answer["Payload"].read()
 
     put(without)
     try:
@@ -236,3 +245,20 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
         (call.caller, call.action, call.allowed) == (name, "dynamodb:Query", False)
         for call in sandbox.calls()
     )
+
+
+def test_dlq_status_names_the_action_that_stops_all_runs(orders: Deployed) -> None:
+    orders.settle()
+    orders.deny("redrive", rows(Partition.JOURNAL.of(orders.name)))
+    try:
+        denied = "AccessDeniedException for dynamodb:Query on"
+        orders.redrive_until(lambda report: denied in report.get("trouble", ""), "a run is denied")
+        orders.age_the_last_run(LONG_AGO)
+
+        def stalled() -> str:
+            [shown] = orders.dlq("status", "--pipeline", orders.name)["pipelines"]
+            return shown["stalled"]["why"] if shown["stalled"] else ""
+
+        orders.until(lambda: denied in stalled(), "the command line names the action")
+    finally:
+        orders.permit("redrive")

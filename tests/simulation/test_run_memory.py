@@ -9,7 +9,6 @@ import pytest
 from deadletter.aws.lease import read_memories
 from deadletter.redrive.source_memory import SourceMemory
 from tests.simulation.stage import Stage
-from tests.simulation.test_bounded_receives import names, refused
 from tests.simulation.test_redriver import NoRouter
 from tests.tables import LETTERS
 
@@ -92,17 +91,3 @@ def test_a_dry_run_is_no_run_of_the_schedule(stage: Stage) -> None:
     known = memory(stage)
     assert (known.ended_at, known.ended_well_at) == (None, None)
     assert known.oldest == sent
-
-
-def test_a_run_that_cannot_read_the_memory_records_its_trouble_and_forgets_nothing(
-    stage: Stage,
-) -> None:
-    stage.run()
-    before = memory(stage)
-    stage.clock.advance(60)
-    with refused(stage.dynamodb, "batch_get_item", names("orders#lease")):
-        stage.run()
-    known = memory(stage)
-    assert known.trouble == "AccessDeniedException for dynamodb:BatchGetItem on letters"
-    assert known.ended_at == stage.clock()
-    assert (known.ended_well_at, known.emptied_at) == (before.ended_well_at, before.emptied_at)

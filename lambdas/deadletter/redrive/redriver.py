@@ -18,7 +18,6 @@ from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
 from deadletter.redrive.router_client import RouterClient, VerdictSource
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, WIND_DOWN, RunLimits
 from deadletter.redrive.source_memory import (
-    UNKNOWN,
     RunEnd,
     SourceMemory,
     after_look,
@@ -80,10 +79,6 @@ class Redriver:
         if memory is not None:
             end = self._end(self._report(stopped))
             self._record(memory, (after_look if dry_run else after_run)(known, end))
-        elif not dry_run:
-            # Nothing is known: only how this run ended may be written.
-            trouble, ended = self._report(stopped).trouble, self._clock()
-            self._record(UNKNOWN, SourceMemory(ended_at=ended, stopped=stopped, trouble=trouble))
         return self._report(stopped)
 
     def rescue(self, deadline: float) -> Report:

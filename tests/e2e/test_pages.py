@@ -1,0 +1,59 @@
+"""What calls a person: the watch looks each minute, and an alarm rings for what it finds.
+
+A minute of the watch and of alarms lasts six seconds here (see sandbox.alarms). Runs stop by
+themselves in no test, so that time since the last one that ended well passes by ageing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deadletter.contract import Alarm
+from tests.e2e.deployed import Deployed, event
+
+ROUTER = "deadletter-orders-route"
+WATCH = "deadletter-orders-watch"
+
+# Seconds since a run ended well: longer than any setting of RedriveStalled.
+LONG_AGO = 900
+
+
+@pytest.fixture
+def throttled_router(orders: Deployed) -> Iterator[Any]:
+    """The router with a concurrency of 0, as long as the test does not give it back."""
+    functions = orders.aws("lambda")
+    functions.put_function_concurrency(FunctionName=ROUTER, ReservedConcurrentExecutions=0)
+    yield lambda: functions.delete_function_concurrency(FunctionName=ROUTER)
+    functions.delete_function_concurrency(FunctionName=ROUTER)
+
+
+def test_the_watch_runs_and_finds_nothing_wrong(orders: Deployed) -> None:
+    orders.settle()
+    orders.redrive_until(lambda report: report["ended_well"], "a run ends well")
+    answer = orders.aws("lambda").invoke(FunctionName=WATCH, Payload=b"{}")
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    for alarm in (Alarm.REDRIVE_STALLED, Alarm.WATCH_HEARTBEAT):
+        orders.until(lambda alarm=alarm: orders.alarm(alarm) == "OK", f"{alarm} is quiet")
+
+
+def test_a_router_throttled_to_0_pages_and_the_page_clears(
+    orders: Deployed, throttled_router: Any, tenant: str
+) -> None:
+    orders.send(event(tenant), "Dlq")
+    report = orders.redrive()
+    assert (report["ended_well"], report["decisions"]) == (False, {})
+    [letter] = orders.held("Dlq")
+    # No letter is received again while the router gives no answer.
+    orders.redrive()
+    orders.redrive(asked=False)
+    assert orders.held("Dlq")[0]["ReceiveCount"] == letter["ReceiveCount"] <= 1
+
+    orders.age_the_last_run(LONG_AGO)
+    orders.until(lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "ALARM", "the alarm rings")
+
+    throttled_router()
+    orders.redrive_until(lambda report: report["ended_well"], "a run ends well")
+    orders.until(lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "OK", "the alarm clears")
