@@ -351,6 +351,27 @@ def test_the_letters_of_an_open_key_wait_in_its_lane_and_one_is_tried(
     assert stage.journal() == []
 
 
+def test_a_letter_that_was_rescued_from_the_dlq_is_a_canary_where_it_waits(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    stage.put('{"tenantId": "a"}', url=stage.dlq)
+    probe.trip()
+    assert stage.rescue().counts["Held"] == 1
+    assert probe().state == "CLOSED"
+    assert (probe.given, probe.sources) == (['{"tenantId": "a"}'], ["orders-dlq"])
+    assert stage.waiting() == []
+
+
+def test_a_letter_whose_delay_is_not_over_is_no_canary(probe: ProbedFunction) -> None:
+    stage = probe.stage
+    stage.add_rule("slow", tenantId="a", action="DELAYED_REDRIVE", delay_seconds=86_400)
+    stage.put('{"tenantId": "a"}', url=stage.dlq)
+    assert stage.run().decisions == {"HOLD": 1}
+    assert probe().state != "CLOSED"
+    assert probe.given == []
+
+
 def test_an_unanswered_canary_of_the_lane_is_known_to_the_run_that_releases_it(
     keyed: ProbedFunction,
 ) -> None:

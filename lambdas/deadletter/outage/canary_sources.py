@@ -29,8 +29,8 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, WaitingRoom
-from deadletter.routing.decision import Hold
+from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
+from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import Question, Router, usable_verdicts
 
 MOST_LETTERS_LOOKED_AT = 5
@@ -240,8 +240,10 @@ class DlqCanaries(CanarySource):
 
 
 class LaneCanaries(CanarySource):
-    """A letter of the circuit's lane in the waiting room.
+    """A letter of the circuit's lane in the waiting room, or one that is due there.
 
+    Letters that were rescued from the DLQ while the circuit was open are due: for their
+    circuit they have not been judged yet.
     The shard's open intent is the claim, as for a run that sends letters from the room. A
     canary without an answer leaves the intent open: the next run sees from it that the letter
     may have been processed.
@@ -274,14 +276,22 @@ class LaneCanaries(CanarySource):
         return self._arn
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        lane = circuit_lane(key)
-        if all(open_lane.name != lane for open_lane in self._room.lanes()):
-            return None
+        untils = {circuit_lane(key): END_OF_TIME, DUE: self._clock()}
+        names = {lane.name for lane in self._room.lanes()}
+        for lane in (lane for lane in untils if lane in names):
+            received = self._from_lane(lane, untils[lane], key, lock_seconds)
+            if received is not None:
+                return received
+        return None
+
+    def _from_lane(
+        self, lane: str, until: float, key: str, lock_seconds: float
+    ) -> ReceivedLetter | None:
         shards = list(range(SHARDS))
         # In a fixed order a letter with a neutral verdict would be tried again and again.
         self._random.shuffle(shards)
         for shard in shards:
-            received = self._from(lane, shard, key, lock_seconds)
+            received = self._from(OpenShard(lane, shard, until), key, lock_seconds)
             if received is not None:
                 return received
         return None
@@ -308,13 +318,13 @@ class LaneCanaries(CanarySource):
         assert slot is not None, "a letter is taken before it is settled"
         return slot
 
-    def _from(self, lane: str, shard: int, key: str, lock_seconds: float) -> ReceivedLetter | None:
+    def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> ReceivedLetter | None:
         until = self._clock() + lock_seconds
-        seats = self._room.due(lane, shard, END_OF_TIME, MOST_LETTERS_LOOKED_AT)
+        seats = self._room.due(shard.lane, shard.shard, shard.until, MOST_LETTERS_LOOKED_AT)
         if not seats:
             return None
         seat = seats[0] if self._fifo else self._random.choice(seats)
-        name = f"{ROOM}:{lane}:{shard}"
+        name = f"{ROOM}:{shard.lane}:{shard.shard}"
         intents: Sequence[Intent] = self._journal.read()
         claimed = any(
             intent.slot == name or intent.slot.startswith(f"{name}~") for intent in intents

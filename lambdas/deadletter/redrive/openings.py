@@ -9,8 +9,7 @@ from functools import partial
 from deadletter.contract import MAIN_DLQ, dedicated_lane
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, is_shut
-from deadletter.redrive.waiting_room_worker import OpenShard
+from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, OpenShard, is_shut
 from deadletter.routing.decision import DUE
 
 LANE_TOUR_SECONDS = 10.0

@@ -60,6 +60,15 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenShard:
+    """A shard of a lane whose letters may leave if they are due at or before `until`."""
+
+    lane: str
+    shard: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """The wait that a whole FIFO group shares."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
@@ -27,21 +27,12 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.waiting_room import WaitingRoomEntry
+from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
 
 MOST_READ = 10
 """Letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenShard:
-    """A shard of a lane whose letters may leave if they are due at or before `until`."""
-
-    lane: str
-    shard: int
-    until: float
 
 
 class WaitingRoomWorker:
