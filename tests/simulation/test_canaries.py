@@ -124,6 +124,19 @@ def test_a_run_writes_no_word_of_its_letters(
     assert leaks([*texts, *written(stage.dynamodb)]) == []
 
 
+def test_a_rescue_writes_no_word_of_its_letters(
+    stage: Stage, redrive: Handler, log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(stage)
+    redrive({"source": "dlq"})
+    plant(stage)
+    reports = [redrive({"source": name, "rescue": True}) for name in ("dlq", "parking:default")]
+    assert [report["decisions"] for report in reports] == [{"HOLD": 6}, {"HOLD": 4}]
+    metrics = capsys.readouterr().out
+    texts = [("log", log.getvalue()), ("metrics", metrics), ("answer", json.dumps(reports))]
+    assert leaks([*texts, *written(stage.dynamodb)]) == []
+
+
 def test_what_we_write_onto_a_letter_is_no_word_of_it(stage: Stage, redrive: Handler) -> None:
     plant(stage)
     redrive({"source": "dlq"})
