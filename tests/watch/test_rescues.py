@@ -84,6 +84,24 @@ def test_a_rescue_is_started_at_most_every_two_minutes() -> None:
     assert [at - BEGIN for at, _ in minutes.rescues] == [0, 2 * MINUTE, 4 * MINUTE]
 
 
+def test_letters_of_another_pipeline_are_not_received_again_and_again() -> None:
+    minutes = Minutes(letters={"dlq": 3}, circuits=OPEN)
+    minutes.retention["dlq"] = 4.0 * DAY
+    minutes.pass_minutes(1)
+    # The rescue has moved every letter of ours; three foreign ones stay.
+    minutes.remember(emptied_at=minutes.now - 30)
+    minutes.pass_minutes(14)
+    assert [at - BEGIN for at, _ in minutes.rescues] == [0]
+    # It may have come between the rescue and the count of what the rescue left.
+    minutes.pass_minutes(1)
+    assert [at - BEGIN for at, _ in minutes.rescues] == [0, 15 * MINUTE]
+    minutes.remember(emptied_at=minutes.now - 30)
+    minutes.pass_minutes(3)
+    minutes.letters["dlq"] = 4
+    minutes.pass_minutes(1)
+    assert [at - BEGIN for at, _ in minutes.rescues] == [0, 15 * MINUTE, 19 * MINUTE]
+
+
 def test_observe_never_moves() -> None:
     minutes = Minutes(letters={"dlq": 1, "parking:default": 1}, circuits=OPEN)
     minutes.settings = replace(minutes.settings, mode=Mode.OBSERVE)

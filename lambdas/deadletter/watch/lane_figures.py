@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import MINUTE, PARKED_LANE, Metric, dedicated_lane
+from deadletter.contract import MINUTE, Metric, dedicated_lane
+from deadletter.redrive.waiting_room import is_shut
 from deadletter.routing.decision import DUE
 from deadletter.watch.observation import FirstDue, LaneState
 from deadletter.watch.point import MetricPoint
@@ -32,11 +33,6 @@ def kind_of(lane: str) -> str:
     return lane if lane.startswith(dedicated_lane("")) else lane.partition(":")[0]
 
 
-def belongs_to_a_queue(lane: str) -> bool:
-    """Whether the lane's letters count as letters of a queue, from which they were rescued."""
-    return lane == PARKED_LANE or lane.startswith(dedicated_lane(""))
-
-
 def lanes_to_count(
     row: WatchRow | None, lanes: Sequence[str], now: float
 ) -> tuple[Sequence[str], bool]:
@@ -45,10 +41,10 @@ def lanes_to_count(
     `lanes` are those of the room, the ones that were used last first.
     """
     if row is None or now - row.counted_at >= BETWEEN_COUNTS:
-        first = sorted(lanes, key=lambda lane: not (belongs_to_a_queue(lane) or lane == DUE))
+        first = sorted(lanes, key=lambda lane: not (is_shut(lane) or lane == DUE))
         return first[:MOST_LANES], True
     if any(_just_rescued(queue, now) for queue in row.queues.values()):
-        return [lane for lane in lanes if belongs_to_a_queue(lane)][:MOST_LANES], False
+        return [lane for lane in lanes if is_shut(lane)][:MOST_LANES], False
     return (), False
 
 
@@ -103,7 +99,7 @@ def room_points(
     it is `message_ttl` old. One that a rule holds has the rule's end: its age is known from
     when letters were first seen there.
     """
-    inside = [row for kind, row in rows.items() if not belongs_to_a_queue(kind)]
+    inside = [row for kind, row in rows.items() if not is_shut(kind)]
     letters = sum(row.letters for row in inside)
     if letters or any(_shows_zero(row, now) for row in inside):
         yield MetricPoint(Metric.LETTERS, letters, now, ROOM)

@@ -25,20 +25,24 @@ that it is not published: a metric costs money as long as it is."""
 
 def with_memory(row: QueueRow, memory: SourceMemory) -> QueueRow:
     """The row with what runs know of the queue."""
-    return replace(row, drained_at=memory.emptied_at, oldest_seen=memory.oldest)
+    if memory.emptied_at != row.drained_at:
+        row = replace(row, drained_at=memory.emptied_at, left=None)
+    return replace(row, oldest_seen=memory.oldest)
 
 
 def with_state(row: QueueRow, state: QueueState, now: float) -> QueueRow:
     """The row after a reading of the queue."""
+    letters = state.depth.total
     row = replace(
         row,
-        letters=state.depth.total,
+        letters=letters,
+        left=letters if row.left is None else min(row.left, letters),
         read_at=now,
         created=state.created,
         retention=state.retention,
         zero_since=_zero_since(row, state, now),
     )
-    if state.depth.total:
+    if letters:
         return replace(row, filled_at=now if row.filled_at is None else row.filled_at)
     row = replace(row, filled_at=None)
     if row.zero_since is not None and now - row.zero_since >= SURE_AFTER:

@@ -13,6 +13,9 @@ BETWEEN_RESCUES = 2.0 * MINUTE - 10.0
 """Seconds between two starts of a rescue of one source, a little less than two minutes: the
 watch does not start on the second."""
 
+SAME_LETTERS_AGAIN = 15.0 * MINUTE - 10.0
+"""Seconds between two rescues of a queue that holds no more letters than the last one has left."""
+
 DRAINED_WITHIN = float(HOUR)
 """A queue that was empty within this time is drained by the runs."""
 
@@ -32,7 +35,9 @@ def rescue_due(
     if the runs do not drain the queue. A queue that cannot be read may hold letters.
     """
     may_hold = row.letters > 0 or now - row.read_at > BETWEEN_RESCUES
-    pause_over = row.rescued_at is None or now - row.rescued_at >= BETWEEN_RESCUES
+    more_than_left = row.letters > (row.left or 0)
+    pause = BETWEEN_RESCUES if more_than_left else SAME_LETTERS_AGAIN
+    pause_over = row.rescued_at is None or now - row.rescued_at >= pause
     if mode is not Mode.ENFORCE or not row.retention or not may_hold or not pause_over:
         return False
     near = oldest_possible(row, sent_before) + row.retention - MARGIN <= now

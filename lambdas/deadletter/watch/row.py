@@ -22,6 +22,8 @@ class QueueRow:
     held_at       when the source last held letters, those of its lane too
     rescued_at    when a rescue was last started
     drained_at    when a run last received everything that the queue held
+    left          letters that stayed when a run had received all: they are another pipeline's;
+                  None until they are counted
     oldest_seen   when the oldest letter was sent that runs have seen and left there
     oldest_gone   the same, as it was when the queue was surely empty: that letter is gone
     """
@@ -36,6 +38,7 @@ class QueueRow:
     held_at: float | None = None
     rescued_at: float | None = None
     drained_at: float | None = None
+    left: int | None = 0
     oldest_seen: float | None = None
     oldest_gone: float | None = None
 
