@@ -3,11 +3,12 @@
 The emulator's own judgement mixes the metrics of all queues and takes no notice
 of missing data; this one is put in its place (see emulator).
 
-Simpler than the real thing in two ways: periods are counted back from now
+Simpler than the real thing in two ways: short minutes are counted back from now
 instead of from the full minute, and of a range with gaps only the evaluated
 periods are looked at, not a few older ones.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -51,11 +52,14 @@ def judge(
     breaches = BREACHES[alarm["ComparisonOperator"]]
     missing = alarm.get("TreatMissingData") or "missing"
     period = alarm["Period"] * minute / MINUTE
+    # Real periods begin on the full minute; short ones are counted back from now.
+    last_end = math.ceil(now / MINUTE) * MINUTE if minute == MINUTE else now
     verdicts: list[bool | None] = []
     for periods_ago in range(alarm["EvaluationPeriods"]):
-        end = now - periods_ago * period
+        end = last_end - periods_ago * period
         start = end - period
-        value = statistic([point for point in points if start < point["Timestamp"] <= end])
+        until = min(end, now)
+        value = statistic([point for point in points if start < point["Timestamp"] <= until])
         verdicts.append(
             WHEN_MISSING.get(missing) if value is None else breaches(value, alarm["Threshold"])
         )

@@ -84,3 +84,11 @@ def test_a_point_of_another_minute_lies_as_many_short_minutes_away():
 
 def test_a_point_of_a_time_to_come_does_not_count_yet():
     assert verdict({-5: 11, 5: 1}) == "OK"
+
+
+def test_real_periods_begin_on_the_full_minute():
+    into_the_minute = NOW % 60
+    assert verdict({into_the_minute - 1: 11}) == "ALARM"
+    assert verdict({into_the_minute + 1: 11}) == "INSUFFICIENT_DATA"
+    two = {"EvaluationPeriods": 2, "DatapointsToAlarm": 2}
+    assert verdict({into_the_minute + 1: 11, into_the_minute + 2: 11}, **two) == "OK"
