@@ -53,7 +53,6 @@ class Redriver:
         self._setup = setup
         self._pipeline = setup.pipeline
         self._dlq = setup.dlq
-        self._room = setup.room
         self._tally = setup.tally
         self._clock = setup.clock
         self._pass_began: float | None = None
