@@ -13,8 +13,9 @@ from deadletter.aws.lease import read_memories
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
-from tests.simulation.stage import Stage
+from tests.simulation.stage import Stage, prompt_policy
 from tests.simulation.test_redriver import NoRouter, changed, slow_policy
 from tests.tables import CIRCUITS, LETTERS
 
@@ -300,3 +301,26 @@ def test_other_letters_that_move_do_not_excuse_a_main_queue_that_takes_nothing(
     minutes(stage, 16)
     assert stage.bodies(stage.dlq) == []
     assert len(stage.bodies(stage.parking)) == 10
+
+
+def test_a_fifo_group_that_is_stuck_keeps_no_other_group_from_a_try() -> None:
+    stage = Stage(Pipeline("orders", fifo=True, policy=prompt_policy(), workers=1))
+    stage.sqs.set_queue_attributes(
+        QueueUrl=stage.parking, Attributes={"MaximumMessageSize": "262144"}
+    )
+
+    def put(group: str, number: int, body: str = "{}") -> None:
+        key = f"{group}{number}"
+        stage.put(body, url=stage.dlq, MessageGroupId=group, MessageDeduplicationId=key)
+
+    put("stuck", 0, "x" * 300_000)
+    for number in range(1, 15):
+        put("stuck", number)
+    reports = minutes(stage, 10)
+    assert receives(stage) <= 3
+    # One letter needs a person, and the others wait behind it: the redriver does its work.
+    assert all(report.ended_well for report in reports)
+    put("free", 0)
+    minutes(stage, 16)
+    assert stage.bodies(stage.main) == ["{}"]
+    assert len(stage.bodies(stage.dlq)) == 15

@@ -62,6 +62,7 @@ class _Progress:
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     envelopes: dict[str, Envelope] = field(default_factory=dict)
+    attempted: set[str] = field(default_factory=set)
     stopped_groups: set[str | None] = field(default_factory=set)
 
 
@@ -106,6 +107,7 @@ class Mover:
             slot.intend([self._plan(order) for order in movable], _end_of_locks(movable))
         except (JournalUnavailable, ClaimLost) as error:
             self._count_journal(error)
+            self._count_untried(movable)
             return [order.received for order in orders]
         progress = _Progress()
         try:
@@ -156,14 +158,15 @@ class Mover:
         targets = {self.target_of(order.decision) for order in orders} - {ROOM}
         reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
         movable = [order for order in orders if self.target_of(order.decision) in reachable]
-        unreachable = Counter(self.target_of(order.decision) for order in orders)
-        for target in targets - reachable:
-            self._tally.count_target(target, unreachable[target], 0)
+        self._count_untried(
+            [order for order in orders if self.target_of(order.decision) not in reachable]
+        )
         self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(movable))
         if self._fifo:
             movable = unbroken(orders, movable)
         if movable and self._too_late(movable):
             self._tally.count(Metric.TOO_LATE_TO_SEND, len(movable))
+            self._count_untried(movable)
             return []
         return movable
 
@@ -190,6 +193,7 @@ class Mover:
             orders = [order for order in orders if order.group not in progress.stopped_groups]
         if not orders:
             return
+        progress.attempted.update(order.copy for order in orders)
         if self._too_late(orders):
             self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
             return
@@ -240,6 +244,7 @@ class Mover:
         """Send one wave to all its targets at once."""
         if self._fifo:
             wave = [order for order in wave if order.group not in progress.stopped_groups]
+        progress.attempted.update(order.copy for order in wave)
         by_target: defaultdict[str, list[Order]] = defaultdict(list)
         for order in wave:
             by_target[self.target_of(order.decision)].append(order)
@@ -285,15 +290,17 @@ class Mover:
         in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
         if undeleted or progress.unknown or not in_time:
             slot.keep()
-        self._count_targets(orders, progress)
+        stayed = {received.letter.message_id for received in undeleted}
+        for order in orders:
+            if order.copy in progress.attempted:
+                gone = order.copy in progress.confirmed and order.copy not in stayed
+                self._tally.count_target(self.target_of(order.decision), 1, int(gone))
         self._count(orders, moved)
 
-    def _count_targets(self, orders: Sequence[Order], progress: _Progress) -> None:
-        """Count which places took letters; one too large for its queue says nothing of it."""
-        for order in orders:
-            if _is_hold(order) or order.copy in progress.envelopes:
-                arrived = order.copy in progress.confirmed
-                self._tally.count_target(self.target_of(order.decision), 1, int(arrived))
+    def _count_untried(self, orders: Sequence[Order]) -> None:
+        """Count letters that nothing was sent of, for no fault of their own."""
+        for target, letters in Counter(self.target_of(order.decision) for order in orders).items():
+            self._tally.count_target(target, letters, 0)
 
     def _count_journal(self, error: Exception) -> None:
         self._tally.count(Metric.JOURNAL_UNAVAILABLE)

@@ -173,6 +173,7 @@ class QueueWorker:
             undeleted = self._dlq.delete(sent)
             self._tally.count(Metric.UNDELETED, len(undeleted))
             self._tally.count_gone(len(sent) - len(undeleted))
+            self._tally.count_futile(len(undeleted))
         return unmoved
 
     def _group_of(self, received: ReceivedLetter) -> str | None:

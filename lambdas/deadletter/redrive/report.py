@@ -57,6 +57,7 @@ class Tally:
         self._failed = False
         self._tried = 0
         self._gone = 0
+        self._futile = 0
         self._tried_for: Counter[str] = Counter()
         self._taken_by: Counter[str] = Counter()
         self._oldest: float | None = None
@@ -91,16 +92,26 @@ class Tally:
             self._gone += letters
 
     def count_target(self, target: str, tried: int, moved: int) -> None:
-        """Add letters that were to go to one place, and how many of them arrived."""
+        """Add letters that were sent to one place, and how many arrived and left their own."""
         with self._lock:
             self._tried_for[target] += tried
             self._taken_by[target] += moved
+            self._futile += tried - moved
+
+    def count_futile(self, letters: int) -> None:
+        """Add letters that were received for nothing, and not for a fault of their own."""
+        with self._lock:
+            self._futile += letters
 
     @property
     def futile(self) -> int:
-        """Letters that were tried and stayed, and not for a fault of their own."""
+        """Letters that were received for nothing.
+
+        One that no queue takes or that the router does not decide is not counted, nor are
+        those of its FIFO group behind it: they would keep others from ever being tried.
+        """
         with self._lock:
-            return max(0, self._tried - self._gone - self._own_faults())
+            return self._futile
 
     def note_left(self, sent_ms: Iterable[int | None]) -> None:
         """Keep the SentTimestamp of the oldest letter that was received and stays."""
@@ -172,9 +183,6 @@ class Tally:
                 trouble=self._trouble or why_not_well,
             )
 
-    def _own_faults(self) -> int:
-        return self._counts[Metric.UNSENDABLE] + self._counts[Metric.UNDECIDED]
-
     def _why_not_well(self) -> str:
         """Why the run did not do its work; empty if it did.
 
@@ -183,7 +191,7 @@ class Tally:
         for target, tried in self._tried_for.items():
             if tried and not self._taken_by[target]:
                 return f"none of {tried} letters could be moved to {target}"
-        if self._is_fruitless() and self._tried > self._own_faults():
+        if self._is_fruitless() and self._futile:
             return f"none of {self._tried} letters could be moved"
         return "the run could not do its work" if self._failed else ""
 

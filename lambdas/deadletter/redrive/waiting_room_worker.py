@@ -163,6 +163,7 @@ class WaitingRoomWorker:
             undeleted = self._room.delete(sent)
             self._tally.count(Metric.UNDELETED, len(undeleted))
             self._tally.count_gone(len(sent) - len(undeleted))
+            self._tally.count_futile(len(undeleted))
         while unmoved:
             granted = self._run.permission(len(unmoved))
             part, unmoved = next_request(unmoved, granted)
