@@ -16,7 +16,7 @@ from deadletter.contract import Partition
 from sandbox.server import ACCOUNT, Sandbox
 from tests.e2e import canaries
 from tests.e2e.conftest import PIPELINES
-from tests.e2e.deployed import Deployed, rows
+from tests.e2e.deployed import Deployed, event, rows
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import GRANTED
 
@@ -247,9 +247,10 @@ def test_without_one_permission_a_run_is_denied_and_the_letters_stay(
     )
 
 
-def test_dlq_status_names_the_action_that_stops_all_runs(orders: Deployed) -> None:
+def test_dlq_status_names_the_action_that_stops_all_runs(orders: Deployed, tenant: str) -> None:
     orders.settle()
     orders.deny("redrive", rows(Partition.JOURNAL.of(orders.name)))
+    orders.send(event(tenant), "Dlq")
     try:
         denied = "AccessDeniedException for dynamodb:Query on"
         orders.redrive_until(lambda report: denied in report.get("trouble", ""), "a run is denied")
@@ -262,3 +263,4 @@ def test_dlq_status_names_the_action_that_stops_all_runs(orders: Deployed) -> No
         orders.until(lambda: denied in stalled(), "the command line names the action")
     finally:
         orders.permit("redrive")
+    orders.redrive_until(lambda report: report["decisions"].get("REDRIVE"), "the letter goes back")
