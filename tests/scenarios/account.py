@@ -37,8 +37,9 @@ MINUTE = 60.0
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-# Ten years on, so that a timestamp of the machine's own clock is told apart from a simulated one.
-BEGIN = START + 3_650 * DAY
+# Ten years on, so that a timestamp of the machine's own clock is told apart from a simulated one;
+# on a full minute, as the periods of alarms are.
+BEGIN = (START + 3_650 * DAY) // MINUTE * MINUTE
 # CloudWatch takes embedded metrics of two hours to come.
 FURTHEST_STAMP = 2 * HOUR
 

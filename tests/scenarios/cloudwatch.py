@@ -86,10 +86,7 @@ class CloudWatch:
         return [] if series is None else [point["Value"] for point in series.points]
 
     def judge(self, end: float) -> None:
-        """Judge every alarm by the periods that end at `end`.
-
-        A datapoint of the very moment belongs to the period that begins then.
-        """
+        """Judge every alarm by the periods that end at `end`, a full minute."""
         now = end - 0.001
         for name, (alarm, key) in self._alarms.items():
             series = self._series.get(key)

@@ -81,8 +81,8 @@ def test_an_alarm_changes_when_its_metric_does() -> None:
     cloudwatch.add_alarm(ALARM)
     for minute, value in enumerate([0, 1, 0, 0, 0, 0], start=1):
         at = minute * MINUTE
-        cloudwatch.put("Deadletter", "Height", {"pipeline": "orders"}, value, at)
-        cloudwatch.put("Deadletter", "Height", {"pipeline": "others"}, 9, at)
+        cloudwatch.put("Deadletter", "Height", {"pipeline": "orders"}, value, at + 1)
+        cloudwatch.put("Deadletter", "Height", {"pipeline": "others"}, 9, at + 1)
         cloudwatch.judge(at + MINUTE)
     assert [(change.at / MINUTE, change.after) for change in cloudwatch.changes] == [
         (2, "OK"),
