@@ -89,6 +89,9 @@ LEVEL = Evaluation(periods=3, datapoints=1)
 
 FUNCTION = Evaluation(periods=5, datapoints=3)
 
+# A step of the state machine calls its function in bursts, with minutes of backoff in between.
+STEP_OF_OUTAGE = Evaluation(periods=15, datapoints=2)
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -176,6 +179,7 @@ def throttled(
     suffix: str,
     name: str = Alarm.FUNCTION_THROTTLED,
     command: str = "dlq status",
+    evaluation: Evaluation = FUNCTION,
 ) -> Row:
     """A function that Lambda does not start, because too many run."""
     page = Page(
@@ -184,7 +188,7 @@ def throttled(
         "its reserved concurrency is 0 or too low, or the account's concurrency is used up.",
         command,
     )
-    return Row(page, of_function(function, "Throttles", "Sum"), 1, FUNCTION, suffix=suffix)
+    return Row(page, of_function(function, "Throttles", "Sum"), 1, evaluation, suffix=suffix)
 
 
 def rows(app: AppSettings, settings: PipelineSettings, queues: Addresses) -> Iterator[Row]:
@@ -440,8 +444,8 @@ def _on_functions(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]
     if isinstance(settings.consumer, WebhookConsumer):
         timeouts["consumer"] = settings.consumer.timeout
         yield throttled(names.function("consumer"), "consumer")
-    yield throttled(names.function("circuit"), "circuit")
-    yield throttled(names.function("probe"), "probe")
+    yield throttled(names.function("circuit"), "circuit", evaluation=STEP_OF_OUTAGE)
+    yield throttled(names.function("probe"), "probe", evaluation=STEP_OF_OUTAGE)
     for role, timeout in timeouts.items():
         name = names.function(role)
         yield Row(

@@ -19,7 +19,6 @@ FUNCTION = "deadletter-orders-{}"
 # Alarm -> metric, where, statistic, comparison with threshold, breaching of periods x seconds,
 # missing data.
 LEVEL = ("Maximum", ">= 1", "1 of 3 x 60", "notBreaching")
-THROTTLES = ("Sum", ">= 1", "3 of 5 x 60", "notBreaching")
 ALARMS: dict[str, tuple[str, ...]] = {
     **{
         f"{name}{suffix}": row
@@ -76,8 +75,15 @@ ALARMS: dict[str, tuple[str, ...]] = {
         *("States ExecutionsFailed", BREAKER, "Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
     ),
     **{
-        f"FunctionThrottled_{role}": ("Lambda Throttles", FUNCTION.format(role), *THROTTLES)
-        for role in ("consumer", "circuit", "probe")
+        f"FunctionThrottled_{role}": (
+            *("Lambda Throttles", FUNCTION.format(role)),
+            *("Sum", ">= 1", f"{datapoints} x 60", "notBreaching"),
+        )
+        for role, datapoints in {
+            "consumer": "3 of 5",
+            "circuit": "2 of 15",
+            "probe": "2 of 15",
+        }.items()
     },
     **{
         f"FunctionSlow_{role}": (

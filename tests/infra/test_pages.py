@@ -91,7 +91,7 @@ def heartbeat(runs: Iterable[float]) -> Data:
         for at in runs
         for point in (
             *((at + offset, 0, at) for offset in (-MINUTE, 0, MINUTE)),
-            (at + 5 * MINUTE, 1, at),
+            *((at + offset * MINUTE, 1, at) for offset in (5, 6, 7)),
         )
     ]
 
@@ -121,6 +121,16 @@ def test_a_trouble_of_minutes_is_one_page_that_clears(
     assert 10 <= rung <= 12
     [cleared] = [minute for minute, state in changes if state == "OK" and minute > rung]
     assert 20 <= cleared <= 25
+
+
+@pytest.mark.parametrize("role", ["circuit", "probe"])
+def test_throttles_that_come_in_bursts_are_one_page(alarms: dict[str, Alarm], role: str) -> None:
+    """A state machine calls a function again after seconds, then after minutes."""
+    burst = each_minute([10, 11, 12, 18, 19, 20, 26, 27, 28], lambda _: 1)
+    changes = states(alarms[f"orders-FunctionThrottled_{role}"], burst, minutes=60)
+    [rung] = pages(changes)
+    assert rung <= 13
+    assert changes[-1][1] == "OK"
 
 
 @pytest.mark.parametrize("name", LEVELS)

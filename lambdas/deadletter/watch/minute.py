@@ -272,6 +272,6 @@ def _heartbeat(now: float) -> Iterator[MetricPoint]:
     """
     for offset in (-MINUTE, 0, MINUTE):
         yield MetricPoint(Metric.WATCH_OVERDUE, 0, now + offset)
-    # Runs that drift leave a minute out; the alarm wants three in a row, so each run fills three.
+    # The alarm needs three minutes in a row, and runs that drift leave a minute out.
     for offset in (0, MINUTE, 2 * MINUTE):
         yield MetricPoint(Metric.WATCH_OVERDUE, 1, now + OVERDUE_AFTER + offset)
