@@ -30,7 +30,8 @@ def test_a_first_deployment_and_a_quiet_day_show_no_trouble() -> None:
 def test_no_run_that_ends_well_is_a_stall_in_the_third_minute() -> None:
     minutes = Minutes()
     minutes.pass_minutes(5)
-    minutes.remember(stopped="the queue gave no answer: AccessDenied for sqs:ReceiveMessage")
+    denied = "the queue gave no answer: AccessDenied for sqs:ReceiveMessage"
+    minutes.remember(stopped=denied, ended_at=minutes.now + 1)
     minutes.pass_minutes(2, runs_end_well=False)
     assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1, runs_end_well=False)
@@ -44,6 +45,18 @@ def test_no_run_that_ends_well_is_a_stall_in_the_third_minute() -> None:
     minutes.pass_minutes(1)
     assert minutes.value(STALLED) == 0
     assert minutes.row.stalled is None
+
+
+def test_a_redriver_that_leaves_no_record_any_more_is_named_as_silent() -> None:
+    """Its last run ended well: why it ended says nothing of the runs that are missing."""
+    minutes = Minutes()
+    minutes.pass_minutes(5)
+    minutes.remember(stopped="nothing to do")
+    minutes.pass_minutes(4, runs_end_well=False)
+    assert minutes.row is not None
+    assert minutes.row.stalled is not None
+    assert "none has left a record since" in minutes.row.stalled.why
+    assert "nothing to do" not in minutes.row.stalled.why
 
 
 def test_a_redriver_that_never_ran_stalls_from_the_first_minute_of_the_watch() -> None:

@@ -59,9 +59,18 @@ def stall(
     return "; ".join(reasons) or None
 
 
+SILENCE = (
+    "none has left a record since: its schedule is off, Lambda throttles it, or it may not write"
+    " to the letters table"
+)
+"""What is known when the last run on record ended well, long ago."""
+
+
 def _last(memory: SourceMemory, now: float) -> str:
     if memory.ended_at is None:
         return "none has run yet"
+    if memory.ended_at == memory.ended_well_at:
+        return SILENCE
     minutes = int((now - memory.ended_at) // MINUTE)
     why = memory.trouble or memory.stopped or "no reason is known"
     return f"the last one ended {minutes} minutes ago: {why}"
