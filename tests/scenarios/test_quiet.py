@@ -89,7 +89,9 @@ def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days
     figures.worst("pages in healthy days", f"{days} days, {traffic.sent} messages", 0, "")
 
 
-@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize(
+    "every", ["1m", *(pytest.param(every, marks=pytest.mark.nightly) for every in EVERY[1:])]
+)
 def test_observe_looks_twice_at_a_letter_and_no_more(
     deployed: MakeStage, figures: Figures, every: str
 ) -> None:

@@ -50,7 +50,14 @@ def check_all_there(stage: Stage, bodies: list[str], figures: Figures, case: str
 
 # An hour's first minute was once the only one in which runs looked for old letters.
 @pytest.mark.parametrize(
-    ("every", "phase"), [*((every, 2) for every in EVERY), ("5m", 0), ("5m", 1), ("10m", 7)]
+    ("every", "phase"),
+    [
+        *(("5m", 0), ("1d", 2)),
+        *(
+            pytest.param(every, phase, marks=pytest.mark.nightly)
+            for every, phase in [*((every, 2) for every in EVERY[:-1]), ("5m", 1), ("10m", 7)]
+        ),
+    ],
 )
 def test_an_open_circuit_loses_nothing(
     deployed: MakeStage, figures: Figures, every: str, phase: int
@@ -62,7 +69,7 @@ def test_an_open_circuit_loses_nothing(
     assert not stage.held(stage.main)
 
 
-@pytest.mark.parametrize("name", ["enforce-5m", "brought"])
+@pytest.mark.parametrize("name", [pytest.param("enforce-5m", marks=pytest.mark.nightly), "brought"])
 def test_a_dead_router_loses_nothing(deployed: MakeStage, figures: Figures, name: str) -> None:
     stage = deployed(name)
     stage.account.throttled.add(stage.function("route"))
@@ -144,7 +151,9 @@ def test_fifo_letters_are_not_lost_and_keep_their_order(
     assert not stage.held(stage.main)
 
 
-@pytest.mark.parametrize("name", ["observe-1m", "observe-1d", "watched"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("observe-1m", marks=pytest.mark.nightly), "observe-1d", "watched"]
+)
 def test_observe_pages_long_before_a_letter_expires(
     deployed: MakeStage, figures: Figures, name: str
 ) -> None:
