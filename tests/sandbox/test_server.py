@@ -113,7 +113,7 @@ def occupy_worker(sandbox: Sandbox) -> socket.socket:
             FunctionName="busy",
             InvocationType="Event",
             Payload=json.dumps(listener.getsockname()[1]),
-        )
+        )["Payload"].close()
         connection, _ = listener.accept()
     connection.settimeout(PATIENCE_SECONDS)
     return connection
@@ -201,7 +201,7 @@ def test_an_alarm_looks_at_its_own_queue_and_at_missing_data(sandbox: Sandbox):
 
 def test_a_run_publishes_its_embedded_metrics_and_counts_once(sandbox: Sandbox):
     functions = make_function(sandbox, "counting", COUNTING)
-    functions.invoke(FunctionName="counting", Payload=b"{}")
+    functions.invoke(FunctionName="counting", Payload=b"{}")["Payload"].read()
     assert total(sandbox, "Try", "Handled", {}) == 7
     assert total(sandbox, "AWS/Lambda", "Invocations", {"FunctionName": "counting"}) == 1
 
@@ -224,7 +224,10 @@ def test_a_function_throttled_to_0_is_not_invoked_and_counts_each_refusal(sandbo
     def throttles() -> float:
         return total(sandbox, "AWS/Lambda", "Throttles", function)
 
-    with pytest.raises(once.exceptions.TooManyRequestsException) as refusal:
+    with (
+        contextlib.closing(once),
+        pytest.raises(once.exceptions.TooManyRequestsException) as refusal,
+    ):
         once.invoke(**function, Payload=b"{}")
     reason = "ReservedFunctionConcurrentInvocationLimitExceeded"
     assert refusal.value.response["Reason"] == reason
@@ -233,7 +236,7 @@ def test_a_function_throttled_to_0_is_not_invoked_and_counts_each_refusal(sandbo
     # Asynchronously, as schedules and rules do: accepted, and refused behind the scenes.
     functions.put_function_event_invoke_config(**function, MaximumRetryAttempts=0)
     answer = functions.invoke(**function, InvocationType="Event", Payload=b"{}")
-    assert answer["StatusCode"] == 202
+    assert (answer["StatusCode"], answer["Payload"].read()) == (202, b"")
     until(lambda: throttles() == 2, "the event is refused")
 
     queues = sandbox.client("sqs")
@@ -248,7 +251,8 @@ def test_a_function_throttled_to_0_is_not_invoked_and_counts_each_refusal(sandbo
 
     assert total(sandbox, "AWS/Lambda", "Invocations", function) == 0
     functions.delete_function_concurrency(**function)
-    functions.invoke(**function, Payload=b"{}")
+    # An answer that is not read keeps its connection open for ever.
+    functions.invoke(**function, Payload=b"{}")["Payload"].read()
     assert total(sandbox, "AWS/Lambda", "Invocations", function) == 1
 
 
@@ -272,7 +276,9 @@ def test_a_function_sends_as_its_role_and_only_what_the_role_may(sandbox: Sandbo
             PolicyName="send",
             PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [send]}),
         )
-        assert "FunctionError" not in functions.invoke(FunctionName="echo", Payload=order)
+        answer = functions.invoke(FunctionName="echo", Payload=order)
+        assert "FunctionError" not in answer, answer["Payload"].read()
+        answer["Payload"].close()
         delivered, _ = listener.accept()
         with delivered, delivered.makefile() as told:
             sender = told.read()
