@@ -91,7 +91,7 @@ def heartbeat(runs: Iterable[float]) -> Data:
         for at in runs
         for point in (
             *((at + offset, 0, at) for offset in (-MINUTE, 0, MINUTE)),
-            *((at + offset * MINUTE, 1, at) for offset in (5, 6, 7)),
+            *((at + offset * MINUTE, 1, at) for offset in range(2, 8)),
         )
     ]
 

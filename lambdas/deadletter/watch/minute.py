@@ -47,8 +47,8 @@ TROUBLES = (
 )
 """What runs count and a person has to look at."""
 
-OVERDUE_AFTER = 5.0 * MINUTE
-"""How far ahead a run writes that the watch is overdue. Later runs lower it in time."""
+FIRST_OVERDUE, LAST_OVERDUE = 2, 7
+"""The minutes ahead for which a run writes that the watch is overdue. Later runs lower them."""
 
 _EVERYWHERE = "|*"
 """Behind the metric's name: the level of all pipelines."""
@@ -265,13 +265,13 @@ def _level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoi
 
 
 def _heartbeat(now: float) -> Iterator[MetricPoint]:
-    """The watch is overdue in five minutes, and not around now: a missing run leaves the 1.
+    """The watch is overdue in two minutes, and not around now: a missing run leaves the 1.
 
     Of several values of a minute the alarm takes the least. The minutes beside this one are
     lowered too: the schedule does not start on the second.
     """
     for offset in (-MINUTE, 0, MINUTE):
         yield MetricPoint(Metric.WATCH_OVERDUE, 0, now + offset)
-    # The alarm needs three minutes in a row, and runs that drift leave a minute out.
-    for offset in (0, MINUTE, 2 * MINUTE):
-        yield MetricPoint(Metric.WATCH_OVERDUE, 1, now + OVERDUE_AFTER + offset)
+    # Every minute ahead is written, because runs that drift leave minutes out.
+    for minutes in range(FIRST_OVERDUE, LAST_OVERDUE + 1):
+        yield MetricPoint(Metric.WATCH_OVERDUE, 1, now + minutes * MINUTE)
