@@ -14,6 +14,7 @@ from constructs import Construct
 from deadletter.contract import Variable
 
 from . import asset, environment
+from .duration import MINUTE
 from .encryption import customer_key
 from .findings import acknowledge
 from .names import Names
@@ -132,6 +133,13 @@ class PythonFunction(Construct):
             environment.check(self._name, self._settings, resolved)
         for name, value in added.items():
             self.function.add_environment(str(name), value)
+
+    def retry_in_the_next_minute(self, *, because: str) -> None:
+        """Have Lambda drop an event that it cannot deliver: the next start is the retry."""
+        self.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
+        )
+        acknowledge(self, "Serverless::Serverless-LambdaAsyncFailureDestination", because=because)
 
     def trust(self, senders: Sequence[str]) -> None:
         """Set the roles whose `Redrive` attribute the function trusts, by their unique ids."""

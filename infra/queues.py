@@ -10,7 +10,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import DEFAULT_PARKING
+from deadletter.contract import DEFAULT_PARKING, Variable
 
 from .arn import Arn
 from .encryption import customer_key
@@ -117,6 +117,20 @@ class Queues(Construct):
             self._make_end(f"Dedicated{pascal_case(id_)}", queue)
         for id_, queue in self.parking.items():
             self._make_end(f"Parking{pascal_case(id_)}", queue)
+
+    def variables(self, stack: cdk.Stack) -> dict[str, str]:
+        """The variables of a function in `stack` that works on all of these queues."""
+
+        def urls(queues: Mapping[str, QueueReference]) -> str:
+            return stack.to_json_string({id_: queue.url for id_, queue in queues.items()})
+
+        return {
+            Variable.MAIN_URL: self.main.url,
+            Variable.MAIN_ARN: self.main.arn,
+            Variable.DLQ_URL: self.dlq.url,
+            Variable.PARKING: urls(self.parking),
+            Variable.DEDICATED: urls(self.dedicated),
+        }
 
     def grant_consume(self, permissions: Permissions) -> None:
         """Receive from the main queue, as an event source mapping does, and hide messages."""

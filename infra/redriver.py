@@ -14,9 +14,7 @@ from deadletter.contract import (
     Variable,
 )
 
-from .duration import MINUTE
 from .encryption import grant_key
-from .findings import acknowledge
 from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
@@ -73,18 +71,9 @@ class RedriverFunction(Construct):
             app=app,
             permissions=permissions,
         )
-        to_json = cdk.Stack.of(self).to_json_string
         function.add_variables(
             {
-                Variable.MAIN_URL: queues.main.url,
-                Variable.MAIN_ARN: queues.main.arn,
-                Variable.DLQ_URL: queues.dlq.url,
-                Variable.PARKING: to_json(
-                    {name: queue.url for name, queue in queues.parking.items()}
-                ),
-                Variable.DEDICATED: to_json(
-                    {name: queue.url for name, queue in queues.dedicated.items()}
-                ),
+                **queues.variables(cdk.Stack.of(self)),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.LETTERS_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
@@ -92,14 +81,9 @@ class RedriverFunction(Construct):
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
             }
         )
-        # The next minute is the retry: a run that comes late would meet the next function.
-        function.function.configure_async_invoke(
-            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
-        )
-        acknowledge(
-            function,
-            "Serverless::Serverless-LambdaAsyncFailureDestination",
-            because="a run that failed lost nothing, and the next one starts within a minute",
+        # A run that comes late would meet the next one.
+        function.retry_in_the_next_minute(
+            because="a run that failed lost nothing, and the next one starts within a minute"
         )
         storage.acknowledge_bodies(function, settings.name)
         self.function, self.role, self.sender = function.function, function.role, function.sender

@@ -12,7 +12,6 @@ from deadletter.contract import Variable
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
-from .findings import acknowledge
 from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
@@ -76,18 +75,9 @@ class WatchFunction(Construct):
         )
         if consumer:
             consumer.acknowledge(function)
-        to_json = cdk.Stack.of(self).to_json_string
         function.add_variables(
             {
-                Variable.MAIN_URL: queues.main.url,
-                Variable.MAIN_ARN: queues.main.arn,
-                Variable.DLQ_URL: queues.dlq.url,
-                Variable.PARKING: to_json(
-                    {id_: queue.url for id_, queue in queues.parking.items()}
-                ),
-                Variable.DEDICATED: to_json(
-                    {id_: queue.url for id_, queue in queues.dedicated.items()}
-                ),
+                **queues.variables(cdk.Stack.of(self)),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
@@ -101,15 +91,10 @@ class WatchFunction(Construct):
                 ),
             }
         )
-        # The next minute is the retry: a look that comes late would be about another minute.
-        function.function.configure_async_invoke(
-            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
-        )
-        acknowledge(
-            function,
-            "Serverless::Serverless-LambdaAsyncFailureDestination",
+        # A look that comes late would be about another minute.
+        function.retry_in_the_next_minute(
             because="a look that failed is followed by the next one within a minute, and if"
-            " none succeeds, the alarm WatchHeartbeat goes off",
+            " none succeeds, the alarm WatchHeartbeat goes off"
         )
         self.function, self.role = function.function, function.role
         Schedules(self, "Schedule", function=function.function, starts="the watch").add(

@@ -14,8 +14,8 @@ from deadletter.aws import watch_metrics
 from deadletter.aws.clients import WatchClients
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rescue_start import start_rescue
+from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.watched_lanes import DynamoDBWatchedLanes
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW, Metric
@@ -222,7 +222,7 @@ def test_a_damaged_row_is_a_first_minute(stage: Stage) -> None:
 
 
 def test_the_first_letter_of_a_lane_is_found_in_any_shard(stage: Stage) -> None:
-    lanes = DynamoDBWatchedLanes(stage.dynamodb, LETTERS, "orders")
+    lanes = DynamoDBLanes(stage.dynamodb, LETTERS, "orders")
     assert lanes.first_due("due") is None
     for shard, due in ((5, 30), (2, 20), (7, 40)):
         stage.dynamodb.put_item(
@@ -260,7 +260,7 @@ def test_each_refusal_names_its_action_and_its_resource() -> None:
     with pytest.raises(QueueUnavailable, match="AccessDenied for sqs:GetQueueAttributes on dlq"):
         queue_state(denied, "https://sqs/1/dlq")
     with pytest.raises(RoomUnavailable, match="AccessDenied for dynamodb:Query on letters"):
-        DynamoDBWatchedLanes(denied, LETTERS, "orders").first_due("due")
+        DynamoDBLanes(denied, LETTERS, "orders").first_due("due")
     with pytest.raises(RescueUnavailable, match="AccessDenied for lambda:InvokeFunction on r"):
         start_rescue(denied, "redrive", "dlq")
 

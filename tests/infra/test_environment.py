@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -147,16 +147,22 @@ def test_every_function_knows_the_app_that_its_metrics_are_of(
                 assert variables["APP"] == name, key
 
 
+URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
+
+QUEUES = Resources(
+    main_url=f"{URL}main",
+    main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
+    dlq_url=f"{URL}dlq",
+    parking={"default": f"{URL}parking", "quarantine": f"{URL}parking_quarantine"},
+    dedicated={"vip": f"{URL}dlq_vip", "slow": f"{URL}dlq_slow"},
+)
+
+
 def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-redrive")
-    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     resources = resources_from_environment(told)
-    assert resources == Resources(
-        main_url=f"{queues}main",
-        main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
-        dlq_url=f"{queues}dlq",
-        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
-        dedicated={"vip": f"{queues}dlq_vip", "slow": f"{queues}dlq_slow"},
+    assert resources == replace(
+        QUEUES,
         letters_table=resources.letters_table,
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
         circuits_table=resources.circuits_table,
@@ -174,14 +180,9 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
 
 def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-watch")
-    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     resources = resources_from_environment(told)
-    assert resources == Resources(
-        main_url=f"{queues}main",
-        main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
-        dlq_url=f"{queues}dlq",
-        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
-        dedicated={"vip": f"{queues}dlq_vip", "slow": f"{queues}dlq_slow"},
+    assert resources == replace(
+        QUEUES,
         letters_table=resources.letters_table,
         circuits_table=resources.circuits_table,
         router_function="deadletter-orders-route",

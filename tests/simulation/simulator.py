@@ -668,15 +668,22 @@ def drowsy(seed: int) -> None:
     Simulation(seed, WORKLOADS["two redrivers at once"], plan).run()
 
 
-def grouped(seed: int) -> Simulation:
-    """FIFO groups of which some letters wait for a rule and others do not; raises Broken."""
-    random = Random(seed * 37 + 5)
-    rate = random.choice((0.0, 0.05, 0.15))
+def strikes(random: Random, rate: float) -> Plan:
+    """Any fault on the calls of redrivers, at this rate."""
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         struck = process.name.startswith("redriver") and random.random() < rate
         return random.choice(tuple(Fault)) if struck else None
 
+    return plan
+
+
+def grouped(seed: int) -> Simulation:
+    """FIFO groups of which some letters wait for a rule and others do not; raises Broken."""
+    random = Random(seed * 37 + 5)
+    rate = random.choice((0.0, 0.05, 0.15))
+
+    plan = strikes(random, rate)
     shape = Shape(
         fifo=True,
         kinds=tuple(random.choice(GROUPED) for _ in range(5)),
@@ -697,10 +704,7 @@ def rescued(seed: int) -> Simulation:
     random = Random(seed * 41 + 11)
     rate = random.choice((0.0, 0.03, 0.1))
 
-    def plan(process: Process, _name: str, _number: int) -> Fault | None:
-        struck = process.name.startswith("redriver") and random.random() < rate
-        return random.choice(tuple(Fault)) if struck else None
-
+    plan = strikes(random, rate)
     shape = Shape(
         fifo=random.random() < 0.5,
         kinds=tuple(random.choice(RESCUED) for _ in range(5)),

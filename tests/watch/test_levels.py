@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Metric
+from deadletter.redrive.source_memory import LETTER_TROUBLES
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.watch.lane_figures import lanes_to_count
-from deadletter.watch.minute import TROUBLES
 from deadletter.watch.observation import CircuitsState, FirstDue, LaneState, RulesState
 from deadletter.watch.row import QueueRow, WatchRow
 from tests.watch.minutes import BEGIN, Minutes
@@ -106,7 +106,7 @@ def test_a_router_that_fails_now_and_then_is_no_stall() -> None:
         assert minutes.value(STALLED) == 0
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble", LETTER_TROUBLES)
 def test_trouble_with_letters_is_shown_for_a_quarter_of_an_hour(trouble: Metric) -> None:
     minutes = Minutes()
     minutes.remember("slow", troubles={str(trouble): BEGIN})

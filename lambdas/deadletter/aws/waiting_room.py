@@ -102,6 +102,21 @@ class DynamoDBLanes:
 
     def look(self, lane: str, most: int) -> Sequence[WaitingLetter]:
         """At most so many letters of a lane, those that are due first."""
+        keys = [(entry[PARTITION], entry[SORT]) for entry in self._first(lane, most)]
+        try:
+            items = self._table.get_many(keys)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        found = [items[key] for key in keys if key in items]
+        return [_seen(item) for item in found if self._lane_name(item["lane"]) == lane]
+
+    def first_due(self, lane: str) -> float | None:
+        """When the first letter of a lane is due (epoch seconds); None if it is empty."""
+        entries = self._first(lane, 1)
+        return float(entries[0]["due"]) if entries else None
+
+    def _first(self, lane: str, most: int) -> Sequence[Mapping[str, Any]]:
+        """At most so many entries of a lane in the index, those that are due first."""
         try:
             entries = [
                 entry
@@ -113,13 +128,9 @@ class DynamoDBLanes:
                     Limit=most,
                 )
             ]
-            entries.sort(key=lambda entry: entry["due"])
-            keys = [(entry[PARTITION], entry[SORT]) for entry in entries[:most]]
-            items = self._table.get_many(keys)
         except _ERRORS as error:
-            raise RoomUnavailable from error
-        found = [items[key] for key in keys if key in items]
-        return [_seen(item) for item in found if self._lane_name(item["lane"]) == lane]
+            raise self._unavailable(error) from error
+        return sorted(entries, key=lambda entry: entry["due"])[:most]
 
     def _lane(self, lane: str, shard: int) -> str:
         return lane_partition(self._pipeline, lane, shard)

@@ -11,6 +11,7 @@ from typing import Any
 from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN
+from deadletter.redrive.source_memory import REMEMBERED_TROUBLES
 from deadletter.routing.decision import Decision, Park
 
 ALWAYS_COUNTED = (
@@ -25,16 +26,6 @@ ALWAYS_COUNTED = (
 
 WAYS = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
 """The metrics of letters that left the place where they were, one for each kind of target."""
-
-TROUBLES = (
-    Metric.POSSIBLE_DUPLICATE,
-    Metric.REDRIVE_UNRECORDED,
-    Metric.UNSENDABLE,
-    Metric.UNDECIDED,
-    Metric.BROKEN_IN_ROOM,
-    Metric.DOMINANT_FAILURE,
-)
-"""Metrics of single letters that need a person; when a run counted one, its source remembers."""
 
 DOMINANT_FROM = 11
 """Letters that must have failed alike: with fewer, a majority means little."""
@@ -186,7 +177,7 @@ class Tally:
     def _why_not_well(self) -> str:
         """Why the run did not do its work; empty if it did.
 
-        Letters that stay for a fault of their own need a person, and are counted as TROUBLES.
+        Letters that stay for a fault of their own need a person; they are in LETTER_TROUBLES.
         """
         for target, tried in self._tried_for.items():
             if tried and not self._taken_by[target]:
@@ -241,8 +232,8 @@ class Report:
 
     @property
     def troubles(self) -> list[str]:
-        """The metrics of TROUBLES that this run counted."""
-        return [str(metric) for metric in TROUBLES if self.counts.get(metric, 0)]
+        """The metrics of REMEMBERED_TROUBLES that this run counted."""
+        return [str(metric) for metric in REMEMBERED_TROUBLES if self.counts.get(metric, 0)]
 
     def metrics(self) -> dict[str, int]:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""

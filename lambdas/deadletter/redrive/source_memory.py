@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import MINUTE
+from deadletter.contract import MINUTE, Metric
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
+
+LETTER_TROUBLES = (
+    Metric.POSSIBLE_DUPLICATE,
+    Metric.REDRIVE_UNRECORDED,
+    Metric.UNSENDABLE,
+    Metric.UNDECIDED,
+    Metric.BROKEN_IN_ROOM,
+)
+"""The metrics of single letters that a person has to look at."""
+
+REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Metric.DOMINANT_FAILURE)
+"""The metrics whose time is remembered when a run counts them: each of them is a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from deadletter.contract import (
     dedicated_lane,
     parking_source,
 )
-from deadletter.redrive.source_memory import UNKNOWN
+from deadletter.redrive.source_memory import LETTER_TROUBLES, UNKNOWN
 from deadletter.watch.lane_figures import (
     NO_LANE,
     count_lanes,
@@ -37,15 +37,6 @@ LONGEST_RETENTION = 14.0 * DAY
 
 HELD_TOO_LONG = float(DAY)
 """Seconds after which a hold without an end is shown: a person may have forgotten it."""
-
-TROUBLES = (
-    Metric.POSSIBLE_DUPLICATE,
-    Metric.REDRIVE_UNRECORDED,
-    Metric.UNSENDABLE,
-    Metric.UNDECIDED,
-    Metric.BROKEN_IN_ROOM,
-)
-"""What runs count and a person has to look at."""
 
 FIRST_OVERDUE, LAST_OVERDUE = 2, 7
 """The minutes ahead for which a run writes that the watch is overdue. Later runs lower them."""
@@ -244,7 +235,7 @@ def _levels(
             for trouble, at in memory.troubles.items()
             if now - at <= settings.trouble_lasts
         }
-        values[Metric.LETTER_TROUBLE] = int(not recent.isdisjoint(TROUBLES))
+        values[Metric.LETTER_TROUBLE] = int(not recent.isdisjoint(LETTER_TROUBLES))
         values[Metric.FAILURE_DOMINATES] = int(Metric.DOMINANT_FAILURE in recent)
     remembered = {name: level.value for name, level in row.levels.items()}
     levels = {}

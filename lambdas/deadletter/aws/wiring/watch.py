@@ -10,9 +10,9 @@ from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_metrics import metric_lines
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.watched_lanes import DynamoDBWatchedLanes
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.world import World, in_threads
@@ -81,7 +81,7 @@ def watch_for(
         queues=state,
         sweep=reconciler.reconcile,
         router=router or LambdaRouter(clients.functions, resources.router_function),
-        lanes=DynamoDBWatchedLanes(clients.dynamodb, resources.letters_table, pipeline.name),
+        lanes=DynamoDBLanes(clients.dynamodb, resources.letters_table, pipeline.name),
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,
         in_parallel=in_parallel,
