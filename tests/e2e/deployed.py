@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from deadletter.aws.rules import REMEMBERED
 from deadletter.aws.table import plain
 from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefix
 from deadletter.failure.ledger import LedgerRow, row_from_item
@@ -217,7 +218,12 @@ class Deployed:
         )
 
     def until_ruled(self, rule_id: str, body: str) -> None:
-        """Ask the router, which moves nothing, until it knows a rule (it rereads them in time)."""
+        """Ask the router, which moves nothing, until all of its environments know a rule.
+
+        An answer speaks for one environment; another one may still use what it read just
+        before, for as long as a reading is used.
+        """
+        asked = time.monotonic()
         letter = {"id": "asked-only", "body": body, "attributes": {}, "system": {}}
 
         def known() -> bool:
@@ -227,7 +233,8 @@ class Deployed:
             )
             said = json.loads(answer["Payload"].read())
             refused = any(rule["rule"] == rule_id for rule in said["refused_rules"])
-            return refused or said["verdicts"][0]["decision"].get("rule") == rule_id
+            judged = said["verdicts"][0]["decision"].get("rule") == rule_id
+            return (refused or judged) and time.monotonic() - asked > REMEMBERED
 
         self.until(known, f"the router knows rule {rule_id}")
 
