@@ -180,7 +180,7 @@ def test_a_kept_intent_stays_and_the_next_one_goes_into_another_slot(
     memory: MemoryJournal, slot: Slot
 ) -> None:
     slot.intend(plans("a"), NOW)
-    slot.keep()
+    slot.keep(["a"])
     slot.intend(plans("b"), NOW)
     slot.close()
     assert memory.read() == [Intent("run.0", "run", 1, NOW, plans("a"))]
@@ -189,7 +189,7 @@ def test_a_kept_intent_stays_and_the_next_one_goes_into_another_slot(
 def test_a_kept_intent_can_still_be_marked(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a", "b"), NOW)
     slot.mark(["a"])
-    slot.keep()
+    slot.keep(["a"])
     slot.mark(["b"])
     slot.close()
     assert [kept.sent for kept in memory.read()] == [0b11]

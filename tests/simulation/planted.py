@@ -156,7 +156,7 @@ def _() -> Iterator[None]:
 
 @bug("a finished intent is overwritten though copies of it are left")
 def _() -> Iterator[None]:
-    with patch.object(Slot, "keep", lambda self: None):
+    with patch.object(Slot, "keep", lambda self, copies: None):
         yield
 
 

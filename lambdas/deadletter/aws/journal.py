@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _KEY_BYTES = 16
+_POSITION_BYTES = 2
 _MOST_ATTEMPTS = 255  # an attempt is one byte: only people read it
 
 _UNCHANGED = "own = :own AND seq = :seq"
@@ -62,7 +64,7 @@ class DynamoDBJournal:
         try:
             self._table.change(
                 self._key(intent),
-                {"sent": _bits(intent)},
+                {"sent": _bits(intent), **_ids(intent)},
                 condition=_UNCHANGED,
                 values=_identity(intent),
             )
@@ -100,6 +102,7 @@ class DynamoDBJournal:
             "targets": targets,
             "plans": bytes(plans),
             "sent": _bits(intent),
+            **_ids(intent),
             "ttl": int(intent.expires + self._keep_seconds),
         }
 
@@ -112,6 +115,25 @@ def _identity(intent: Intent) -> dict[str, Any]:
 def _bits(intent: Intent) -> bytes:
     """Which plans are sent, one bit each."""
     return intent.sent.to_bytes((len(intent.plans) + 7) // 8 or 1, "little")
+
+
+def _ids(intent: Intent) -> dict[str, bytes]:
+    """The new ids of unmarked letters: two bytes for the position and sixteen for the id."""
+    packed = b"".join(
+        position.to_bytes(_POSITION_BYTES, "big") + uuid.UUID(new_id).bytes
+        for position, new_id in intent.new_ids.items()
+    )
+    return {"ids": packed} if packed else {}
+
+
+def _new_ids(packed: bytes) -> dict[int, str]:
+    step = _POSITION_BYTES + _KEY_BYTES
+    return {
+        int.from_bytes(packed[at : at + _POSITION_BYTES], "big"): str(
+            uuid.UUID(bytes=packed[at + _POSITION_BYTES : at + step])
+        )
+        for at in range(0, len(packed), step)
+    }
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
@@ -134,6 +156,7 @@ def _intent(item: Mapping[str, Any]) -> Intent:
             expires=float(item["expires"]),
             plans=plans,
             sent=int.from_bytes(bytes(item["sent"]), "little"),
+            new_ids=_new_ids(bytes(item.get("ids", b""))),
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise JournalUnavailable("an item of the journal is malformed") from error

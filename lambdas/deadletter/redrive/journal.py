@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from deadletter.message.confirmation import Confirmation
@@ -37,6 +37,14 @@ def key_of(copy: str) -> bytes:
         return hashlib.blake2b(copy.encode(), digest_size=16).digest()
 
 
+def is_uuid(message_id: str) -> bool:
+    """Whether an id is a UUID as SQS writes it: only such ids fit into sixteen bytes."""
+    try:
+        return str(uuid.UUID(message_id)) == message_id
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One letter of an intent: where it goes, and as which attempt."""
@@ -53,7 +61,8 @@ class Intent:
     `owner` is a token that no other run has; `sequence` grows with each intent of a slot;
     `expires` (epoch seconds) is when the letters' locks end: nothing is sent under
     the intent after it. Bit *i* of `sent` is set when `plans[i]`
-    is confirmed as sent.
+    is confirmed as sent. `new_ids` has, by position, the new message ids of letters that
+    were sent without a stamp: their facts may be missing in the ledger.
     """
 
     slot: str
@@ -62,19 +71,23 @@ class Intent:
     expires: float
     plans: tuple[Plan, ...]
     sent: int = 0
+    new_ids: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.plans) > MAX_PLANS:
             raise ValueError(f"an intent holds at most {MAX_PLANS} letters")
 
-    def marked(self, copies: Collection[str]) -> Intent:
-        """The intent with these copies confirmed as sent."""
+    def marked(self, copies: Collection[str], new_ids: Mapping[str, str] = {}) -> Intent:
+        """The intent with these copies confirmed as sent, some of them under these new ids."""
         keys = {key_of(copy) for copy in copies}
-        bits = self.sent
+        ids = {key_of(copy): new_id for copy, new_id in new_ids.items() if is_uuid(new_id)}
+        bits, by_position = self.sent, dict(self.new_ids)
         for position, plan in enumerate(self.plans):
             if plan.key in keys:
                 bits |= 1 << position
-        return replace(self, sent=bits)
+                if plan.key in ids:
+                    by_position[position] = ids[plan.key]
+        return replace(self, sent=bits, new_ids=by_position)
 
     @property
     def is_of_room(self) -> bool:
@@ -115,10 +128,18 @@ class OpenIntents:
     _sent: frozenset[bytes]
     _busy: frozenset[bytes]
     _unknown: dict[bytes, str]
+    _new_ids: dict[bytes, str] = field(default_factory=dict)
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
         return Confirmation(copy, "journal") if key_of(copy) in self._sent else None
+
+    def unrecorded(self, copy: str) -> str | None:
+        """The new message id of a copy that was sent without a stamp; None for any other.
+
+        Its facts may be missing in the ledger: write them before the copy is deleted.
+        """
+        return self._new_ids.get(key_of(copy))
 
     def is_busy(self, copy: str) -> bool:
         """Whether a worker whose locks have not ended may be sending this copy now."""
@@ -139,7 +160,9 @@ def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
     sent: set[bytes] = set()
     busy: set[bytes] = set()
     unknown: dict[bytes, str] = {}
+    new_ids: dict[bytes, str] = {}
     for intent in intents:
+        new_ids.update((intent.plans[at].key, new_id) for at, new_id in intent.new_ids.items())
         for position, plan in enumerate(intent.plans):
             if intent.is_sent(position):
                 sent.add(plan.key)
@@ -150,7 +173,7 @@ def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
                 # counts: a look into the room tells whether it took effect.
                 if unknown.get(plan.key) not in (ROOM, OUT_OF_ROOM):
                     unknown[plan.key] = plan.target
-    return OpenIntents(frozenset(sent), frozenset(busy), unknown)
+    return OpenIntents(frozenset(sent), frozenset(busy), unknown, new_ids)
 
 
 class Slot:
@@ -180,19 +203,22 @@ class Slot:
             raise
         self._current = intent
 
-    def mark(self, copies: Collection[str]) -> None:
-        """Mark these copies as sent. Raises ClaimLost or JournalUnavailable."""
+    def mark(self, copies: Collection[str], new_ids: Mapping[str, str] = {}) -> None:
+        """Mark these copies as sent. Raises ClaimLost or JournalUnavailable.
+
+        `new_ids` has the new message ids of those that were sent without a stamp.
+        """
         assert self._current is not None, "an intent comes before its mark"
-        marked = self._current.marked(copies)
+        marked = self._current.marked(copies, new_ids)
         self._journal.mark(marked)
         self._current = marked
 
-    def keep(self) -> None:
-        """Keep the present intent on record, for the run that sees its letters again.
+    def keep(self, copies: Collection[str]) -> None:
+        """Keep these copies of the present intent on record, for the run that sees them again.
 
-        It can still be marked; the next intent goes into a slot of its own.
+        They can still be marked.
         """
-        self._is_kept = True
+        self._is_kept = self._is_kept or bool(copies)
 
     @property
     def is_kept(self) -> bool:

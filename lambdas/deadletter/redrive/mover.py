@@ -288,9 +288,9 @@ class Mover:
         # After the lock's end another receiver may hold the copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
         in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
-        if undeleted or progress.unknown or not in_time:
-            slot.keep()
         stayed = {received.letter.message_id for received in undeleted}
+        late = () if in_time else [order.copy for order in moved]
+        slot.keep({*stayed, *progress.unknown, *late})
         for order in orders:
             if order.copy in progress.attempted:
                 gone = order.copy in progress.confirmed and order.copy not in stayed

@@ -107,10 +107,9 @@ class WaitingRoomWorker:
             for entry in entries
             if not inward.is_busy(entry.copy) and not outward.is_busy(entry.copy)
         ]
-        if any(inward.unknown_target(entry.copy) == ROOM for entry in free):
-            # The intent that put it in was never marked: its copy may still be in the
-            # queue, and only our mark will tell that it must not be moved again.
-            slot.keep()
+        # The intent that put it in was never marked: its copy may still be in the queue, and
+        # only our mark will tell that it must not be moved again.
+        slot.keep([entry.copy for entry in free if inward.unknown_target(entry.copy) == ROOM])
         try:
             for start in range(0, len(free), MOST_READ):
                 part = free[start : start + MOST_READ]
