@@ -32,6 +32,7 @@ from deadletter.testing.fakes.dynamodb_table import (
     FakeIndex,
     FakeTable,
     KeySchema,
+    Rows,
     Spot,
     StoredRow,
     kept,
@@ -87,7 +88,9 @@ class MemoryDynamoDB:
 
     It is the low-level client: items are dicts of typed values, `{"pk": {"S": "…"}}`. `clock`
     returns epoch seconds. With `lagging_indexes`, a query of an index sees the items as they were
-    at the last `settle()`, as it may at AWS; otherwise indexes are always up to date.
+    at the last `settle()`, as it may at AWS; otherwise indexes are always up to date. So does
+    each other read without ConsistentRead for which `stale_reads` says yes, asked at each of them.
+    A page of a query or a scan ends after `page_items` items, as one of large items would.
     `consumed` tells what the calls would have cost.
 
     One thread only. Two calls with the same history answer the same.
@@ -101,9 +104,18 @@ class MemoryDynamoDB:
         "TransactionConflictException TransactionInProgressException InternalServerError"
     )
 
-    def __init__(self, clock: Callable[[], float], *, lagging_indexes: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        lagging_indexes: bool = False,
+        stale_reads: Callable[[], bool] | None = None,
+        page_items: int | None = None,
+    ) -> None:
         self._clock = clock
         self._lagging = lagging_indexes
+        self._stale_reads = stale_reads
+        self._page_items = page_items
         self._tables: dict[str, FakeTable] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
         self._read_requests = 0
@@ -120,9 +132,26 @@ class MemoryDynamoDB:
         )
 
     def settle(self) -> None:
-        """Let lagging indexes catch up with their tables."""
+        """Let lagging indexes, and what stale reads see, catch up with their tables."""
         for table in self._tables.values():
             table.settle()
+
+    def expire(self, table_name: str, spared: Callable[[], bool], attribute: str = "ttl") -> int:
+        """Delete items whose time to live has ended; returns how many.
+
+        DynamoDB deletes late: each item for which `spared` says yes stays for now.
+        """
+        table, now = self._tables[table_name], self._clock()
+        ended = [
+            spot
+            for spot, row in table.rows.all(None)
+            if attribute in row.item
+            and float(row.item[attribute].get("N", "inf")) < now
+            and not spared()
+        ]
+        for spot in ended:
+            table.write(spot, None)
+        return len(ended)
 
     def items(self, table_name: str) -> list[Item]:
         """Every item of a table, free of charge and not copied: look, don't touch."""
@@ -154,7 +183,8 @@ class MemoryDynamoDB:
                 )
             types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
             key = key_schema(KeySchema, types)
-            table = FakeTable(TableName, key, lagging=self._lagging)
+            has_replica = self._stale_reads is not None
+            table = FakeTable(TableName, key, lagging=self._lagging, has_replica=has_replica)
             used = set(key.names)
             for index in GlobalSecondaryIndexes:
                 index_key = key_schema(index["KeySchema"], types)
@@ -195,7 +225,7 @@ class MemoryDynamoDB:
         except ValidationError as error:
             _refuse("GetItem", error)
         self._read_requests += 1
-        row = table.get(spot)
+        row = self._rows(table, ConsistentRead).get(*spot)
         self._read(row.size if row else 0, ConsistentRead)
         answer: dict[str, Any] = {"ResponseMetadata": answered()}
         if row is not None:
@@ -329,7 +359,7 @@ class MemoryDynamoDB:
                     "The provided starting key is outside query boundaries based on provided "
                     "conditions"
                 )
-            rows = (index or table).rows.between(
+            rows = (index.rows if index else self._rows(table, ConsistentRead)).between(
                 hash_key, operator, bounds, after[1] if after else None, ScanIndexForward
             )
         except ValidationError as error:
@@ -367,7 +397,8 @@ class MemoryDynamoDB:
             after = view.spot_of(ExclusiveStartKey)
         except ValidationError as error:
             _refuse("Scan", error)
-        return self._page(view, (index or table).rows.all(after), values, ConsistentRead)
+        rows = index.rows if index else self._rows(table, ConsistentRead)
+        return self._page(view, rows.all(after), values, ConsistentRead)
 
     def batch_get_item(self, *, RequestItems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """What doesn't fit in 16 MB comes back as `UnprocessedKeys`."""
@@ -399,7 +430,7 @@ class MemoryDynamoDB:
             table = self._tables[name]
             found[name] = []
             for key, spot in spots:
-                row = table.get(spot)
+                row = self._rows(table, consistent).get(*spot)
                 room -= row.size if row else 0
                 if room < 0:
                     rest = {k: v for k, v in RequestItems[name].items() if k != "Keys"}
@@ -503,6 +534,12 @@ class MemoryDynamoDB:
             )
         return table
 
+    def _rows(self, table: FakeTable, consistent: bool) -> Rows:
+        """What a read sees: the table, or its replica."""
+        if consistent or self._stale_reads is None or not self._stale_reads():
+            return table.rows
+        return table.replica
+
     def _read(self, size: int, consistent: bool) -> None:
         units = max(1, -(-size // _READ_UNIT))
         self._read_units += units if consistent else units / 2
@@ -541,8 +578,9 @@ class MemoryDynamoDB:
         count = 0
         last: StoredRow | None = None
         has_more = False
+        most = self._page_items
         for _, row in rows:
-            if seen == view.limit or (seen and size + row.size > _LARGEST_PAGE):
+            if seen in (view.limit, most) or (seen and size + row.size > _LARGEST_PAGE):
                 has_more = True
                 break
             seen += 1

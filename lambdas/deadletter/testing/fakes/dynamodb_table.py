@@ -205,20 +205,34 @@ class _Follow:
 
 
 class FakeTable:
-    """A table and its indexes. With `lagging`, indexes stand still until `settle`."""
+    """A table and its indexes. With `lagging`, indexes stand still until `settle`.
 
-    def __init__(self, name: str, key: KeySchema, *, lagging: bool) -> None:
+    With `has_replica` so does `replica`, a second copy of the rows: what a read may see that
+    does not ask for consistency.
+    """
+
+    def __init__(
+        self, name: str, key: KeySchema, *, lagging: bool, has_replica: bool = False
+    ) -> None:
         self.name = name
         self.key = key
         self.indexes: dict[str, FakeIndex] = {}
         self.rows = Rows()
+        self.replica = Rows() if has_replica else self.rows
         self._lagging = lagging
         self._behind: list[_Follow] = []
+        self._unreplicated: dict[Spot, StoredRow | None] = {}
 
     def settle(self) -> None:
         for follow in self._behind:
             follow.apply()
         self._behind.clear()
+        for spot, row in self._unreplicated.items():
+            if row is not None:
+                self.replica.put(*spot, row)
+            else:
+                self.replica.delete(*spot)
+        self._unreplicated.clear()
 
     def primary(self, key: object) -> Spot:
         """The place of a `Key` argument: exactly the key attributes, of the right types."""
@@ -261,6 +275,8 @@ class FakeTable:
             self.rows.put(*primary, row)
         elif old is not None:
             self.rows.delete(*primary)
+        if self.replica is not self.rows:
+            self._unreplicated[primary] = row
         units = write_units(max(old.size if old else 0, row.size if row else 0))
         return units, sum(self._follow(index, primary, old, row) for index in self.indexes.values())
 
