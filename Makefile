@@ -78,10 +78,11 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
 
-bench: $(READY) ## What rules, hostile messages and the consumer library cost
+bench: $(READY) ## What rules, hostile messages, the consumer library and moving letters cost
 	$(BIN)/python -m tools.bench.rules
 	$(BIN)/python -m tools.bench.hostile
 	$(BIN)/python -m tools.bench.consumer
+	$(BIN)/python -m tools.bench.redriver
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

@@ -1,1 +1,1 @@
-"""What rules, hostile messages and the consumer library cost."""
+"""What rules, hostile messages, the consumer library and moving letters cost."""
