@@ -43,6 +43,7 @@ def test_a_closed_circuit_returns_to_its_rate_in_five_steps() -> None:
 
 def test_a_clock_that_is_behind_reads_the_first_step_of_the_ramp() -> None:
     assert Circuit("orders", closed_at=NOW).admitted_share(POLICY, NOW - 5) == 0.2
+    assert Circuit("orders", closed_at=NOW).admitted_share(POLICY, NOW - POLICY.ramp) == 0.2
 
 
 def test_without_a_ramp_a_closed_circuit_has_its_full_rate_at_once() -> None:
@@ -87,3 +88,11 @@ def test_a_pipelines_settings_hold_its_circuit_policy() -> None:
     for wrong in ('{"name": "orders", "circuit": {"cool": 5}}', '{"name": "o", "circuit": 5}'):
         with pytest.raises(BadSettings, match="circuit"):
             pipeline_from_json(wrong)
+
+
+def test_of_a_clock_that_is_ahead_only_the_next_bucket_counts() -> None:
+    """Clocks differ by seconds, and a bucket is longer: it may lie at most one ahead."""
+    here = POLICY.bucket_of(NOW)
+    ahead = tuple(OutcomeBucket(here + number, 0, 1) for number in range(3))
+    counted = Circuit("orders", buckets=ahead).in_window(POLICY, NOW)
+    assert [bucket.number for bucket in counted] == [here, here + 1]

@@ -336,3 +336,29 @@ def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
     row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
     assert verdict_from_row(row, 3) is verdict
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "verdict"),
+    [
+        (failed(http_status=503), failed(at=6.0, http_status=404), CanaryVerdict.NEUTRAL),
+        (failed(http_status=404), failed(at=6.0, http_status=503), CanaryVerdict.FAILURE),
+        (failed(), failed(at=6.0, category=Category.SCHEMA), CanaryVerdict.NEUTRAL),
+        (failed(category=Category.SCHEMA), failed(at=6.0), CanaryVerdict.FAILURE),
+        (
+            failed(http_status=404),
+            failed(at=6.0, attempt=4, http_status=503),
+            CanaryVerdict.NEUTRAL,
+        ),
+        (
+            failed(http_status=404),
+            failed(at=6.0, error_type="BusyElsewhere", message=GIVEN_BACK),
+            CanaryVerdict.NEUTRAL,
+        ),
+    ],
+)
+def test_of_several_receives_in_one_life_the_last_that_was_tried_gives_the_verdict(
+    first: Failure, last: Failure, verdict: CanaryVerdict
+) -> None:
+    """The main queue gives a canary to the consumer up to maxReceiveCount times."""
+    assert verdict_from_row(LedgerRow((first, last)), 3) is verdict

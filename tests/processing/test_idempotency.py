@@ -146,3 +146,21 @@ def test_the_order_of_attributes_does_not_change_the_payload() -> None:
 def test_two_payloads_are_equal_only_if_the_messages_are(first: Letter, second: Letter) -> None:
     same = first.body == second.body and first.attributes == second.attributes
     assert (payload_of(first) == payload_of(second)) is same
+
+
+def test_a_payload_is_not_that_of_a_message_whose_pieces_join_to_the_same_bytes() -> None:
+    two = with_attributes(a=Attribute("String", "1"), b=Attribute("String", "2"))
+    assert payload_of(two) != payload_of(with_attributes(a=Attribute("String", "1bString2")))
+    body, value = "q" * 44, "v" * 118
+    long = {name: Attribute("String", value) for name in "ab"}
+    # What follows the body in the hash, with lengths of one byte: 256 bytes, which such a
+    # length of the body leaves out.
+    rest = "".join(f"\x01{name}\x06String{chr(118)}{value}" for name in "ab")
+    assert len(rest) == 256
+    assert payload_of(letter(body, attributes=long)) != payload_of(letter(body + rest))
+
+
+def test_a_business_key_is_not_the_key_of_another_message_with_its_payload() -> None:
+    first = BusinessKey("key:a", payload_of(letter("{}")))
+    forged = BusinessKey(f"key:a{first.payload}", "any")
+    assert forged.digest != first.digest_with_payload

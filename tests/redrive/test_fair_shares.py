@@ -175,3 +175,12 @@ def test_lanes_that_no_run_had_time_to_look_into_come_next_when_the_others_were_
     shares = Shares(lane="circuit:b")
     due = ["circuit:a", "circuit:b", DUE]
     assert after_turns(shares, served=served, due=due, looked_upto=upto).lane == lane
+
+
+def test_what_a_kind_did_not_use_grows_to_no_more_than_one_turn() -> None:
+    kept = Shares(credits={DUE: 70})
+    assert next_turn(kept, [QUEUE, DUE], LETTERS)[0] == Turn(DUE, LETTERS)
+    # Several workers hold turns of one kind at once, and none of them uses its turn.
+    for _ in range(3):
+        kept = end_turn(kept, Turn(DUE, LETTERS), 0, is_cut=False)
+    assert kept.credits == {DUE: LARGEST_TURN}

@@ -99,6 +99,7 @@ def test_the_dlq_is_rescued_though_circuit_router_pace_and_backlog_forbid_a_run(
     stage.set_circuit("OPEN")
     report = stage.rescue(router=NoRouter())
     assert (report.stopped, report.counts["Held"]) == ("the source is empty", 150)
+    assert report.decisions == {"HOLD": 150}
     assert stage.bodies(stage.dlq) == []
     assert {lane_of(item) for item in stage.waiting()} == {DUE}
     assert report.ended_well

@@ -8,6 +8,8 @@ import pytest
 
 from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Mode
 from deadletter.watch.observation import CircuitsState
+from deadletter.watch.rescue_due import rescue_due
+from deadletter.watch.row import QueueRow
 from tests.watch.minutes import BEGIN, Minutes
 
 OPEN = CircuitsState(level=CIRCUIT_LEVELS["OPEN"])
@@ -189,3 +191,12 @@ def test_a_letter_that_a_run_saw_and_left_bounds_the_rescue() -> None:
     minutes.remember(oldest=minutes.now - 13 * DAY)
     minutes.pass_minutes(1)
     assert minutes.rescued == {"dlq"}
+
+
+def test_a_queue_whose_retention_was_never_read_is_not_rescued() -> None:
+    unread = QueueRow(letters=3, read_at=BEGIN, created=BEGIN - 365 * DAY)
+    known = replace(unread, retention=4.0 * DAY)
+    for row, is_due in ((unread, False), (known, True)):
+        assert is_due is rescue_due(
+            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN
+        )

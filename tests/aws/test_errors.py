@@ -1,0 +1,43 @@
+"""Which errors of AWS prove that a call had no effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
+
+from deadletter.aws.errors import surely_refused
+
+
+def answered(status: int | None, retries: int | None = 0) -> ClientError:
+    metadata: dict[str, Any] = {"HTTPStatusCode": status, "RetryAttempts": retries}
+    given = {name: value for name, value in metadata.items() if value is not None}
+    return ClientError({"Error": {"Code": "Any"}, "ResponseMetadata": given}, "SendMessageBatch")
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 499])
+def test_a_4xx_answer_to_the_first_try_is_a_refusal(status: int) -> None:
+    assert surely_refused(answered(status))
+    assert surely_refused(answered(status, retries=None))
+
+
+@pytest.mark.parametrize("status", [400, 403, 429])
+def test_a_4xx_after_a_retry_says_nothing_of_the_earlier_tries(status: int) -> None:
+    assert not surely_refused(answered(status, retries=1))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        answered(500),
+        answered(503),
+        answered(399),
+        answered(None),
+        ClientError({}, "SendMessageBatch"),
+        ReadTimeoutError(endpoint_url="sqs"),
+        ConnectTimeoutError(endpoint_url="sqs"),
+    ],
+)
+def test_any_other_answer_or_none_may_have_had_its_effect(error: Any) -> None:
+    assert not surely_refused(error)
