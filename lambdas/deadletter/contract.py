@@ -320,6 +320,10 @@ class Metric(StrEnum):
         "Letters in a shared DLQ that came from another queue than the pipeline's.",
     )
     FORGED_STAMP = "ForgedStamp", "Messages with a Redrive attribute that none of our roles wrote."
+    ATTRIBUTE_RENAMED = (
+        "AttributeRenamed",
+        "Letters sent on with their own attribute Redrive under another name, Redrive-original.",
+    )
     UNDECIDED = "Undecided", "Letters that the router gave no decision, or more than one."
     UNDELETED = "Undeleted", "Letters that were sent, and could not be deleted yet."
     UNSENDABLE = "Unsendable", "Letters that their target queue does not take."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deadletter.message import stamp as stamps
@@ -32,13 +32,94 @@ def with_attributes(number: int, **more: Attribute) -> Letter:
     return letter(attributes={**plain, **more})
 
 
+OWN = Attribute("Number.int", "7")
+
+
 @given(letters, any_stamps)
+@example(letter(attributes={stamps.NAME: OWN}), MARK)
 def test_body_and_attributes_are_sent_unchanged(original: Letter, mark: Stamp) -> None:
     envelope = seal(original, mark, STANDARD)
     assert envelope.copy == original.message_id
     assert envelope.body == original.body
-    assert {n: a for n, a in envelope.attributes.items() if n != stamps.NAME} == original.attributes
     assert envelope.group == original.group
+    sent = {name: each for name, each in envelope.attributes.items() if name != stamps.NAME}
+    own = original.attributes.get(stamps.NAME)
+    if own is None:
+        assert (sent, envelope.kept_as) == (original.attributes, None)
+    else:
+        assert sent.pop(str(envelope.kept_as)) == own
+        assert {**sent, stamps.NAME: own} == original.attributes
+
+
+reserved_names = st.sampled_from(
+    [stamps.NAME, stamps.KEPT_NAME, *(f"Redriv{number}" for number in range(10))]
+)
+crowded = st.dictionaries(
+    reserved_names,
+    st.builds(
+        Attribute,
+        st.sampled_from(["String", "Number.int", "String.json"]),
+        st.text(max_size=9) | any_stamps.map(lambda mark: str(stamps.attribute(mark).value)),
+    )
+    | st.builds(Attribute, st.sampled_from(["Binary", "Binary.gzip"]), st.binary(max_size=9)),
+    max_size=10,
+)
+
+
+@given(crowded, any_stamps, st.integers(0, 30), st.booleans())
+def test_no_attribute_is_dropped_and_no_foreign_stamp_is_sent(
+    attributes: dict[str, Attribute], mark: Stamp, room: int, fifo: bool
+) -> None:
+    """Whatever names are taken, and however little room the queue has left."""
+    original = letter(attributes=attributes)
+    queue = QueueTraits(fifo=fifo, max_bytes=original.size + room)
+    envelope = seal(original, mark, queue)
+    carried = dict(envelope.attributes)
+    if envelope.marked:
+        assert carried.pop(stamps.NAME) == stamps.attribute(mark)
+    assert stamps.NAME not in carried
+    assert sorted(map(repr, carried.values())) == sorted(
+        repr(attribute)
+        for name, attribute in attributes.items()
+        if not (name == stamps.NAME and stamps.is_replaced(attribute, mark))
+    )
+    assert {name for name in attributes if name != stamps.NAME} <= set(carried)
+    assert set(carried) - set(attributes) == {envelope.kept_as} - {None}
+    assert envelope.kept_as is None or stamps.is_reserved(envelope.kept_as)
+    assert envelope.size <= queue.max_bytes
+    assert len(envelope.attributes) <= 10
+
+
+def test_a_producers_own_attribute_of_our_name_goes_under_another() -> None:
+    envelope = seal(with_attributes(8, Redrive=OWN), MARK, STANDARD)
+    assert envelope.kept_as == "Redrive-original"
+    assert envelope.attributes["Redrive-original"] == OWN
+    assert envelope.marked
+
+
+def test_in_its_next_life_the_renamed_attribute_keeps_its_name() -> None:
+    first = seal(letter(attributes={stamps.NAME: OWN}), MARK, STANDARD)
+    again = letter(message_id="m2", attributes=dict(first.attributes), SenderId="AROAREDRIVER")
+    second = seal(again, Stamp("origin", 2, 1), STANDARD)
+    assert second.kept_as is None
+    assert second.attributes["Redrive-original"] == OWN
+    assert len(second.attributes) == 2
+
+
+def test_where_the_other_name_is_taken_or_too_long_it_is_one_as_long_as_ours() -> None:
+    taken = {f"Redriv{number}": OWN for number in range(8)}
+    full = letter(attributes={stamps.NAME: OWN, stamps.KEPT_NAME: OWN, **taken})
+    assert seal(full, MARK, STANDARD).kept_as == "Redriv8"
+    short = letter(attributes={stamps.NAME: OWN})
+    assert seal(short, MARK, QueueTraits(max_bytes=short.size)).kept_as == "Redriv0"
+    assert seal(short, MARK, QueueTraits(max_bytes=short.size + 9)).kept_as == "Redrive-original"
+
+
+def test_an_attribute_of_our_name_is_kept_even_if_our_stamp_then_has_no_room() -> None:
+    envelope = seal(with_attributes(9, Redrive=OWN), MARK, STANDARD)
+    assert not envelope.marked
+    assert len(envelope.attributes) == 10
+    assert envelope.attributes["Redrive-original"] == OWN
 
 
 def test_nine_attributes_leave_room_for_the_stamp_and_ten_do_not() -> None:
@@ -50,17 +131,20 @@ def test_nine_attributes_leave_room_for_the_stamp_and_ten_do_not() -> None:
     assert ten.stamp == MARK
 
 
-def test_a_new_stamp_replaces_an_older_one() -> None:
-    envelope = seal(with_attributes(9, Redrive=FORGED), MARK, STANDARD)
+def test_a_new_stamp_replaces_the_one_before() -> None:
+    before = stamps.attribute(Stamp("origin", 0, 1, rule="r"))
+    envelope = seal(with_attributes(9, Redrive=before), MARK, STANDARD)
     assert envelope.marked
     assert stamps.parse(envelope.attributes[stamps.NAME].value) == MARK
+    assert len(envelope.attributes) == 10
+    assert envelope.kept_as is None
 
 
-def test_an_older_stamp_is_removed_even_if_the_new_one_has_no_room() -> None:
+def test_a_stamp_that_is_not_ours_is_never_sent_on_under_its_name() -> None:
     forged = letter("x" * 2_000, attributes={stamps.NAME: FORGED, "a": Attribute("String", "x")})
-    envelope = seal(forged, MARK, QueueTraits(max_bytes=2_010))
+    envelope = seal(forged, MARK, QueueTraits(max_bytes=forged.size))
     assert not envelope.marked
-    assert list(envelope.attributes) == ["a"]
+    assert dict(envelope.attributes) == {"Redriv0": FORGED, "a": Attribute("String", "x")}
 
 
 def test_a_stamp_may_fill_the_queues_limit_exactly() -> None:

@@ -817,6 +817,28 @@ def test_a_forged_stamp_is_ignored_and_counted() -> None:
     )
     assert result.counts == {"Processed": 1, "ForgedStamp": 1}
     assert site.log.recoveries == []
+    [line] = result.log_lines()
+    assert line["why"] == "the attribute Redrive is reserved: give yours another name"
+
+
+def test_a_parked_letter_keeps_its_own_attribute_of_our_name() -> None:
+    own = Attribute("Binary.x", b"7")
+    site = Site(raises={"m1": Permanent("no such product")})
+    result = site.process(record(letter(attributes={"Redrive": own})))
+    [envelope] = site.lot.sent
+    assert envelope.attributes["Redrive-original"] == own
+    assert result.counts == {
+        "MessageMovedToParkingLot": 1,
+        "ForgedStamp": 1,
+        "AttributeRenamed": 1,
+    }
+    assert "to Redrive-original" in [line.get("why") for line in result.log_lines()]
+
+
+def test_the_log_says_that_the_name_is_reserved_without_the_attributes_value() -> None:
+    site = Site()
+    result = site.process(record(letter(attributes={"Redrive": Attribute("String", "secret")})))
+    assert "secret" not in str(result.log_lines())
 
 
 def test_a_pipeline_with_an_invalid_key_expression_consumes_nothing() -> None:

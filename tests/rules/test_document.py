@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
+from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.rules.document import Document, DocumentBuilder
@@ -39,7 +40,7 @@ def test_a_document_holds_every_field_for_rules() -> None:
             "region": Attribute("String", "eu"),
             "count": Attribute("Number.int", "7"),
             "blob": Attribute("Binary", b"x"),
-            stamps.NAME: Attribute("String", "{}"),
+            stamps.NAME: stamps.attribute(Stamp("origin", 1)),
         },
         MessageGroupId="g",
         SenderId="AROAREDRIVER:x",
@@ -67,6 +68,16 @@ def test_a_document_holds_every_field_for_rules() -> None:
             },
         }
     )
+
+
+def test_rules_see_an_attribute_of_our_name_under_the_same_other_name_in_all_lives() -> None:
+    own = Attribute("String", "yes")
+    first = letter(attributes={stamps.NAME: own})
+    mark = replace(initial_stamp(first), attempt=1)
+    sent = seal(first, mark, QueueTraits())
+    second = letter(message_id="m2", attributes=dict(sent.attributes))
+    for life, carried in ((first, None), (second, mark)):
+        assert build(life, mark=carried).value["attributes"] == {"Redrive-original": "yes"}
 
 
 def test_a_letter_without_a_recorded_failure_has_none_in_its_document() -> None:

@@ -222,6 +222,26 @@ def test_a_stamp_that_a_producer_wrote_is_ignored_and_counted(stage: Stage) -> N
     assert mark.origin != "someone-else"
 
 
+@pytest.mark.parametrize("others", [0, 9])
+def test_a_producers_own_attribute_of_our_name_arrives_in_each_life(
+    stage: Stage, others: int
+) -> None:
+    own = attribute("batch 7", "String.kind")
+    more = {f"a{number}": attribute("x") for number in range(others)}
+    stage.put(MessageAttributes={"Redrive": own, **more})
+    for life in range(3):
+        stage.fail()
+        counts = stage.run().counts
+        assert counts.get("AttributeRenamed", 0) == (1 if life == 0 else 0)
+        assert counts.get("ForgedStamp", 0) == (1 if life == 0 else 0)
+        assert counts.get("RedriveUnmarked", 0) == (1 if others == 9 else 0)
+        stage.clock.advance(6)
+    [message] = stage.sqs.snapshot()
+    carried = dict(message.attributes)
+    carried.pop("Redrive", None)
+    assert carried == {"Redrive-original": own, **more}
+
+
 def test_observing_decides_and_moves_nothing(stage: Stage) -> None:
     changed(stage, mode=Mode.OBSERVE)
     stage.put()

@@ -32,7 +32,8 @@ class Envelope:
     """A message ready to be sent; `copy` is the id of the copy that it replaces.
 
     `delay` is seconds (0 to 900; None on FIFO queues, which allow no delay per message);
-    `marked` is True if it carries its stamp.
+    `marked` is True if it carries its stamp; `kept_as` is the new name of the producer's own
+    attribute `Redrive`, if it has one.
     """
 
     copy: str
@@ -44,6 +45,7 @@ class Envelope:
     group: str | None = None
     deduplication_id: str | None = None
     delay: int | None = None
+    kept_as: str | None = None
 
     @property
     def size(self) -> int:
@@ -56,15 +58,16 @@ def seal(
 ) -> Envelope:
     """The envelope for `queue`: body and attributes unchanged, our stamp added.
 
+    A producer's own attribute with the stamp's name goes under another one: an attribute
+    `Redrive` that we send is believed, although it may be forged.
+
     If there is no room for the stamp (ten attributes already, or the queue's size limit),
     the letter is sent without it, and the caller has to record it in the ledger under its
     new id. If a consumer reads from `queue` (`consumed`), such a letter is delayed by at
     least UNMARKED_DELAY, so that it is recorded first.
     """
-    # An old stamp is never sent on: sent by us, it would be believed although it may be forged.
-    original = {
-        name: attribute for name, attribute in letter.attributes.items() if name != stamps.NAME
-    }
+    kept_as = stamps.kept_name(letter, stamp, queue.max_bytes)
+    original = stamps.producer_attributes(letter, kept_as)
     attributes = {**original, stamps.NAME: stamps.attribute(stamp)}
     marked = (
         len(attributes) <= MAX_ATTRIBUTES and size_of(letter.body, attributes) <= queue.max_bytes
@@ -82,6 +85,7 @@ def seal(
         group=letter.group,
         deduplication_id=deduplication_id(letter.message_id) if queue.fifo else None,
         delay=None if queue.fifo else delay,
+        kept_as=kept_as,
     )
 
 

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from deadletter.message.letter import Attribute, Letter
+from deadletter.message.letter import MAX_BYTES, Attribute, Letter
 
 NAME = "Redrive"
-"""The message attribute's name."""
+"""The message attribute's name. It is reserved: see `kept_name` for a producer's own."""
+
+KEPT_NAME = "Redrive-original"
+"""The name under which a producer's own attribute `Redrive` is sent on."""
+
+_SHORT_NAME = "Redriv"
+"""With a digit it is as long as NAME, so it fits wherever NAME did."""
 
 _MAX_BECAUSE = 200  # characters: the stamp has to leave room for the letter
 
@@ -86,6 +92,47 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
     if stamp is None:
         return StampReading(initial_stamp(letter), forged=True)
     return StampReading(stamp)
+
+
+def is_replaced(attribute: Attribute, stamp: Stamp) -> bool:
+    """Whether an attribute `Redrive` is the letter's stamp as it was before this one.
+
+    Both name the same origin. Any other is a producer's own: a letter with a stamp that is
+    not believed is its own origin, whose id its producer cannot know before it is sent.
+    """
+    before = parse(attribute.value)
+    return before is not None and before.origin == stamp.origin
+
+
+def kept_name(letter: Letter, stamp: Stamp, max_bytes: int = MAX_BYTES) -> str | None:
+    """The name under which the producer's own attribute `Redrive` is sent on.
+
+    None if the letter has no such attribute. If KEPT_NAME is taken, or the letter would no
+    longer fit into `max_bytes`, it is the first free name as long as NAME: no attribute is
+    ever dropped.
+    """
+    attribute = letter.attributes.get(NAME)
+    if attribute is None or is_replaced(attribute, stamp):
+        return None
+    fits = letter.size + len(KEPT_NAME) - len(NAME) <= max_bytes
+    # With at most ten attributes, one of ten names is free.
+    short = (f"{_SHORT_NAME}{number}" for number in range(len(letter.attributes)))
+    names = (KEPT_NAME, *short) if fits else short
+    return next(name for name in names if name not in letter.attributes)
+
+
+def producer_attributes(letter: Letter, kept_as: str | None) -> dict[str, Attribute]:
+    """The letter's attributes without our stamp; `kept_as` is the `kept_name` of its own."""
+    renamed = {name: name for name in letter.attributes if name != NAME}
+    if kept_as is not None:
+        renamed[NAME] = kept_as
+    return {renamed[name]: letter.attributes[name] for name in renamed}
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a producer's own attribute `Redrive` may have this name in one of its lives."""
+    short = len(name) == len(NAME) and name.startswith(_SHORT_NAME) and name[-1].isdigit()
+    return name in (NAME, KEPT_NAME) or short
 
 
 def parse(value: str | bytes) -> Stamp | None:

@@ -14,6 +14,7 @@ from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import Skip, is_message_failure, reject_deferred_result
+from deadletter.message import stamp as stamps
 from deadletter.message.envelope import seal
 from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.message.queue import Queue, QueueUnavailable
@@ -46,6 +47,7 @@ FINISHING_SECONDS = 1.0
 """No message is begun within this time before the deadline, because results must still be
 recorded and returned. At most a fifth of the time that the batch has in all."""
 
+_RESERVED = f"the attribute {stamps.NAME} is reserved: give yours another name"
 
 Record = Mapping[str, Any]
 Reading = Delivery | Exception
@@ -209,7 +211,7 @@ class _Batch:
             raise reading
         message_id = reading.letter.message_id
         if reading.forged:
-            self.troubles.notice(message_id, Trouble.FORGED)
+            self.troubles.notice(message_id, Trouble.FORGED, _RESERVED)
         if self.consumer.clock() >= self.last_start:
             return MessageResult(message_id, Fate.LATE, wait=0.0)
         wait = self._wait_for_circuit(reading)
@@ -409,6 +411,8 @@ class _Batch:
             self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, why)
             self._withdraw(claim)
             return False
+        if envelope.kept_as is not None:
+            self.troubles.notice(letter.message_id, Trouble.RENAMED, f"to {envelope.kept_as}")
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
             self._mark_done(claim)
         return True

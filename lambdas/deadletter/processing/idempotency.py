@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Protocol
 
 import jmespath
@@ -117,16 +118,19 @@ def key_of(
 def payload_of(letter: Letter) -> str:
     """A hash of all that the producer sent: body and attributes with their types.
 
-    It leaves out our own stamp and the attributes that tracing libraries add.
+    It leaves out stamps, ours or copied along by a sender, and the attributes that tracing
+    libraries add. A producer's own attribute `Redrive` counts under one name in all lives.
     """
-    pieces = [utf8(letter.body)]
-    for name, attribute in sorted(letter.attributes.items()):
-        if name == stamps.NAME or name.lower() in _TRACING:
+    attributes = []
+    for name, attribute in letter.attributes.items():
+        reserved = stamps.is_reserved(name)
+        if name.lower() in _TRACING or (reserved and stamps.parse(attribute.value) is not None):
             continue
         content = attribute.value
         value = content if isinstance(content, bytes) else utf8(content)
-        pieces += [utf8(name), utf8(attribute.data_type), value]
-    return _digest(*pieces)
+        hashed_name = utf8(stamps.KEPT_NAME if reserved else name)
+        attributes.append((hashed_name, utf8(attribute.data_type), value))
+    return _digest(utf8(letter.body), *chain.from_iterable(sorted(attributes)))
 
 
 def compiled(path: str) -> ParsedResult:

@@ -272,6 +272,7 @@ class Mover:
         self, store: LetterStore, orders: Sequence[Order], slot: Slot, progress: _Progress
     ) -> None:
         """Record, mark, delete: only letters that are confirmed to be elsewhere."""
+        self._count_renamed(progress)
         self._record_unmarked(progress)
         moved = [order for order in orders if order.copy in progress.confirmed]
         try:
@@ -306,6 +307,12 @@ class Mover:
         self._tally.count(Metric.JOURNAL_UNAVAILABLE)
         if isinstance(error, JournalUnavailable):
             self._tally.note_trouble(str(error))
+
+    def _count_renamed(self, progress: _Progress) -> None:
+        """Count letters that were sent with their own attribute `Redrive` under another name."""
+        sent = (progress.envelopes.get(copy) for copy in progress.confirmed)
+        renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sent)
+        self._tally.count(Metric.ATTRIBUTE_RENAMED, renamed)
 
     def _record_unmarked(self, progress: _Progress) -> None:
         """Write to the ledger the stamps of letters that were sent without theirs."""

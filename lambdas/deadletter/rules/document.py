@@ -55,12 +55,14 @@ class DocumentBuilder:
             body = read_json(letter.body)
         except Unreadable as error:
             unreadable = str(error)
+        # Under the same names in all lives of the letter.
+        producers = stamp.producer_attributes(letter, stamp.kept_name(letter, mark))
         value: dict[str, Any] = {
             "pipeline": self._name,
             "attributes": {
                 name: _attribute_value(attribute)
-                for name, attribute in letter.attributes.items()
-                if name != stamp.NAME and not isinstance(attribute.value, bytes)
+                for name, attribute in producers.items()
+                if not isinstance(attribute.value, bytes)
             },
             # We sent a re-driven letter; its stamp has the original sender.
             "system": {**letter.system, "SenderId": mark.sender},
