@@ -70,7 +70,7 @@ crowded = st.dictionaries(
 def test_no_attribute_is_dropped_and_no_foreign_stamp_is_sent(
     attributes: dict[str, Attribute], mark: Stamp, room: int, fifo: bool
 ) -> None:
-    """Whatever names are taken, and however little room the queue has left."""
+    """Holds for any taken names, and for as little room as the queue has left."""
     original = letter(attributes=attributes)
     queue = QueueTraits(fifo=fifo, max_bytes=original.size + room)
     envelope = seal(original, mark, queue)
