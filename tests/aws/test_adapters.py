@@ -14,7 +14,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
-from deadletter.contract import PARKED_LANE, WATCH_ROW, Partition
+from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -156,6 +156,15 @@ class TestJournal:
         journal.erase(marked)
         journal.erase(marked)
         assert journal.read() == []
+
+    def test_an_abandoned_intent_outlives_every_letter_of_it(self, letters: Aws) -> None:
+        """SQS keeps a message for 14 days at most, and each queue that it passes starts anew."""
+        assert ROWS_KEPT > 3 * 14 * DAY
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", ROWS_KEPT)
+        journal.write(intent(), None)
+        journal.mark(intent().marked(["a"]))
+        [item] = letters.dynamodb.scan(TableName=LETTERS)["Items"]
+        assert int(item["ttl"]["N"]) == intent().expires + ROWS_KEPT
 
     def test_a_full_intent_fits_into_two_kilobytes(self, letters: Aws) -> None:
         journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
