@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.contract import MAIN_DLQ, NAMESPACE
-from handlers.metrics import dimensions, unit
+from handlers.metrics import count_metric, dimensions, unit
 from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    redriver = redriver_for(*settings(), clients(), world(), home=home)
+    redriver = redriver_for(*settings(), clients(), world(), home=home, count_metric=count_metric)
     rescue, dry_run, asked = (event.get(name) is True for name in ("rescue", "dry_run", "asked"))
     run = partial(redriver.run, dry_run=dry_run, asked=asked)
     report = redriver.rescue(deadline) if rescue else run(deadline)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import boto3
 import botocore.session
@@ -336,10 +336,11 @@ class FakeLambda:
 
     def _route(self, request: Mapping[str, Any]) -> Any:
         variables = self.environments[request["FunctionName"]]["Variables"]
+        dynamodb, nothing = boto3.client("dynamodb", REGION), cast(Any, None)
         router = router_for(
             pipeline_from_json(variables["PIPELINE"]),
             resources_from_environment(variables),
-            Clients(None, boto3.client("dynamodb", REGION), None, None),  # type: ignore[arg-type]
+            Clients(nothing, nothing, dynamodb, dynamodb, nothing, nothing),
             World(time.time, lambda _: None, str, Random(1)),
         )
         return answer_event(router, json.loads(request["Payload"]))

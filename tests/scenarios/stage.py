@@ -92,7 +92,7 @@ class Stage:
     def process(self, handle: Callable[[str], None]) -> None:
         """A consumer with the library takes everything that is visible, once."""
         sqs, dynamodb = self.consumer_sqs, self.account.dynamodb
-        clients: Any = ConsumerClients(sqs=sqs, dynamodb=dynamodb)  # type: ignore[arg-type]  # fakes
+        clients: Any = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=dynamodb)  # type: ignore[arg-type]  # fakes
         consumer = consumer_for(
             self.pipeline,
             replace(self.resources, circuit_machine=""),
@@ -166,7 +166,7 @@ class Stage:
     def breaker(self) -> DynamoDBBreaker:
         dynamodb: Any = self.account.dynamodb
         nothing: Any = None
-        clients = Clients(sqs=nothing, dynamodb=dynamodb, s3=nothing, functions=nothing)
+        clients = Clients(nothing, nothing, dynamodb, dynamodb, nothing, nothing)
         return breaker_for(self.pipeline, self.resources, clients, self._world)
 
     @property

@@ -312,7 +312,9 @@ class Simulation:
 
         clients = Clients(
             sqs=client("sqs", stage.redriver_sqs),
+            sending=client("sqs", stage.redriver_sqs),
             dynamodb=client("dynamodb", stage.dynamodb),
+            journal=client("dynamodb", stage.dynamodb),
             s3=client("s3", stage.s3),
             functions=client("lambda", None),
         )
@@ -395,6 +397,7 @@ class Simulation:
 
         clients: Any = ConsumerClients(
             sqs=Client(scheduler, process, "sqs", stage.consumer_sqs),  # type: ignore[arg-type]
+            sending=Client(scheduler, process, "sqs", stage.consumer_sqs),  # type: ignore[arg-type]
             dynamodb=Client(scheduler, process, "dynamodb", stage.dynamodb),  # type: ignore[arg-type]
         )
         world = World(

@@ -133,7 +133,14 @@ class Stage:
         sqs: Any = self.redriver_sqs
         dynamodb: Any = self.dynamodb
         s3: Any = self.s3
-        return Clients(sqs=sqs, dynamodb=dynamodb, s3=s3, functions=anything)
+        return Clients(
+            sqs=sqs,
+            sending=sqs,
+            dynamodb=dynamodb,
+            journal=dynamodb,
+            s3=s3,
+            functions=anything,
+        )
 
     @property
     def world(self) -> World:

@@ -92,7 +92,7 @@ class PostedSite(ProbedStage):
         dynamodb: Any = Faulty(self.stage.dynamodb, self.strike)
         nothing: Any = SilentBus()
         s3 = self.stage.clients.s3
-        return Clients(sqs=sqs, dynamodb=dynamodb, s3=s3, functions=nothing), nothing
+        return Clients(sqs, sqs, dynamodb, dynamodb, s3, nothing), nothing
 
     def wait(self, step: ExecutionStep) -> None:
         self.stage.clock.advance(step.wait_seconds)
@@ -101,7 +101,7 @@ class PostedSite(ProbedStage):
         """The container polls, and deletes what the library acknowledges."""
         stage = self.stage
         sqs, dynamodb = stage.consumer_sqs, stage.clients.dynamodb
-        clients: Any = ConsumerClients(sqs=sqs, dynamodb=dynamodb)  # type: ignore[arg-type]
+        clients: Any = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=dynamodb)  # type: ignore[arg-type]
         for _ in range(rounds):
             consumer = consumer_for(
                 stage.pipeline,

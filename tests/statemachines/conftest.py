@@ -377,7 +377,12 @@ def _let_time_pass(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
 def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
     """The handlers in this account: its clients, its world, and an ear for what they count."""
     everything = Clients(
-        sqs=client("sqs"), dynamodb=client("dynamodb"), s3=client("s3"), functions=client("lambda")
+        sqs=client("sqs"),
+        sending=client("sqs"),
+        dynamodb=client("dynamodb"),
+        journal=client("dynamodb"),
+        s3=client("s3"),
+        functions=client("lambda"),
     )
     lone: Any = RecordedEvents(account)
     outage = aws_clients.OutageClients(

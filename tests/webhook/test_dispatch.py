@@ -56,7 +56,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     )
     for cached in caches:
         cached.cache_clear()
-    clients = ConsumerClients(sqs=box.sqs, dynamodb=box.dynamodb)
+    clients = ConsumerClients(sqs=box.sqs, sending=box.sqs, dynamodb=box.dynamodb)
     monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
     world = runtime.World(
         letterbox.clock, letterbox.clock.advance, letterbox.new_id, runtime.SystemRandom()

@@ -27,6 +27,27 @@ _CONFIG = Config(
     retries={"total_max_attempts": 3, "mode": "standard"},
     max_pool_connections=32,
 )
+# Sends have one try: after a lost answer a second one would make a copy that is never counted.
+_SENDING = Config(
+    connect_timeout=1,
+    read_timeout=3,
+    retries={"total_max_attempts": 1},
+    max_pool_connections=32,
+)
+# A mark comes directly after its sends, and has to be written before the run's deadline.
+_JOURNAL = Config(
+    connect_timeout=1,
+    read_timeout=2,
+    retries={"total_max_attempts": 2, "mode": "standard"},
+    max_pool_connections=32,
+)
+# Bodies that S3 does not take in time leave their letters in the queue.
+_BODIES = Config(
+    connect_timeout=1,
+    read_timeout=3,
+    retries={"total_max_attempts": 2, "mode": "standard"},
+    max_pool_connections=32,
+)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
 _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
 # For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
@@ -40,19 +61,28 @@ _ONCE = Config(connect_timeout=2, read_timeout=12, retries={"total_max_attempts"
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """One client per service, each safe to share between threads."""
+    """One client per service and time-out, each safe to share between threads.
+
+    `sending` sends messages, with one try a call; `journal` writes intents and marks.
+    """
 
     sqs: SQSClient
+    sending: SQSClient
     dynamodb: DynamoDBClient
+    journal: DynamoDBClient
     s3: S3Client
     functions: LambdaClient
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerClients:
-    """The clients of the consumer library, which runs in a team's own function."""
+    """The clients of the consumer library, which runs in a team's own function.
+
+    `sending` parks messages, with one try a call.
+    """
 
     sqs: SQSClient
+    sending: SQSClient
     dynamodb: DynamoDBClient
 
 
@@ -88,8 +118,10 @@ def clients() -> Clients:
     """The clients of router, redriver and probe; boto3 finds credentials and region."""
     return Clients(
         sqs=boto3.client("sqs", config=_CONFIG),
+        sending=boto3.client("sqs", config=_SENDING),
         dynamodb=boto3.client("dynamodb", config=_CONFIG),
-        s3=boto3.client("s3", config=_CONFIG),
+        journal=boto3.client("dynamodb", config=_JOURNAL),
+        s3=boto3.client("s3", config=_BODIES),
         functions=boto3.client("lambda", config=_PATIENT),
     )
 
@@ -99,6 +131,7 @@ def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
     return ConsumerClients(
         sqs=boto3.client("sqs", config=_BRIEF),
+        sending=boto3.client("sqs", config=_SENDING),
         dynamodb=boto3.client("dynamodb", config=_BRIEF),
     )
 

@@ -64,6 +64,16 @@ def surely_refused(error: ClientError | BotoCoreError) -> bool:
     return 400 <= status < 500 and not metadata.get("RetryAttempts")
 
 
+_THROTTLES = frozenset(
+    {"RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+)
+
+
+def is_throttle(error: ClientError | BotoCoreError) -> bool:
+    """True if the service refused the call because of its rate: another try may succeed."""
+    return code(error).rpartition(".")[2] in _THROTTLES
+
+
 def condition_failed(error: ClientError | BotoCoreError) -> bool:
     """True if a conditional write failed because its condition did not hold."""
     return code(error) == "ConditionalCheckFailedException"

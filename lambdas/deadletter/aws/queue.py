@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deadletter.aws.errors import AWS_ERRORS, code, ignore, refusal, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, code, ignore, is_throttle, refusal, surely_refused
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -36,6 +36,8 @@ class SqsQueue:
 
     `clock` returns epoch seconds. `home` is the queue's id in the letters that it returns.
     `note_refusal` is told what SQS refused where a method goes on without an error.
+    `sending` is the client that sends; it must try each call only once, because a second
+    try after a lost answer makes a copy that is never counted.
     """
 
     def __init__(
@@ -45,8 +47,11 @@ class SqsQueue:
         clock: Callable[[], float],
         home: str = MAIN_DLQ,
         note_refusal: Callable[[str], None] = ignore,
+        *,
+        sending: SQSClient | None = None,
     ) -> None:
         self._client = client
+        self._sending = sending or client
         self._url = url
         self._clock = clock
         self._home = home
@@ -97,14 +102,16 @@ class SqsQueue:
         entries = [_entry(str(position), envelope) for position, envelope in enumerate(batch)]
         everything = frozenset(envelope.copy for envelope in batch)
         try:
-            answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+            answer = self._sending.send_message_batch(QueueUrl=self._url, Entries=entries)
         except AWS_ERRORS as error:
             self._note_refusal(self._refusal(error))
-            if surely_refused(error):
-                return SendResult(refused=dict.fromkeys(everything, code(error)))
-            return SendResult(unknown=everything)
+            if not surely_refused(error):
+                return SendResult(unknown=everything)
+            why = dict.fromkeys(everything, code(error))
+            return SendResult(failed=why) if is_throttle(error) else SendResult(refused=why)
         confirmed: dict[str, Confirmation] = {}
         refused: dict[str, str] = {}
+        failed: dict[str, str] = {}
         for success in answer.get("Successful", []):
             envelope = batch[int(success["Id"])]
             if success["MD5OfMessageBody"] == _md5(envelope.body):
@@ -112,10 +119,11 @@ class SqsQueue:
                     envelope.copy, self._url, success["MessageId"]
                 )
         for failure in answer.get("Failed", []):
-            # After a fault of the service the message may be stored or not.
-            if failure.get("SenderFault"):
-                refused[batch[int(failure["Id"])].copy] = failure["Code"]
-        return SendResult(confirmed, refused, everything - confirmed.keys() - refused.keys())
+            # SQS answers for each entry: one that it names as failed is not stored.
+            why = refused if failure.get("SenderFault") else failed
+            why[batch[int(failure["Id"])].copy] = failure["Code"]
+        answered = confirmed.keys() | refused.keys() | failed.keys()
+        return SendResult(confirmed, refused, failed, everything - answered)
 
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]

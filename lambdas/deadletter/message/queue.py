@@ -43,12 +43,14 @@ class ReceivedLetter:
 class SendResult:
     """The result of sending a batch of envelopes, by the id of the copy.
 
-    `confirmed` holds the confirmations, `refused` the reason for each copy that SQS did
-    not accept, and `unknown` the copies that may or may not have arrived.
+    `confirmed` holds the confirmations. `failed` and `refused` hold the reason for each copy
+    that SQS confirms not to have taken: one that failed may be accepted at another try, one
+    that is refused will not. `unknown` are the copies that may or may not have arrived.
     """
 
     confirmed: Mapping[str, Confirmation] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
 
 

@@ -27,7 +27,7 @@ from deadletter.redrive.journal import (
     key_of,
     open_intents,
 )
-from deadletter.redrive.mover import Mover
+from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import DUE, Hold
@@ -349,9 +349,9 @@ class LaneCanaries(CanarySource):
         return None
 
 
-def _is_gone(left: Sequence[ReceivedLetter], slot: Slot) -> bool:
+def _is_gone(left: Left, slot: Slot) -> bool:
     """Close the slot of a move. Returns whether the mover has sent the letter, or may have."""
-    gone = not left or slot.is_kept
+    gone = not left.stayed
     # If closing fails, the intent that stays is about a letter that is gone, or makes the
     # letter wait until its lock ends.
     with suppress(JournalUnavailable):

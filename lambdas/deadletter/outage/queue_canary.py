@@ -124,10 +124,10 @@ class _LockedCanary(QueueCanary):
         return self.order.stamp.attempt
 
     def send(self) -> bool:
-        tally = Tally()
+        tally = Tally(self.count_metric)
         gone = self.source.move(self.mover_for(tally), self.order, self.owner)
-        for name, number in tally.report("", "", "").counts.items():
-            self.count_metric(str(name), number)
+        for name, number in tally.report("", "", "").unpublished.items():
+            self.count_metric(name, number)
         return gone
 
     def give_back(self) -> None:

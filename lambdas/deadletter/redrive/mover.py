@@ -55,6 +55,18 @@ class InParallel(Protocol):
         """An error of one call is raised when all have ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The letters of a move that have no confirmation of another place.
+
+    `stayed` were certainly not sent, and may be made visible again. `unknown` may have been
+    sent: each keeps its lock until this ends by itself.
+    """
+
+    stayed: Sequence[ReceivedLetter] = ()
+    unknown: Sequence[ReceivedLetter] = ()
+
+
 @dataclass(slots=True)
 class _Progress:
     """What is confirmed of a chunk so far, and which copies may have arrived unconfirmed."""
@@ -95,20 +107,20 @@ class Mover:
         self._tally = tally
         # SQS may return a copy that was deleted, when its mark is gone already.
         self._moved: dict[str, Confirmation] = {}
+        self._unknown: set[bytes] = set()
 
-    def move_from_queue(
-        self, queue: LetterStore, orders: Sequence[Order], slot: Slot
-    ) -> list[ReceivedLetter]:
+    def move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
         """Move letters out of a queue; returns those without a confirmation of another place."""
         movable = self._movable(orders)
         if not movable:
-            return [order.received for order in orders]
+            return Left([order.received for order in orders])
         try:
             slot.intend([self._plan(order) for order in movable], _end_of_locks(movable))
         except (JournalUnavailable, ClaimLost) as error:
             self._count_journal(error)
             self._count_untried(movable)
-            return [order.received for order in orders]
+            return Left([order.received for order in orders])
+        self._count_duplicates(movable)
         progress = _Progress()
         try:
             # Sends first: a letter that could not be sent stops its group, and no later
@@ -118,13 +130,17 @@ class Mover:
         finally:
             self._settle(queue, movable, slot, progress)
             self._moved.update(progress.confirmed)
-        return [order.received for order in orders if order.copy not in progress.confirmed]
+        return self._left(orders, progress)
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The confirmation that this run has moved a copy out of a queue."""
         return self._moved.get(copy)
 
-    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> list[ReceivedLetter]:
+    def is_unknown(self, copy: str) -> bool:
+        """Whether this run may have sent a copy without a confirmation: it is left alone."""
+        return key_of(copy) in self._unknown
+
+    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
         """Move letters out of the waiting room, whose shard's intent the slot already holds.
 
         Returns those without a confirmation of another place.
@@ -135,11 +151,23 @@ class Mover:
                 self._postpone(order)
         progress = _Progress()
         sends = [order for order in movable if not _is_hold(order)]
+        self._count_duplicates(movable)
         try:
             self._send(sends, progress)
         finally:
             self._settle(self._room, sends, slot, progress)
-        return [order.received for order in orders if order.copy not in progress.confirmed]
+        return self._left(orders, progress)
+
+    def _left(self, orders: Sequence[Order], progress: _Progress) -> Left:
+        left = [order for order in orders if order.copy not in progress.confirmed]
+        unknown = [order.received for order in left if order.copy in progress.unknown]
+        self._unknown.update(key_of(received.letter.message_id) for received in unknown)
+        stayed = [order.received for order in left if order.copy not in progress.unknown]
+        return Left(stayed, unknown)
+
+    def _count_duplicates(self, orders: Sequence[Order]) -> None:
+        """Count letters that may have been sent before, ahead of anything that moves them."""
+        self._tally.count_now(Metric.POSSIBLE_DUPLICATE, sum(order.maybe_sent for order in orders))
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""

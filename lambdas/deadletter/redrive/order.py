@@ -14,11 +14,15 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """A letter under our lock, the decision on it, and the stamp that it carries from now on."""
+    """A letter under our lock, the decision on it, and the stamp that it carries from now on.
+
+    `maybe_sent` says that an earlier run may have sent it: sending it now may make a duplicate.
+    """
 
     received: ReceivedLetter
     decision: Decision
     stamp: Stamp
+    maybe_sent: bool = False
 
     @property
     def copy(self) -> str:

@@ -122,8 +122,10 @@ class QueueWorker:
             self._release(chunk)
             raise
         left = self._mover.move_from_queue(self._dlq, judged, self._slot)
-        moved = {order.copy for order in judged} - {received.letter.message_id for received in left}
-        self._leave(left)
+        unmoved = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
+        moved = {order.copy for order in judged} - unmoved
+        self._leave(left.stayed)
+        self._keep_locked(left.unknown)
         return sum(order.copy in moved and isinstance(order.decision, Redrive) for order in judged)
 
     def _unmoved(self, chunk: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
@@ -159,13 +161,14 @@ class QueueWorker:
                 sent.append((received, confirmation))
             elif (
                 intents.is_busy(copy)
+                or self._mover.is_unknown(copy)
                 or self._is_foreign(received)
                 or self._group_of(received) in self._stopped_groups
             ):
                 self._leave([received])
             else:
                 maybe_sent = targets[copy] not in (None, ROOM)
-                self._tally.count(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
+                self._tally.count_now(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
                 unmoved.append(received)
         self._tally.count_tried(len(sent) + len(unmoved))
         if sent:
@@ -201,8 +204,13 @@ class QueueWorker:
         return orders(letters, verdicts)
 
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
+        self._keep_locked(letters)
+        self._run.left.extend(received.handle for received in letters)
+
+    def _keep_locked(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Leave letters in place, without making them visible before their locks end."""
         self._tally.count(Metric.LEFT_IN_PLACE, len(letters))
-        self._release(letters)
+        self._tally.note_left(received.letter.sent_ms for received in letters)
         # A later letter of the group may not overtake these in this run.
         groups = map(self._group_of, letters)
         self._stopped_groups.update(group for group in groups if group is not None)

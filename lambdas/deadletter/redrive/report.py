@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,10 +31,19 @@ DOMINANT_FROM = 11
 """Letters that must have failed alike: with fewer, a majority means little."""
 
 
-class Tally:
-    """Counts that several workers add to at once."""
+def nothing(_metric: str, _number: int) -> None:
+    """Publishes nothing: for runs whose report is read in the same process."""
 
-    def __init__(self) -> None:
+
+class Tally:
+    """Counts that several workers add to at once.
+
+    `count_metric` publishes a metric at once: what it was told survives the end of the process.
+    """
+
+    def __init__(self, count_metric: Callable[[str, int], None] = nothing) -> None:
+        self._count_metric = count_metric
+        self._published: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._decisions: Counter[str] = Counter()
@@ -57,6 +66,16 @@ class Tally:
         """Add to a metric; one whose sum is 0 is left out of the report."""
         with self._lock:
             self._counts[metric] += number
+
+    def count_now(self, metric: str, number: int = 1) -> None:
+        """Add to a metric and publish that number at once, before the run goes on."""
+        if not number:
+            return
+        with self._lock:
+            self._counts[metric] += number
+            self._published[metric] += number
+            # One line at a time: workers share the output.
+            self._count_metric(metric, number)
 
     def count_of(self, metric: str) -> int:
         with self._lock:
@@ -172,6 +191,7 @@ class Tally:
                 dominant,
                 ended_well=not why_not_well,
                 trouble=self._trouble or why_not_well,
+                published=dict(self._published),
             )
 
     def _why_not_well(self) -> str:
@@ -210,7 +230,8 @@ class Report:
     `dominant` is the failure of more than half of its letters. `ended_well` says that
     the run could do its work, or had none;
     `trouble` names what AWS refused or did not answer, such as
-    `AccessDeniedException for dynamodb:Query on deadletter-letters`.
+    `AccessDeniedException for dynamodb:Query on deadletter-letters`; `published` are the
+    numbers among `counts` that were published during the run.
     """
 
     pipeline: str
@@ -224,6 +245,12 @@ class Report:
     dominant: FailureKind | None = None
     ended_well: bool = True
     trouble: str = ""
+    published: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def unpublished(self) -> dict[str, int]:
+        """The counts without what was published during the run."""
+        return dict(Counter(_named(self.counts)) - Counter(_named(self.published)))
 
     @property
     def moved(self) -> int:
@@ -238,7 +265,7 @@ class Report:
     def metrics(self) -> dict[str, int]:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
-        return {**always, **with_aliases(_named(self.counts))}
+        return {**always, **with_aliases(self.unpublished)}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""

@@ -154,7 +154,7 @@ class WaitingRoomWorker:
                 sent.append((received, confirmation))
             else:
                 maybe_sent = intents.unknown_target(copy) is not None
-                self._tally.count(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
+                self._tally.count_now(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
                 unmoved.append(received)
         if sent:
             self._tally.count_tried(len(sent))
@@ -173,7 +173,8 @@ class WaitingRoomWorker:
             redriven = sum(isinstance(order.decision, Redrive) for order in judged)
             self._run.give_back(granted - redriven)
             if self._fifo:
-                gone = {order.copy for order in judged} - {r.letter.message_id for r in left}
+                here = {r.letter.message_id for r in (*left.stayed, *left.unknown)}
+                gone = {order.copy for order in judged} - here
                 stopped = {r.letter.group for r in part if r.letter.message_id not in gone}
                 unmoved = [r for r in unmoved if r.letter.group not in stopped]
 

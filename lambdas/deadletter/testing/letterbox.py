@@ -234,6 +234,7 @@ class Letterbox:
     def _consumer(self) -> Consumer:
         clients: Any = ConsumerClients(
             sqs=self.sqs.as_sender(_CONSUMER),  # type: ignore[arg-type]
+            sending=self.sqs.as_sender(_CONSUMER),  # type: ignore[arg-type]
             dynamodb=self.dynamodb,  # type: ignore[arg-type]
         )
         world = World(

@@ -54,7 +54,8 @@ def consumer_for(
         ),
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         parking={
-            name: SqsQueue(clients.sqs, url, world.clock) for name, url in resources.parking.items()
+            name: SqsQueue(clients.sqs, url, world.clock, sending=clients.sending)
+            for name, url in resources.parking.items()
         },
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,

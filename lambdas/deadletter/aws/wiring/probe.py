@@ -130,7 +130,7 @@ def _main_queue_sender(
 
     The consumer receives the messages already in that queue by itself.
     """
-    main = SqsQueue(clients.sqs, resources.main_url, world.clock)
+    main = SqsQueue(clients.sqs, resources.main_url, world.clock, sending=clients.sending)
     ledger = ledger_for(pipeline, resources, clients, world)
     choice = SendableLetters(
         router=router or LambdaRouter(clients.functions, resources.router_function),
@@ -175,7 +175,7 @@ def _dead_letter_sources(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
 ) -> list[DlqCanaries | LaneCanaries]:
     """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
-    journal = DynamoDBJournal(clients.dynamodb, resources.letters_table, pipeline.name, ROWS_KEPT)
+    journal = DynamoDBJournal(clients.journal, resources.letters_table, pipeline.name, ROWS_KEPT)
     room = waiting_room_for(pipeline, resources, clients, world)
     return [
         DlqCanaries(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deadletter.aws.clients import Clients, clients, stepfunctions
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
@@ -19,7 +21,7 @@ from deadletter.redrive.mover import InParallel, Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.report import Tally
+from deadletter.redrive.report import Tally, nothing
 from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
@@ -38,17 +40,20 @@ def redriver_for(
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
     outages: OutageExecutions | None = None,
+    count_metric: Callable[[str, int], None] = nothing,
 ) -> Redriver:
     """One run of a pipeline's redriver on the queue `home`.
 
     `home` is the DLQ, the id of a dedicated DLQ, or "parking:<id>", which can only be
-    rescued. Raises BadSettings if the pipeline has no such queue.
+    rescued. `count_metric` publishes a metric at once, which must not be lost with the run.
+    Raises BadSettings if the pipeline has no such queue.
     """
-
-    tally = Tally()
+    tally = Tally(count_metric)
 
     def queue(url: str, home: str = MAIN_DLQ) -> SqsQueue:
-        return SqsQueue(clients.sqs, url, world.clock, home, tally.note_trouble)
+        return SqsQueue(
+            clients.sqs, url, world.clock, home, tally.note_trouble, sending=clients.sending
+        )
 
     parking = {parking_source(id_): url for id_, url in resources.parking.items()}
     sources = {MAIN_DLQ: resources.dlq_url, **resources.dedicated, **parking}
@@ -94,7 +99,7 @@ def redriver_for(
             tally=tally,
         ),
         router=router or LambdaRouter(clients.functions, resources.router_function),
-        journal=DynamoDBJournal(clients.dynamodb, letters, pipeline.name, ROWS_KEPT),
+        journal=DynamoDBJournal(clients.journal, letters, pipeline.name, ROWS_KEPT),
         room=room,
         circuits=breaker,
         lease=DynamoDBLease(
