@@ -73,6 +73,13 @@ def test_a_token_that_was_given_back_can_be_taken_again() -> None:
     assert shared.take(8) == 5
 
 
+def test_fewer_tokens_than_are_worth_taking_stay() -> None:
+    shared, clock = limiter(rate=1, burst=10, tokens=4)
+    assert shared.take(8, least=5) == 0
+    clock.now = 1
+    assert shared.take(8, least=5) == 5
+
+
 def test_a_run_goes_on_with_the_bucket_that_the_last_run_left() -> None:
     first, clock = limiter(rate=1, burst=10)
     clock.now = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from deadletter.message.queue import Queue
+from deadletter.message.queue import MAX_BATCH, Queue
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
@@ -14,8 +14,17 @@ LOCK_PAST_DEADLINE = 60
 WIND_DOWN = 5.0
 """Seconds before the deadline in which no new chunk is begun."""
 
+WORTH_SECONDS = 2.0
+"""Seconds of the pace that a worker waits for at most before it begins a chunk: with more, the
+letters would go in bursts; with less, each chunk costs its calls for a few letters."""
+
 BACKLOG_CHECK_SECONDS = 5.0
 """Seconds between two reads of the main queue's backlog."""
+
+
+def _whole_batches(letters: int) -> int:
+    """The letters without those that would not fill a batch; fewer than a batch are kept."""
+    return letters - letters % MAX_BATCH if letters > MAX_BATCH else letters
 
 
 class RunStopped(Exception):
@@ -79,23 +88,40 @@ class RunLimits:
         return self._rate_limiter.bucket
 
     def permission(self, most: int) -> int:
-        """How many letters may be sent now, at least one; waits for the rate limit if it must.
+        """How many letters may be sent now, at least one; waits until they are worth a chunk.
 
-        Raises RunStopped at the deadline, when another worker has ended the run, and
-        when more messages wait in the main queue than the pipeline's limit.
+        A chunk of one letter costs as many calls as one of a hundred. Raises RunStopped at
+        the deadline, when another worker has ended the run, and when more messages wait in
+        the main queue than the pipeline's limit.
         """
         while True:
             self._check_limits()
             most = self._tried_at_most(most)
             if not self._paced:
                 return most
-            granted = self._rate_limiter.take(most)
+            worth = self._worth(most)
+            granted = self._take(most, worth)
             if granted:
                 return granted
-            pause = max(self._rate_limiter.seconds_until(1), 0.05)
+            pause = max(self._rate_limiter.seconds_until(worth), 0.05)
             if self.clock() + pause >= self.deadline - WIND_DOWN:
+                granted = self._take(most, min(worth, MAX_BATCH))
+                if granted:
+                    return granted
                 raise RunStopped("the pace allows no more before the deadline")
             self._wait(pause)
+
+    def _worth(self, most: int) -> int:
+        """The letters that are worth a chunk: at most what the pace allows in two seconds."""
+        bucket = self._rate_limiter.bucket
+        letters = min(most, int(bucket.burst), int(bucket.rate * WORTH_SECONDS))
+        return max(1, _whole_batches(letters))
+
+    def _take(self, most: int, least: int) -> int:
+        taken = self._rate_limiter.take(most, least)
+        granted = taken if taken == most else _whole_batches(taken)
+        self.give_back(taken - granted)
+        return granted
 
     def give_back(self, unused: int) -> None:
         """Return what was permitted and not sent."""

@@ -43,12 +43,16 @@ class RateLimiter:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def take(self, most: int) -> int:
-        """Spend up to `most` tokens; returns how many letters may go now."""
+    def take(self, most: int, least: int = 1) -> int:
+        """Spend up to `most` tokens, or none if there are fewer than `least`.
+
+        Returns how many letters may go now.
+        """
         now = self._clock()
         with self._lock:
             bucket = self._bucket.at_moment(now)
-            granted = max(0, min(most, int(bucket.tokens)))
+            granted = min(most, int(bucket.tokens))
+            granted = granted if granted >= least else 0
             self._bucket = bucket.less(granted)
         return granted
 
