@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Metric, Mode, parking_source
+from deadletter.message import stamp
 
 from .circuits import CircuitRow
 from .queue import QueueDepth
@@ -69,6 +70,13 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
         yield from _source_needs(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
         yield "LAST_RUN", f"the last busy run could not move {count(failed, 'letter')}"
+    if renamed := counter((pipeline.last_run or {}).get("counts"), Metric.ATTRIBUTE_RENAMED):
+        letters = count(renamed, "letter")
+        yield (
+            "LAST_RUN",
+            f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
+            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
+        )
     own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
     if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
         yield "CIRCUIT", _circuit_says(pipeline.circuit, now)

@@ -141,6 +141,16 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
     }
 
 
+def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.ran("orders", NOW.timestamp(), {Metric.REDRIVEN: 3, Metric.ATTRIBUTE_RENAMED: 2})
+    (item,) = answer(dlq)["attention"]
+    assert item["says"] == (
+        "the last busy run sent on 2 letters whose own attribute Redrive is now "
+        "Redrive-original: the name is reserved, so its producer needs another"
+    )
+
+
 def _circuit(cloud: Any, pipeline: str, state: str, open_until: datetime | None = None) -> None:
     until = {"open_until": {"N": str(open_until.timestamp())}} if open_until else {}
     key = {"pipeline": {"S": pipeline}, "circuit_key": {"S": pipeline}}
