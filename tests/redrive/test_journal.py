@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,7 @@ from deadletter.redrive.journal import (
 )
 
 NOW = 1_000.0
+NEW_ID = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
 
 
 def plans(*copies: str, target: str = "main") -> tuple[Plan, ...]:
@@ -65,8 +67,9 @@ def test_marks_name_exactly_the_confirmed_copies(
 
 def test_an_intent_holds_a_hundred_letters_and_no_more() -> None:
     assert len(intent(*map(str, range(100))).plans) == MAX_PLANS
+    slot = Slot(MemoryJournal(), "run.0", "run")
     with pytest.raises(ValueError, match="at most 100"):
-        intent(*map(str, range(101)))
+        slot.intend(plans(*map(str, range(101))), NOW)
 
 
 @pytest.mark.parametrize(
@@ -122,27 +125,54 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.intents: dict[str, Intent] = {}
         self.lost = 0
+        self.down = False
+        self._watched: tuple[bytes, list[bool]] = (b"", [])
+
+    def watch(self, key: bytes) -> list[bool]:
+        """Whether a letter is on record after each write from now on."""
+        self._watched = (key, [])
+        return self._watched[1]
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
-        if self._identity(intent.slot) != self._identity_of(replacing):
-            raise ClaimLost(intent.slot)
-        self.intents[intent.slot] = intent
+        self._receive()
+        if self.intents.get(intent.slot) != intent:
+            if self._identity(intent.slot) != self._identity_of(replacing):
+                raise ClaimLost(intent.slot)
+            self.intents[intent.slot] = intent
         self._answer()
 
     def mark(self, intent: Intent) -> None:
+        self._receive()
         if self._identity(intent.slot) != self._identity_of(intent):
             raise ClaimLost(intent.slot)
         self.intents[intent.slot] = intent
         self._answer()
 
     def erase(self, intent: Intent) -> None:
+        self._receive()
         if self._identity(intent.slot) == self._identity_of(intent):
             del self.intents[intent.slot]
+        self._answer()
+
+    def merge(self, parts: Sequence[Intent], into: Intent | None) -> None:
+        if any(self.intents.get(part.slot) != part for part in parts):
+            raise ClaimLost(parts[0].slot)
+        for part in parts:
+            del self.intents[part.slot]
+        if into is not None:
+            self.intents[into.slot] = into
+        self._answer()
 
     def read(self) -> list[Intent]:
         return list(self.intents.values())
 
+    def _receive(self) -> None:
+        if self.down:
+            raise JournalUnavailable
+
     def _answer(self) -> None:
+        key, on_record = self._watched
+        on_record.append(any(plan.key == key for intent in self.read() for plan in intent.plans))
         if self.lost:
             self.lost -= 1
             raise JournalUnavailable
@@ -161,50 +191,112 @@ def memory() -> MemoryJournal:
 
 @pytest.fixture
 def slot(memory: MemoryJournal) -> Slot:
-    return Slot(memory, "run.0", "run")
+    return Slot(memory, "run.0", "run", home="dlq")
 
 
 def test_the_next_intent_overwrites_the_finished_one(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a"), NOW)
     slot.mark(["a"])
     slot.intend(plans("b"), NOW)
-    assert memory.read() == [Intent("run.0", "run", 2, NOW, plans("b"))]
+    assert memory.read() == [Intent("run.0", "run", 2, NOW, plans("b"), home="dlq")]
     slot.close()
     assert memory.read() == []
     slot.close()
     slot.intend(plans("c"), NOW)
-    assert len(memory.read()) == 1
+    # A late mark of the first intent would fit a third one that began again with 1.
+    assert [written.sequence for written in memory.read()] == [3]
 
 
-def test_a_kept_intent_stays_and_the_next_one_goes_into_another_slot(
+def test_only_the_kept_letters_of_an_intent_stand_in_an_item_of_their_own(
     memory: MemoryJournal, slot: Slot
 ) -> None:
+    slot.intend(plans("a", "b", "c"), NOW)
+    slot.mark(["b", "c"], {"c": NEW_ID})
+    slot.keep(["a"])
+    slot.keep(["c"])
+    slot.intend(plans("d"), NOW + 5)
+    slot.close()
+    standing = Intent("run.0~run.1", "run", 1, NOW, plans("a", "c"), 0b10, {1: NEW_ID}, "dlq")
+    assert memory.read() == [standing]
+    assert [copy for copy in "abcd" if slot.keeps(copy)] == ["a", "c"]
+
+
+def test_the_slot_is_overwritten_only_when_the_kept_letters_stand(
+    memory: MemoryJournal, slot: Slot
+) -> None:
+    """The process may die between any two writes: the kept letters are always on record."""
     slot.intend(plans("a"), NOW)
     slot.keep(["a"])
+    seen = memory.watch(key_of("a"))
     slot.intend(plans("b"), NOW)
     slot.close()
-    assert memory.read() == [Intent("run.0", "run", 1, NOW, plans("a"))]
+    assert len(seen) == 3
+    assert all(seen)
 
 
-def test_a_kept_intent_can_still_be_marked(memory: MemoryJournal, slot: Slot) -> None:
+@pytest.mark.parametrize("end", [lambda slot: slot.intend(plans("b"), NOW), Slot.close])
+def test_the_slot_stays_as_it_is_while_the_kept_letters_cannot_be_written(
+    memory: MemoryJournal, slot: Slot, end: Callable[[Slot], None]
+) -> None:
+    slot.intend(plans("a"), NOW)
+    slot.keep(["a"])
+    memory.down = True
+    with pytest.raises(JournalUnavailable):
+        end(slot)
+    memory.down = False
+    assert [kept.slot for kept in memory.read()] == ["run.0"]
+    end(slot)
+    slot.close()
+    assert [kept.plans for kept in memory.read()] == [plans("a")]
+
+
+def test_a_kept_letter_can_still_be_marked(memory: MemoryJournal, slot: Slot) -> None:
     slot.intend(plans("a", "b"), NOW)
     slot.mark(["a"])
-    slot.keep(["a"])
+    slot.keep(["b"])
     slot.mark(["b"])
     slot.close()
-    assert [kept.sent for kept in memory.read()] == [0b11]
+    assert [kept.sent for kept in memory.read()] == [0b1]
 
 
-def test_after_a_write_without_an_answer_the_next_intent_goes_into_another_slot(
+def test_a_mark_that_could_not_be_written_is_in_the_kept_letters(
     memory: MemoryJournal, slot: Slot
 ) -> None:
     slot.intend(plans("a"), NOW)
-    memory.lost = 1
+    memory.down = True
+    with pytest.raises(JournalUnavailable):
+        slot.mark(["a"])
+    memory.down = False
+    slot.keep(["a"])
+    slot.close()
+    assert [kept.sent for kept in memory.read()] == [0b1]
+
+
+@pytest.mark.parametrize("took_effect", [True, False])
+def test_after_a_write_without_an_answer_the_slot_is_written_again(
+    memory: MemoryJournal, slot: Slot, took_effect: bool
+) -> None:
+    slot.intend(plans("a"), NOW)
+    memory.lost, memory.down = int(took_effect), not took_effect
     with pytest.raises(JournalUnavailable):
         slot.intend(plans("b"), NOW)
+    memory.down = False
     slot.intend(plans("c"), NOW)
+    assert [kept.plans for kept in memory.read()] == [plans("c")]
     slot.close()
-    assert [kept.plans for kept in memory.read()] == [plans("b")]
+    assert memory.read() == []
+
+
+@pytest.mark.parametrize("took_effect", [True, False])
+def test_a_first_write_without_an_answer_leaves_nothing_behind(
+    memory: MemoryJournal, slot: Slot, took_effect: bool
+) -> None:
+    memory.lost, memory.down = int(took_effect), not took_effect
+    with pytest.raises(JournalUnavailable):
+        slot.intend(plans("a"), NOW)
+    memory.down = False
+    slot.close()
+    assert memory.read() == []
 
 
 def test_a_mark_without_an_answer_does_not_stop_the_next_intent(

@@ -29,6 +29,7 @@ _ACTIONS = {
     "Invoke": "InvokeFunction",
     "ListObjectsV2": "ListBucket",
     "SendMessageBatch": "SendMessage",
+    "TransactWriteItems": "PutItem",
 }
 """Operations that IAM knows under the name of another one."""
 
@@ -77,3 +78,8 @@ def is_throttle(error: ClientError | BotoCoreError) -> bool:
 def condition_failed(error: ClientError | BotoCoreError) -> bool:
     """True if a conditional write failed because its condition did not hold."""
     return code(error) == "ConditionalCheckFailedException"
+
+
+def cancelled(error: ClientError | BotoCoreError) -> bool:
+    """True if a transaction changed nothing: a condition did not hold, or another was under way."""
+    return code(error) == "TransactionCanceledException"

@@ -6,20 +6,28 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
+from deadletter.aws.errors import AWS_ERRORS, cancelled, condition_failed, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item
 from deadletter.contract import Partition
-from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan
+from deadletter.redrive.journal import (
+    KEY_BYTES,
+    ClaimLost,
+    Intent,
+    JournalUnavailable,
+    PackedPlans,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_KEY_BYTES = 16
 _POSITION_BYTES = 2
-_MOST_ATTEMPTS = 255  # an attempt is one byte: only people read it
 
 _UNCHANGED = "own = :own AND seq = :seq"
 """The condition that a slot still holds an intent, marked or not."""
+
+
+_UNTOUCHED = f"{_UNCHANGED} AND sent = :sent"
+"""The condition that nothing has been marked in an intent since it was read."""
 
 
 class DynamoDBJournal:
@@ -38,10 +46,12 @@ class DynamoDBJournal:
 
     def read(self) -> Sequence[Intent]:
         try:
-            items = self._table.query("pk = :p", {":p": self._partition}, ConsistentRead=True)
+            items = self._table.stored_items(
+                "pk = :p", {":p": self._partition}, ConsistentRead=True
+            )
+            return [_intent(item) for item in items]
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
-        return [_intent(item) for item in items]
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
         #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …
@@ -80,6 +90,20 @@ class DynamoDBJournal:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
 
+    def merge(self, parts: Sequence[Intent], into: Intent | None) -> None:
+        try:
+            self._table.replace_many(
+                [
+                    (self._key(part), _UNTOUCHED, {**_identity(part), ":sent": _bits(part)})
+                    for part in parts
+                ],
+                [] if into is None else [self._item(into)],
+            )
+        except AWS_ERRORS as error:
+            if cancelled(error):
+                raise ClaimLost(parts[0].slot) from error
+            raise self._unavailable(error) from error
+
     def _unavailable(self, error: Exception) -> JournalUnavailable:
         return JournalUnavailable(refusal(error, "dynamodb", self._table.name))
 
@@ -87,22 +111,17 @@ class DynamoDBJournal:
         return (self._partition, intent.slot)
 
     def _item(self, intent: Intent) -> dict[str, Any]:
-        targets = sorted({plan.target for plan in intent.plans})
-        plans = bytearray()
-        for plan in intent.plans:
-            plans += plan.key
-            plans.append(targets.index(plan.target))
-            plans.append(min(plan.attempt, _MOST_ATTEMPTS))
         return {
             PARTITION: self._partition,
             SORT: intent.slot,
             "own": intent.owner,
             "seq": intent.sequence,
             "expires": int(intent.expires),
-            "targets": targets,
-            "plans": bytes(plans),
+            "targets": list(intent.packed.targets),
+            "plans": intent.packed.packed,
             "sent": _bits(intent),
             **_ids(intent),
+            **({"home": intent.home} if intent.home else {}),
             "ttl": int(intent.expires + self._keep_seconds),
         }
 
@@ -127,7 +146,7 @@ def _ids(intent: Intent) -> dict[str, bytes]:
 
 
 def _new_ids(packed: bytes) -> dict[int, str]:
-    step = _POSITION_BYTES + _KEY_BYTES
+    step = _POSITION_BYTES + KEY_BYTES
     return {
         int.from_bytes(packed[at : at + _POSITION_BYTES], "big"): str(
             uuid.UUID(bytes=packed[at + _POSITION_BYTES : at + step])
@@ -137,26 +156,21 @@ def _new_ids(packed: bytes) -> dict[int, str]:
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
-    """The intent in a stored item; raises JournalUnavailable for a malformed one."""
+    """The intent in a stored item; raises JournalUnavailable for a malformed one.
+
+    The attributes are taken out by hand: a run may have to read thousands of items.
+    """
     try:
-        packed, targets = bytes(item["plans"]), item["targets"]
-        step = _KEY_BYTES + 2
-        plans = tuple(
-            Plan(
-                packed[at : at + _KEY_BYTES],
-                targets[packed[at + _KEY_BYTES]],
-                packed[at + _KEY_BYTES + 1],
-            )
-            for at in range(0, len(packed), step)
-        )
+        targets = tuple(target["S"] for target in item["targets"]["L"])
         return Intent(
-            slot=item[SORT],
-            owner=item["own"],
-            sequence=int(item["seq"]),
-            expires=float(item["expires"]),
-            plans=plans,
-            sent=int.from_bytes(bytes(item["sent"]), "little"),
-            new_ids=_new_ids(bytes(item.get("ids", b""))),
+            slot=item[SORT]["S"],
+            owner=item["own"]["S"],
+            sequence=int(item["seq"]["N"]),
+            expires=float(item["expires"]["N"]),
+            plans=PackedPlans(bytes(item["plans"]["B"]), targets),
+            sent=int.from_bytes(bytes(item["sent"]["B"]), "little"),
+            new_ids=_new_ids(bytes(item["ids"]["B"])) if "ids" in item else {},
+            home=item["home"]["S"] if "home" in item else "",
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise JournalUnavailable("an item of the journal is malformed") from error

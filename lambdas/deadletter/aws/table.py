@@ -246,6 +246,44 @@ class DynamoDBTable:
                 break
         return items[:most]
 
+    def stored_items(
+        self, condition: str, values: Mapping[str, Any], **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """All items of a partition as DynamoDB sends them, for callers that read thousands."""
+        for page in self._pages(condition, values, **options):
+            yield from page.get("Items", [])
+
+    def replace_many(
+        self,
+        deletes: Sequence[tuple[Key, str, Mapping[str, Any]]],
+        puts: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Delete items, each on its condition, and put others that are new: all or nothing.
+
+        At most 100 items in all; `cancelled` recognizes a condition that did not hold.
+        """
+        requests: list[Any] = [
+            {
+                "Put": {
+                    "TableName": self._name,
+                    "Item": stored(item),
+                    **conditional(f"attribute_not_exists({PARTITION})"),
+                }
+            }
+            for item in puts
+        ]
+        requests += [
+            {
+                "Delete": {
+                    "TableName": self._name,
+                    "Key": _key(key),
+                    **conditional(condition, values),
+                }
+            }
+            for key, condition, values in deletes
+        ]
+        self._client.transact_write_items(TransactItems=requests)
+
     def count(self, condition: str, values: Mapping[str, Any], **options: Any) -> int:
         """The number of items that meet the condition."""
         options["Select"] = "COUNT"

@@ -212,7 +212,7 @@ class DlqCanaries(CanarySource):
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
-        slot = Slot(self._journal, f"canary.{owner}", owner)
+        slot = Slot(self._journal, f"canary.{owner}", owner, home=order.received.home)
         gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
         if not gone:
             self.give_back(order.received)

@@ -6,12 +6,23 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from itertools import compress
+from typing import Protocol, overload
 
 from deadletter.message.confirmation import Confirmation
 
 MAX_PLANS = 100
-"""Letters of one journal item: at 18 bytes each it stays within 2 KB, two write units."""
+"""Letters of one intent of a worker: at 18 bytes each it stays within 2 KB, two write units."""
+
+MAX_STANDING_PLANS = 10_000
+"""Letters of one intent that several were merged into: with a new id for each it stays within
+the 400 KB of an item."""
+
+KEY_BYTES = 16
+_PLAN_BYTES = KEY_BYTES + 2
+"""A plan's key, the place of its target in the list of targets, and its attempt."""
+
+_MOST_ATTEMPTS = 255  # an attempt is one byte: only people read it
 
 ROOM = "room"
 """The target of a letter that goes into the waiting room, and the first word of the names of
@@ -19,6 +30,10 @@ the slots in which letters come out of it again."""
 
 OUT_OF_ROOM = ""
 """The target of a letter that comes out of the waiting room: unknown when it is claimed."""
+
+_IN_ROOM = frozenset({ROOM, OUT_OF_ROOM})
+
+_BITS = bytes.maketrans(b"01", b"\0\1")
 
 
 class JournalUnavailable(Exception):
@@ -34,7 +49,7 @@ def key_of(copy: str) -> bytes:
     try:
         return uuid.UUID(copy).bytes
     except ValueError:
-        return hashlib.blake2b(copy.encode(), digest_size=16).digest()
+        return hashlib.blake2b(copy.encode(), digest_size=KEY_BYTES).digest()
 
 
 def is_uuid(message_id: str) -> bool:
@@ -54,6 +69,65 @@ class Plan:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedPlans(Sequence[Plan]):
+    """Plans as the journal stores them, 18 bytes each: thousands are read and few looked at.
+
+    Raises ValueError if the bytes are no whole plans, or name a target that is missing.
+    """
+
+    packed: bytes
+    targets: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.packed) % _PLAN_BYTES:
+            raise ValueError("the plans are cut off")
+        if self.packed and max(self._target_numbers) >= len(self.targets):
+            raise ValueError("a plan names a target that is missing")
+
+    @classmethod
+    def of(cls, plans: Iterable[Plan]) -> PackedPlans:
+        plans = tuple(plans)
+        targets = sorted({plan.target for plan in plans})
+        packed = bytearray()
+        for plan in plans:
+            packed += plan.key
+            packed.append(targets.index(plan.target))
+            packed.append(min(plan.attempt, _MOST_ATTEMPTS))
+        return cls(bytes(packed), tuple(targets))
+
+    def __len__(self) -> int:
+        return len(self.packed) // _PLAN_BYTES
+
+    @overload
+    def __getitem__(self, position: int) -> Plan: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Plan, ...]: ...
+    def __getitem__(self, position: int | slice) -> Plan | tuple[Plan, ...]:
+        if isinstance(position, slice):
+            return tuple(self[at] for at in range(*position.indices(len(self))))
+        at = range(len(self))[position] * _PLAN_BYTES
+        target, attempt = self.packed[at + KEY_BYTES : at + _PLAN_BYTES]
+        return Plan(self.packed[at : at + KEY_BYTES], self.targets[target], attempt)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    @property
+    def _target_numbers(self) -> bytes:
+        return self.packed[KEY_BYTES::_PLAN_BYTES]
+
+    def keys(self) -> list[bytes]:
+        packed = self.packed
+        return [packed[at : at + KEY_BYTES] for at in range(0, len(packed), _PLAN_BYTES)]
+
+    def target_of_each(self) -> Iterable[str]:
+        return map(self.targets.__getitem__, self._target_numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """The letters that one worker is about to send, and which of them are confirmed.
@@ -62,32 +136,47 @@ class Intent:
     `expires` (epoch seconds) is when the letters' locks end: nothing is sent under
     the intent after it. Bit *i* of `sent` is set when `plans[i]`
     is confirmed as sent. `new_ids` has, by position, the new message ids of letters that
-    were sent without a stamp: their facts may be missing in the ledger.
+    were sent without a stamp: their facts may be missing in the ledger. `home` is the id of
+    the queue that the letters are in; it is empty for those in the waiting room, and in
+    intents that were written before it was recorded.
     """
 
     slot: str
     owner: str
     sequence: int
     expires: float
-    plans: tuple[Plan, ...]
+    plans: Sequence[Plan]
     sent: int = 0
     new_ids: Mapping[int, str] = field(default_factory=dict)
+    home: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.plans) > MAX_PLANS:
-            raise ValueError(f"an intent holds at most {MAX_PLANS} letters")
+        if not isinstance(self.plans, PackedPlans):
+            object.__setattr__(self, "plans", PackedPlans.of(self.plans))
+        if len(self.plans) > MAX_STANDING_PLANS:
+            raise ValueError(f"an intent holds at most {MAX_STANDING_PLANS} letters")
+
+    @property
+    def packed(self) -> PackedPlans:
+        assert isinstance(self.plans, PackedPlans), "the plans are packed at once"
+        return self.plans
 
     def marked(self, copies: Collection[str], new_ids: Mapping[str, str] = {}) -> Intent:
         """The intent with these copies confirmed as sent, some of them under these new ids."""
         keys = {key_of(copy) for copy in copies}
         ids = {key_of(copy): new_id for copy, new_id in new_ids.items() if is_uuid(new_id)}
         bits, by_position = self.sent, dict(self.new_ids)
-        for position, plan in enumerate(self.plans):
-            if plan.key in keys:
+        for position, key in enumerate(self.packed.keys()):
+            if key in keys:
                 bits |= 1 << position
-                if plan.key in ids:
-                    by_position[position] = ids[plan.key]
+                if key in ids:
+                    by_position[position] = ids[key]
         return replace(self, sent=bits, new_ids=by_position)
+
+    def only(self, keys: Collection[bytes], slot: str) -> Intent:
+        """The plans of these keys alone, as an intent in another slot."""
+        mine = self.packed.keys()
+        return merged([replace(self, slot=slot)], {key for key in mine if key not in keys})
 
     @property
     def is_of_room(self) -> bool:
@@ -96,6 +185,35 @@ class Intent:
 
     def is_sent(self, position: int) -> bool:
         return bool(self.sent >> position & 1)
+
+    def sent_of_each(self) -> bytes:
+        """A 1 for each plan that is confirmed as sent, a 0 for each other one."""
+        return f"{self.sent:0{len(self.plans)}b}".encode().translate(_BITS)[::-1]
+
+
+def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent:
+    """One intent with all plans of several, but for those of some keys.
+
+    It has the name of the first one, and ends when the last one does.
+    """
+    plans: list[Plan] = []
+    new_ids: dict[int, str] = {}
+    sent = 0
+    for intent in intents:
+        for position, plan in enumerate(intent.plans):
+            if plan.key in without:
+                continue
+            sent |= intent.is_sent(position) << len(plans)
+            if position in intent.new_ids:
+                new_ids[len(plans)] = intent.new_ids[position]
+            plans.append(plan)
+    return replace(
+        intents[0],
+        expires=max(intent.expires for intent in intents),
+        plans=tuple(plans),
+        sent=sent,
+        new_ids=new_ids,
+    )
 
 
 class Journal(Protocol):
@@ -120,15 +238,22 @@ class Journal(Protocol):
     def erase(self, intent: Intent) -> None:
         """Remove a finished intent from its slot; succeeds if it is gone already."""
 
+    def merge(self, parts: Sequence[Intent], into: Intent | None) -> None:
+        """Erase intents and put `into` in their place (None: nothing), all in one step.
+
+        Raises ClaimLost, and changes nothing, if one of them is no longer as it was read.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class OpenIntents:
     """The intents of all runs, by letter."""
 
-    _sent: frozenset[bytes]
-    _busy: frozenset[bytes]
-    _unknown: dict[bytes, str]
-    _new_ids: dict[bytes, str] = field(default_factory=dict)
+    _sent: Collection[bytes]
+    _busy: Collection[bytes]
+    _unknown: Mapping[bytes, str]
+    _unknown_in_room: Mapping[bytes, str] = field(default_factory=dict)
+    _new_ids: Mapping[bytes, tuple[str, int]] = field(default_factory=dict)
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
@@ -139,15 +264,27 @@ class OpenIntents:
 
         Its facts may be missing in the ledger: write them before the copy is deleted.
         """
-        return self._new_ids.get(key_of(copy))
+        new_id, _ = self._new_ids.get(key_of(copy), (None, 0))
+        return new_id
+
+    def attempt_of(self, copy: str) -> int:
+        """The attempt as which a copy with an `unrecorded` id was sent."""
+        return self._new_ids[key_of(copy)][1]
 
     def is_busy(self, copy: str) -> bool:
         """Whether a worker whose locks have not ended may be sending this copy now."""
         return key_of(copy) in self._busy
 
     def unknown_target(self, copy: str) -> str | None:
-        """Where a copy may have arrived: the target of its expired intent without mark, if any."""
-        return self._unknown.get(key_of(copy))
+        """Where a copy may have arrived: the target of its expired intent without mark, if any.
+
+        Of several, one into or out of the waiting room counts: a look into the room tells
+        whether it took effect.
+        """
+        key = key_of(copy)
+        if key in self._unknown_in_room:
+            return self._unknown_in_room[key]
+        return self._unknown.get(key)
 
 
 GRACE = 15.0
@@ -155,51 +292,78 @@ GRACE = 15.0
 that differ by up to five seconds."""
 
 
+def has_ended(intent: Intent, now: float) -> bool:
+    """Whether nothing is sent under an intent any more."""
+    return now >= intent.expires + GRACE
+
+
 def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
     """The intents by letter, as they are at `now` (epoch seconds)."""
     sent: set[bytes] = set()
     busy: set[bytes] = set()
     unknown: dict[bytes, str] = {}
-    new_ids: dict[bytes, str] = {}
+    unknown_in_room: dict[bytes, str] = {}
+    new_ids: dict[bytes, tuple[str, int]] = {}
     for intent in intents:
-        new_ids.update((intent.plans[at].key, new_id) for at, new_id in intent.new_ids.items())
-        for position, plan in enumerate(intent.plans):
-            if intent.is_sent(position):
-                sent.add(plan.key)
-            elif now < intent.expires + GRACE:
-                busy.add(plan.key)
-            else:
-                # Of several expired attempts without a mark, one into or out of the room
-                # counts: a look into the room tells whether it took effect.
-                if unknown.get(plan.key) not in (ROOM, OUT_OF_ROOM):
-                    unknown[plan.key] = plan.target
-    return OpenIntents(frozenset(sent), frozenset(busy), unknown, new_ids)
+        for at, new_id in intent.new_ids.items():
+            plan = intent.plans[at]
+            new_ids[plan.key] = (new_id, plan.attempt)
+        plans = intent.packed
+        keys: Sequence[bytes] = plans.keys()
+        targets: Iterable[str] = plans.target_of_each()
+        if intent.sent:
+            is_sent = intent.sent_of_each()
+            sent.update(compress(keys, is_sent))
+            unsent = bytes(1 - bit for bit in is_sent)
+            keys, targets = list(compress(keys, unsent)), compress(targets, unsent)
+        if not has_ended(intent, now):
+            busy.update(keys)
+        elif _IN_ROOM.isdisjoint(plans.targets):
+            unknown.update(zip(keys, targets, strict=True))
+        else:
+            for key, target in zip(keys, targets, strict=True):
+                (unknown_in_room if target in _IN_ROOM else unknown)[key] = target
+    return OpenIntents(sent, busy, unknown, unknown_in_room, new_ids)
 
 
 class Slot:
-    """One worker's place in the journal: its next intent overwrites its finished one."""
+    """One worker's place in the journal: its next intent overwrites its finished one.
+
+    Letters that have to stay on record are put into an item of their own first. `home` is the
+    queue that the worker empties.
+    """
 
     def __init__(
-        self, journal: Journal, name: str, owner: str, current: Intent | None = None
+        self,
+        journal: Journal,
+        name: str,
+        owner: str,
+        current: Intent | None = None,
+        *,
+        home: str = "",
     ) -> None:
         self._journal = journal
         self._name = name
         self._owner = owner
+        self._home = home
         self._current = current
-        self._is_kept = False
-        self._kept_intents = 0
+        self._unsure: Intent | None = None
+        # It never starts over: a late mark of an intent would fit a later one.
+        self._sequence = current.sequence if current else 0
+        self._kept: set[bytes] = set()
+        self._standing: set[bytes] = set()
 
     def intend(self, plans: Sequence[Plan], expires: float) -> None:
         """Write the intent to send these letters. Raises ClaimLost or JournalUnavailable."""
-        if self._is_kept:
-            self._move_on()
-        sequence = self._current.sequence + 1 if self._current else 1
-        intent = Intent(self._slot, self._owner, sequence, expires, tuple(plans))
+        if len(plans) > MAX_PLANS:
+            raise ValueError(f"a worker's intent holds at most {MAX_PLANS} letters")
+        self._clear()
+        self._sequence += 1
+        intent = Intent(self._name, self._owner, self._sequence, expires, plans, home=self._home)
         try:
             self._journal.write(intent, self._current)
         except JournalUnavailable:
-            # The write may have happened: the content of this slot is unknown now.
-            self._move_on()
+            self._unsure = intent
             raise
         self._current = intent
 
@@ -209,32 +373,43 @@ class Slot:
         `new_ids` has the new message ids of those that were sent without a stamp.
         """
         assert self._current is not None, "an intent comes before its mark"
-        marked = self._current.marked(copies, new_ids)
-        self._journal.mark(marked)
-        self._current = marked
+        # It is true whether or not it can be written: what is kept will have it.
+        self._current = self._current.marked(copies, new_ids)
+        self._journal.mark(self._current)
 
     def keep(self, copies: Collection[str]) -> None:
         """Keep these copies of the present intent on record, for the run that sees them again.
 
-        They can still be marked.
+        They can still be marked, until the next intent.
         """
-        self._is_kept = self._is_kept or bool(copies)
+        self._kept |= {key_of(copy) for copy in copies}
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether the present intent was kept: its letters may have been sent."""
-        return self._is_kept
+    def keeps(self, copy: str) -> bool:
+        """Whether a copy is kept on record by an intent of this slot."""
+        key = key_of(copy)
+        return key in self._kept or key in self._standing
 
     def close(self) -> None:
-        """Remove the last intent, unless it was kept: all its letters are accounted for."""
-        if self._current is not None and not self._is_kept:
+        """Remove the last intent; what was kept of it stays. Raises JournalUnavailable."""
+        try:
+            self._clear()
+        except ClaimLost:
+            self._current = None
+        if self._current is not None:
             self._journal.erase(self._current)
-        self._move_on()
+            self._current = None
 
-    def _move_on(self) -> None:
-        self._current, self._is_kept = None, False
-        self._kept_intents += 1
+    def _clear(self) -> None:
+        """Make sure what the slot holds, and put what was kept of it into its own item.
 
-    @property
-    def _slot(self) -> str:
-        return f"{self._name}.{self._kept_intents}" if self._kept_intents else self._name
+        Only then may the slot be written: until the item stands, the slot has the letters.
+        """
+        if self._unsure is not None:
+            # The same write once more succeeds whether or not the first one took effect.
+            self._journal.write(self._unsure, self._current)
+            self._current, self._unsure = self._unsure, None
+        if self._current is not None and self._kept:
+            name = f"{self._name}~{self._owner}.{self._current.sequence}"
+            self._journal.write(self._current.only(self._kept, name), None)
+            self._standing |= self._kept
+            self._kept = set()

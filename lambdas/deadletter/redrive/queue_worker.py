@@ -63,7 +63,7 @@ class QueueWorker:
         self._verdict_source = verdict_source or RouterClient(
             router=setup.router, tally=setup.tally
         )
-        self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner)
+        self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner, home=setup.home)
         self._stopped_groups: set[str] = set()
 
     @property
