@@ -16,16 +16,10 @@ from deadletter.redrive.journal import (
     Slot,
     open_intents,
 )
+from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import (
-    MAX_REQUEST,
-    RouterClient,
-    VerdictSource,
-    next_request,
-    orders,
-    request_bytes,
-)
+from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits
 from deadletter.routing.decision import Redrive
 
@@ -51,7 +45,7 @@ class QueueWorker:
     ) -> None:
         self.taken = 0
         self._empty_polls = 0
-        self._in_hand = list(received)
+        self._in_hand = LettersInHand(received)
         self._run = run
         self._dlq = setup.dlq
         self._main_arn = setup.main_arn
@@ -84,7 +78,7 @@ class QueueWorker:
 
     def release(self) -> None:
         """Give back the letters in hand."""
-        self._release(self._in_hand)
+        self._release(list(self._in_hand))
         self._in_hand.clear()
 
     def close(self) -> None:
@@ -95,9 +89,9 @@ class QueueWorker:
             # A finished intent that stays names only letters that are gone.
             self._tally.count(Metric.JOURNAL_UNAVAILABLE)
 
-    def receive_chunk(self, most: int, in_hand: list[ReceivedLetter]) -> list[ReceivedLetter]:
+    def receive_chunk(self, most: int, in_hand: LettersInHand) -> list[ReceivedLetter]:
         """Up to `most` letters that fit into one router request; the rest stays in `in_hand`."""
-        while len(in_hand) < most and sum(map(request_bytes, in_hand)) < MAX_REQUEST:
+        while len(in_hand) < most and not in_hand.fill_a_request:
             wanted = min(MAX_BATCH, most - len(in_hand))
             # Long polling only with an empty hand: otherwise letters wait to be moved.
             wait_seconds = 0 if in_hand else 1
@@ -108,11 +102,10 @@ class QueueWorker:
                     raise
                 break
             self._tally.count(Metric.RECEIVED, len(polled))
-            in_hand[:] = _latest([*in_hand, *polled])
+            in_hand.add(polled)
             if not polled:
                 break
-        chunk, in_hand[:] = next_request(in_hand, most)
-        return chunk
+        return in_hand.take(most)
 
     def _move(self, chunk: Sequence[ReceivedLetter]) -> int:
         """Move one chunk; returns how many letters went back to the main queue."""
@@ -219,8 +212,3 @@ class QueueWorker:
         """Have letters made visible at the end of the run."""
         self._run.left.extend(received.handle for received in letters)
         self._tally.note_left(received.letter.sent_ms for received in letters)
-
-
-def _latest(letters: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
-    """Each letter once: SQS may return a copy twice, and only its last handle deletes it."""
-    return list({received.letter.message_id: received for received in letters}.values())

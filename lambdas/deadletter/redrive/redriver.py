@@ -10,6 +10,7 @@ from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.redriver_setup import RedriverSetup
@@ -290,14 +291,15 @@ class Redriver:
             most = min(most, LOOKS_AT_A_LETTER * depth.visible - looks)
         if most <= 0:
             return LOOKED_ENOUGH
-        received: list[ReceivedLetter] = []
+        in_hand = LettersInHand()
+        sample: list[ReceivedLetter] = []
         try:
-            sample = QueueWorker(self._setup, run, 0).receive_chunk(most, received)
-            received.extend(sample)
+            sample = QueueWorker(self._setup, run, 0).receive_chunk(most, in_hand)
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
             self._tally.count(Metric.LEFT_IN_PLACE, len(sample))
         finally:
+            received = [*in_hand, *sample]
             self._tally.count(Metric.LOOKED_AT, len(received))
             self._make_visible(received)
         if len(received) >= depth.total:

@@ -107,8 +107,8 @@ def next_request(
 ) -> tuple[list[ReceivedLetter], list[ReceivedLetter]]:
     """The letters that go into the next router request, at most `most`, and the rest."""
     size = 0
-    for count, received in enumerate(letters):
+    for count, received in enumerate(letters[:most]):
         size += request_bytes(received)
-        if count == most or (count and size > MAX_REQUEST):
+        if count and size > MAX_REQUEST:
             return list(letters[:count]), list(letters[count:])
-    return list(letters), []
+    return list(letters[:most]), list(letters[most:])
