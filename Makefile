@@ -6,11 +6,13 @@ BIN := .venv/bin
 READY := build/.ready
 # The scanners' own environment: checkov pins an older boto3 than the app's.
 SCAN := build/scan-venv/bin
+# What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
+MUTATION := build/mutation-venv
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager nightly sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,7 +55,8 @@ scan: $(READY) ## The security scanners over the templates; build/scan-report.tx
 	$(BIN)/python -m tools.scan
 
 audit: $(READY) ## Known holes in the pinned packages (needs the network)
-	for lock in requirements.txt lambdas/requirements.txt tools/scan/requirements.txt; do \
+	for lock in requirements.txt lambdas/requirements.txt tools/scan/requirements.txt \
+		tools/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -77,6 +80,16 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
+	$(MAKE) mutation
+
+mutation: $(READY) $(MUTATION)/.ready ## Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
+	$(BIN)/python -m pytest -q tests/tools/mutation
+	$(BIN)/python -m tools.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+
+$(MUTATION)/.ready: tools/mutation/requirements.txt
+	@test -x $(MUTATION)/bin/python || $(PYTHON) -m venv $(MUTATION)
+	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r tools/mutation/requirements.txt
+	@touch $@
 
 bench: $(READY) ## What rules, hostile messages, the consumer library and moving letters cost
 	$(BIN)/python -m tools.bench.rules
@@ -103,6 +116,9 @@ lock: ## Resolve the pinned packages anew (needs pip-tools)
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
+	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe \
+		-o tools/mutation/requirements.txt tools/mutation/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

@@ -5,7 +5,7 @@ Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 
 import os
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
 
@@ -14,4 +14,13 @@ __all__ = ["letterbox", "letterbox_settings"]
 # No deadlines: other tests run on the same cores, and a slow example is not a wrong one.
 settings.register_profile("quick", max_examples=12, deadline=None, database=None)
 settings.register_profile("nightly", max_examples=2_000, deadline=None)
+# The same examples for each mutant, and no failing one is made smaller.
+settings.register_profile(
+    "mutation",
+    max_examples=25,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -12,7 +12,12 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-LOCKS = ("requirements.txt", "lambdas/requirements.txt", "tools/scan/requirements.txt")
+LOCKS = (
+    "requirements.txt",
+    "lambdas/requirements.txt",
+    "tools/scan/requirements.txt",
+    "tools/mutation/requirements.txt",
+)
 
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")
 
