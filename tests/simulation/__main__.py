@@ -51,7 +51,7 @@ def some(first: int) -> tuple[Counter[str], list[str]]:
         counts["messages"] += len(simulation.witness.messages)
         counts["calls"] += len(simulation.scheduler.log)
         counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
-        counts["second sends, each explained"] += simulation.witness.duplicates
+        counts.update(simulation.witness.counts)
     return counts, broken
 
 

@@ -109,7 +109,7 @@ class Effects:
         if "#done#" not in partition:
             return
         place = {"pk": key["pk"], "sk": key["sk"]}
-        row = self._dynamodb.get_item(TableName=LETTERS, Key=place).get("Item")
+        row = self._dynamodb.get_item(TableName=LETTERS, Key=place, ConsistentRead=True).get("Item")
         before = self._claims.get(partition)
         if row is None:
             raise Broken(f"{process.name} forgets a claim")
@@ -137,12 +137,13 @@ class Effects:
 
     def _identity(self, letter: Letter) -> Hashable:
         """What the producer takes for one message, found without the code under test."""
-        theirs = {name: item for name, item in letter.attributes.items() if name != stamps.NAME}
+        ours = (stamps.NAME, stamps.KEPT_NAME)
+        theirs = {name: item for name, item in letter.attributes.items() if name not in ours}
         content = (letter.body, tuple(sorted(theirs.items(), key=lambda pair: pair[0])))
         if self._keyed:
             # The key is in the body.
             return content
         mark = letter.attributes.get(stamps.NAME)
-        ours = letter.sender.startswith(REDRIVER)
-        origin = json.loads(mark.value)["origin"] if mark and ours else letter.message_id
+        is_ours = letter.sender.startswith(REDRIVER)
+        origin = json.loads(mark.value)["origin"] if mark and is_ours else letter.message_id
         return (origin, *content)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from greenlet import getcurrent, greenlet
 
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -25,6 +30,17 @@ class Fault(StrEnum):
     THROTTLED = "throttled"
     PAUSE = "pause"
     PARTLY = "done in part"
+    HANG = "hangs, applied or not"
+    SLOW = "slow, and answers well"
+
+
+class Strike(StrEnum):
+    """What a fault means to the process that made the call."""
+
+    KILLED = "killed"
+    NO_ANSWER = "no answer"
+    REFUSED = "refused"
+    PARTLY = "done in part"
 
 
 class Crash(BaseException):
@@ -34,31 +50,61 @@ class Crash(BaseException):
 PAUSES = ((20.0, 100.0), (120.0, 400.0), (120.0, 400.0))
 """Seconds: some end within a run and its locks, some outlast both."""
 
+SLOWEST = 10.0
+"""Seconds that a slow answer takes at most; a client gives up earlier if its time-out is less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits: seconds to connect and for an answer, and how often it tries."""
+
+    connect: float
+    read: float
+    tries: int
+
+
+BRIEF = Patience(connect=2, read=3, tries=2)
+
 
 @dataclass(eq=False)
 class Process:
     """One process of an actor: its own clock, which may be wrong, and its own end.
 
-    `faults` counts what befell it, `pauses` how often it was held up; `dead` processes make
-    no call any more.
+    It is killed at `ends`, in true time. `faults` counts what befell it, `pauses` how often it
+    was held up, `strikes` what it can have noticed; `dead` processes make no call any more.
+    `published` and `used` are possible duplicates: those it counted, and those that came true.
     """
 
     name: str
     skew: float = 0.0
+    ends: float = math.inf
     dead: bool = False
     faults: int = 0
     pauses: int = 0
+    strikes: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
-    journal: dict[Any, str] = field(default_factory=dict)
-    looked_at: float = 0.0
+    journal: dict[Any, Any] = field(default_factory=dict)
+    open: dict[object, Any] = field(default_factory=dict)
+    undeleted: set[str] = field(default_factory=set)
+    published: int = 0
+    used: int = 0
 
 
 Plan = Callable[[Process, str, int], Fault | None]
 """Says which fault, if any, strikes a process at a call, the number of the call given."""
 
 
+@dataclass(eq=False, slots=True)
+class _Actor:
+    body: greenlet
+    wakes: float
+
+
 class Scheduler:
-    """Runs actors as greenlets, switching at every call; `now` is the true time."""
+    """Runs actors as greenlets, switching at every call; `now` is the true time.
+
+    `delays` are the seconds that a service takes longer now; infinity is a service that hangs.
+    """
 
     def __init__(self, seed: int, start: float, plan: Plan) -> None:
         self.random = Random(seed)
@@ -66,10 +112,14 @@ class Scheduler:
         self.plan = plan
         self.calls = 0
         self.log: list[tuple[Any, ...]] = []
-        self._actors: list[tuple[greenlet, float]] = []
-        self._main = getcurrent()
-        self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
+        self.delays: Callable[[str], float] = lambda _service: 0.0
+        # Each is told of process, service, call and options, and at the end of the answer.
         self.before_call: Callable[[Process, str, str, Mapping[str, Any]], None] | None = None
+        self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
+        self.on_answer: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
+        self.on_strike: Callable[[Process, Strike, str, Mapping[str, Any]], None] | None = None
+        self._actors: list[_Actor] = []
+        self._main = getcurrent()
 
     @property
     def now(self) -> float:
@@ -79,31 +129,89 @@ class Scheduler:
     def now(self, moment: float) -> None:
         self.clock.now = moment
 
-    def add(self, act: Callable[[], None]) -> None:
+    def add(self, act: Callable[[], None]) -> greenlet:
         """An actor that starts at once."""
-        self._actors.append((greenlet(act, parent=self._main), self.now))
+        body = greenlet(act, parent=self._main)
+        self._actors.append(_Actor(body, self.now))
+        return body
 
     def sleep(self, seconds: float) -> None:
         """Let the present actor's time pass while the others work."""
         self._main.switch(self.now + max(0.0, seconds))
 
+    def wait(self, process: Process, seconds: float) -> None:
+        """The same for a process, which may be killed meanwhile."""
+        self._pass(process, max(0.0, seconds))
+
+    def park(self) -> None:
+        """Stop the present actor until another one wakes it."""
+        self._main.switch(math.inf)
+
+    def wake(self, body: greenlet) -> None:
+        for actor in self._actors:
+            if actor.body is body:
+                actor.wakes = self.now
+
+    def worker(self) -> object:
+        """The worker of a run whose turn it is, None outside of workers."""
+        return getattr(getcurrent(), "worker", None)
+
+    def in_parallel(self, calls: Sequence[Callable[[], T]], /) -> list[T]:
+        """Make calls at the same time, as the threads of one process do."""
+        parent = getcurrent()
+        worker = self.worker()
+        if len(calls) == 1:
+            # The first level of calls are the workers of a run; deeper ones are theirs.
+            parent.worker = worker or object()
+            try:
+                return [calls[0]()]
+            finally:
+                parent.worker = worker
+        results: dict[int, T] = {}
+        errors: dict[int, BaseException] = {}
+
+        def act(number: int) -> None:
+            try:
+                results[number] = calls[number]()
+            except (Exception, Crash) as error:
+                errors[number] = error
+            if len(results) + len(errors) == len(calls):
+                self.wake(parent)
+
+        for number in range(len(calls)):
+            self.add(partial(act, number)).worker = worker or object()
+        if calls:
+            self.park()
+        for number in sorted(errors):
+            raise errors[number]
+        return [results[number] for number in range(len(calls))]
+
     def run(self) -> None:
         """Give turns until every actor has ended."""
-        while self._actors:
-            ready = [at for at, (_, when) in enumerate(self._actors) if when <= self.now]
+        actors = self._actors
+        while actors:
+            now = self.now
+            ready = [actor for actor in actors if actor.wakes <= now]
             if not ready:
-                self.now = min(when for _, when in self._actors)
+                self.now = min(actor.wakes for actor in actors)
+                if self.now == math.inf:
+                    raise AssertionError("every actor waits for another one")
                 continue
-            chosen = ready[0] if len(ready) == 1 else ready[self.random.randrange(len(ready))]
-            actor, _ = self._actors[chosen]
-            wake_at = actor.switch()
-            if actor.dead:
-                del self._actors[chosen]
+            actor = ready[0] if len(ready) == 1 else ready[self.random.randrange(len(ready))]
+            wakes = actor.body.switch()
+            if actor.body.dead:
+                actors.remove(actor)
             else:
-                self._actors[chosen] = (actor, wake_at)
+                actor.wakes = wakes
 
     def call(
-        self, process: Process, service: str, name: str, act: Callable[..., Any], options: Any
+        self,
+        process: Process,
+        service: str,
+        name: str,
+        act: Callable[..., Any],
+        options: Any,
+        patience: Patience = BRIEF,
     ) -> Any:
         """One call of a process: others may come first, and a fault may strike it."""
         if process.dead:
@@ -111,90 +219,203 @@ class Scheduler:
         number = self.calls
         self.calls += 1
         fault = self.plan(process, name, number)
+        if fault is Fault.LOST_RETRIED and patience.tries == 1:
+            fault = Fault.LOST
         if self.before_call is not None:
             self.before_call(process, service, name, options)
         self.log.append((round(self.now, 3), process.name, name, fault))
-        pause = 0.001 + self.random.random() * 0.05
-        if fault is Fault.PAUSE:
-            process.faults += 1
-            process.pauses += 1
-            shortest, longest = self.random.choice(PAUSES)
-            pause = shortest + (longest - shortest) * self.random.random()
-        self.sleep(pause)
-        if fault is None or fault is Fault.PAUSE:
-            return self._applied(process, service, name, act, options)
+        call = _Call(self, process, service, name, act, options)
+        if fault is None or fault is Fault.HANG or fault is Fault.SLOW or fault is Fault.PAUSE:
+            if fault is not None:
+                process.faults += 1
+                process.pauses += 1
+            return self._in_time(call, fault, patience)
+        self._pass(process, 0.001 + self.random.random() * 0.05, call)
         process.faults += 1
         match fault:
             case Fault.CRASH_BEFORE:
                 self._kill(process)
             case Fault.CRASH_AFTER:
-                self._try(process, service, name, act, options)
+                call.take_effect()
                 self._kill(process)
             case Fault.ERROR:
+                call.strike(Strike.REFUSED)
                 raise client_error(name, "InternalError", "not applied", status=500)
             case Fault.THROTTLED:
+                call.strike(Strike.REFUSED)
                 raise client_error(name, "ThrottlingException", "slow down", status=400)
             case Fault.PARTLY:
-                return self._partly(process, service, name, act, options)
+                return self._partly(call)
             case Fault.LOST:
-                self._try(process, service, name, act, options)
+                call.strike(Strike.NO_ANSWER)
+                call.take_effect()
                 raise client_error(name, "RequestTimeout", "applied, perhaps", status=500)
-        self._try(process, service, name, act, options)
-        return self._retried(process, service, name, act, options)
+        call.strike(Strike.NO_ANSWER)
+        call.take_effect()
+        return call.retried()
 
-    def _partly(
-        self, process: Process, service: str, name: str, act: Callable[..., Any], options: Any
-    ) -> Any:
+    def _in_time(self, call: _Call, fault: Fault | None, patience: Patience) -> Any:
+        """The tries of a call, each of which is answered, slowly or not, or hangs."""
+        process, random = call.process, self.random
+        hanging = random.randint(1, patience.tries) if fault is Fault.HANG else 0
+        if fault is Fault.PAUSE:
+            shortest, longest = random.choice(PAUSES)
+            # Before the request leaves: it is not under way when the process is killed.
+            self._pass(process, shortest + (longest - shortest) * random.random())
+        for number in range(patience.tries):
+            seconds = 0.001 + random.random() * 0.05
+            if delay := self.delays(call.service):
+                process.pauses += 1
+                seconds += delay * random.random() if delay < math.inf else delay
+            if fault is Fault.SLOW and number == 0:
+                seconds += 0.2 + (SLOWEST - 0.2) * random.random()
+            if number < hanging:
+                seconds = math.inf
+            if seconds <= patience.read:
+                way = seconds if seconds < 0.1 else seconds * random.random()
+                self._pass(process, way, call)
+                answer = call.retried() if number else call.answer()
+                if seconds > way:
+                    self._pass(process, seconds - way)
+                return answer
+            call.strike(Strike.NO_ANSWER)
+            self._hang(call, patience)
+        if random.random() < 0.5:
+            raise ReadTimeoutError(endpoint_url=call.service)
+        raise ConnectTimeoutError(endpoint_url=call.service)
+
+    def _hang(self, call: _Call, patience: Patience) -> None:
+        """A try without an answer: it takes effect, late, or not at all."""
+        arrives = self.random.random()
+        if arrives < 0.5:
+            self._pass(call.process, patience.read * 2 * arrives, call)
+            call.take_effect()
+            self._pass(call.process, patience.read * (1 - 2 * arrives))
+        else:
+            self._pass(call.process, patience.read if arrives < 0.75 else patience.connect)
+
+    def _pass(self, process: Process, seconds: float, under_way: _Call | None = None) -> None:
+        """Let a process's time pass. If it is killed meanwhile, the call that is under way takes
+        effect or not."""
+        if self.now + seconds < process.ends:
+            self.sleep(seconds)
+            if not process.dead:
+                return
+        else:
+            self.sleep(process.ends - self.now)
+        if not process.dead:
+            self._die(process)
+        if under_way is not None and self.random.random() < 0.5:
+            under_way.take_effect()
+        raise Crash
+
+    def _partly(self, call: _Call) -> Any:
         """A batch of which some entries are left undone, as its answer says."""
-        going, undone = divided(options, self.random)
+        going, undone, entries = divided(call.options, self.random)
+        if self.on_strike is not None and entries:
+            self.on_strike(call.process, Strike.PARTLY, call.name, entries)
         answer: dict[str, Any] = {}
         if going is not None:
-            answer = self._applied(process, service, name, act, going)
+            answer = call.answer(going)
         for key, left in undone.items():
             answer[key] = [*answer.get(key, ()), *left] if isinstance(left, list) else left
         return answer
 
     def _kill(self, process: Process) -> None:
-        process.dead = True
+        self._die(process)
         raise Crash
 
-    def _applied(
-        self, process: Process, service: str, name: str, act: Callable[..., Any], options: Any
-    ) -> Any:
-        answer = act(**options)
-        if self.after_call is not None:
-            self.after_call(process, service, name, options, answer)
+    def _die(self, process: Process) -> None:
+        process.dead = True
+        process.faults += 1
+        process.strikes += 1
+        if self.on_strike is not None:
+            self.on_strike(process, Strike.KILLED, "", {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call, and what may become of it."""
+
+    scheduler: Scheduler
+    process: Process
+    service: str
+    name: str
+    act: Callable[..., Any]
+    options: Any
+
+    def strike(self, strike: Strike) -> None:
+        self.process.strikes += 1
+        if self.scheduler.on_strike is not None:
+            self.scheduler.on_strike(self.process, strike, self.name, self.options)
+
+    def answer(self, options: Any = None) -> Any:
+        """The call takes effect and is answered."""
+        options = self.options if options is None else options
+        answer = self._effect(options)
+        if self.scheduler.on_answer is not None:
+            self.scheduler.on_answer(self.process, self.service, self.name, options, answer)
         return answer
 
-    def _try(self, *arguments: Any) -> None:
+    def take_effect(self) -> None:
         """The call takes effect, and its answer is lost."""
         try:
-            self._applied(*arguments)
+            self._effect(self.options)
         except Exception:
             return
 
-    def _retried(self, *arguments: Any) -> Any:
-        """The SDK's second try, which says so in its answer."""
+    def retried(self) -> Any:
+        """The SDK's next try, which says so in its answer."""
         try:
-            return self._applied(*arguments)
+            return self.answer()
         except Exception as error:
             response = getattr(error, "response", None)
             if response is not None:
                 response["ResponseMetadata"]["RetryAttempts"] = 1
             raise
 
+    def _effect(self, options: Any) -> Any:
+        answer = self.act(**options)
+        if self.scheduler.after_call is not None:
+            self.scheduler.after_call(self.process, self.service, self.name, options, answer)
+        return answer
+
+
+class TurnLock:
+    """A lock of `threading` among actors: the one who has to wait gives its turn away."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._owner: greenlet | None = None
+        self._waiting: list[greenlet] = []
+
+    def __enter__(self) -> None:
+        me = getcurrent()
+        while self._owner is not None:
+            if self._owner is me:
+                raise AssertionError("a lock is taken twice")
+            self._waiting.append(me)
+            self._scheduler.park()
+        self._owner = me
+
+    def __exit__(self, *_: object) -> None:
+        self._owner = None
+        if self._waiting:
+            self._scheduler.wake(self._waiting.pop(0))
+
 
 def divided(
     options: Mapping[str, Any], random: Random
-) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
-    """The call with the entries that go through (None if none do), and how its answer names
-    the others; a call that is no batch goes through whole."""
+) -> tuple[Mapping[str, Any] | None, dict[str, Any], Mapping[str, Any]]:
+    """The call with the entries that go through (None if none do), how its answer names the
+    others, and the call with these; a call that is no batch goes through whole."""
     if options.get("Entries"):
         going, left = _halves(options["Entries"], random)
         failed = [
             {"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in left
         ]
-        return {**options, "Entries": going} if going else None, {"Failed": failed}
+        undone = {**options, "Entries": left} if left else {}
+        return {**options, "Entries": going} if going else None, {"Failed": failed}, undone
     if options.get("RequestItems"):
         [(table, asked)] = options["RequestItems"].items()
         reads = isinstance(asked, Mapping)
@@ -204,8 +425,9 @@ def divided(
             for part in (going, left)
         )
         name = "UnprocessedKeys" if reads else "UnprocessedItems"
-        return {**options, "RequestItems": done} if done else None, {name: undone}
-    return options, {}
+        rest = {**options, "RequestItems": undone} if undone else {}
+        return {**options, "RequestItems": done} if done else None, {name: undone}, rest
+    return options, {}, {}
 
 
 def _halves(entries: Sequence[Any], random: Random) -> tuple[list[Any], list[Any]]:
@@ -220,17 +442,27 @@ def _halves(entries: Sequence[Any], random: Random) -> tuple[list[Any], list[Any
 class Client:
     """A boto3-shaped client whose every call goes through the scheduler."""
 
-    def __init__(self, scheduler: Scheduler, process: Process, service: str, real: Any) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        process: Process,
+        service: str,
+        real: Any,
+        patience: Patience = BRIEF,
+    ) -> None:
         self._scheduler = scheduler
         self._process = process
         self._service = service
         self._real = real
+        self._patience = patience
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         act = getattr(self._real, name)
+        scheduler, process, service = self._scheduler, self._process, self._service
+        patience = self._patience
 
         def call(**options: Any) -> Any:
-            return self._scheduler.call(self._process, self._service, name, act, options)
+            return scheduler.call(process, service, name, act, options, patience)
 
         self.__dict__[name] = call
         return call

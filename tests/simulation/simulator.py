@@ -5,19 +5,26 @@ Rescues of the DLQ, the parking lot and the dedicated DLQ may run at the same ti
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from botocore.config import Config
+
+from deadletter.aws import clients as production_clients
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.wiring import redrive as redrive_wiring
 from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.parts import ledger as ledger_wiring
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
@@ -36,10 +43,19 @@ from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
-from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
-from tests.simulation.stage import Stage, attribute, ids_from, in_turn
+from tests.simulation.scheduler import (
+    Client,
+    Crash,
+    Fault,
+    Patience,
+    Plan,
+    Process,
+    Scheduler,
+    TurnLock,
+)
+from tests.simulation.stage import Stage, attribute, ids_from
 from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
-from tests.tables import CIRCUITS, RULES
+from tests.tables import CIRCUITS, LETTERS, RULES
 
 ATTEMPTS = 3
 KINDS = (
@@ -56,6 +72,12 @@ key, a refused one is refused by the business, with a void one there is nothing 
 RESCUES = ("dlq", "parking:default", "parking:default", "slow", "a run of slow")
 """What is rescued beside ordinary runs; the dedicated DLQ's own run opens its lane again."""
 
+ROWS_LONGER = 2
+"""Hours that rows are kept longer than letters, where a queue keeps these for hours."""
+
+LIFE = 55.0
+"""Seconds that a redriver's function may run; then it is killed in the middle of a call."""
+
 TIMEOUT = 20.0
 """Seconds that the consumer's function may run; its messages are hidden for ten more."""
 
@@ -69,8 +91,46 @@ NEVER_TRIPS = CircuitPolicy(minimum=1_000_000, consecutive=0)
 
 
 @dataclass(frozen=True, slots=True)
+class Configured:
+    """A client as production makes it: its service, and how long it waits."""
+
+    service: str
+    patience: Patience
+
+
+@cache
+def configured() -> Mapping[str, Configured]:
+    """The redriver's own clients, by their name in Clients."""
+
+    def client(service: str, config: Config) -> Any:
+        settings: Any = config
+        tries = settings.retries["total_max_attempts"]
+        return Configured(service, Patience(settings.connect_timeout, settings.read_timeout, tries))
+
+    with patch.object(production_clients.boto3, "client", client):
+        made = production_clients.clients.__wrapped__()
+    return {field.name: getattr(made, field.name) for field in fields(Clients)}
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A time in which each call to a service takes up to so many seconds longer, or hangs."""
+
+    service: str
+    seconds: float
+    begins: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schedule is made of; the rest follows from the seed."""
+    """What a schedule is made of; the rest follows from the seed.
+
+    `workers` and `burst` are those of a run, `life` the seconds that its function may run.
+    With `stale`, reads that ask for no consistency see the tables as they were a while ago;
+    `page` is the number of items on a page; `hours` is the retention of the queues, and the
+    rows of the journal and the ledger live as much longer as they do in production.
+    """
 
     fifo: bool = False
     kinds: tuple[str, ...] = ("good",)
@@ -91,6 +151,14 @@ class Shape:
     effort: float = 1.0
     batch: int = 10
     rescues: tuple[str, ...] = ()
+    workers: int = 1
+    burst: int | None = None
+    life: float = LIFE
+    spells: tuple[Spell, ...] = ()
+    stale: bool = False
+    page: int | None = None
+    hours: int | None = None
+    killed_consumers: bool = False
 
 
 def shape_of(seed: int) -> Shape:
@@ -120,7 +188,26 @@ def shape_of(seed: int) -> Shape:
         parks=random.random() < 0.6,
         library=random.random() < 0.5,
         rescues=tuple(random.choices(RESCUES, k=random.choice((0, 0, 3)))),
+        workers=random.choice((1, 1, 2)),
+        burst=random.choice((None, None, 2)),
+        life=random.choice((LIFE, LIFE, 300.0)),
+        spells=spells_from(random),
+        stale=random.random() < 0.5,
+        page=random.choice((None, 1, 2)),
+        hours=random.choice((None, 3)),
+        killed_consumers=random.random() < 0.5,
     )
+
+
+def spells_from(random: Random) -> tuple[Spell, ...]:
+    """Times in which a service is slow as a whole, or hangs; mostly none."""
+    spells = []
+    for service in ("s3", "dynamodb", "sqs"):
+        if random.random() < 0.15:
+            begins = random.random() * 150
+            seconds = random.choice((1.0, 4.0, math.inf))
+            spells.append(Spell(service, seconds, begins, begins + random.random() * 150))
+    return tuple(spells)
 
 
 def random_plan(seed: int) -> Plan:
@@ -175,7 +262,8 @@ class Simulation:
             fifo=shape.fifo,
             policy=RetryPolicy(shape.backoff, ATTEMPTS),
             context={"tenantId": "body.tenantId"},
-            workers=1,
+            workers=shape.workers,
+            **({} if shape.burst is None else {"rate": 1.0, "burst": shape.burst}),
             dedicated=("slow",),
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,
@@ -188,7 +276,11 @@ class Simulation:
             seed=seed,
             random=Random(seed + 1) if shape.random_queue else None,
             lagging=shape.lagging,
+            stale=shape.stale,
+            page=shape.page,
+            hours=shape.hours,
         )
+        self.scheduler.delays = self._delay
         self.witness = Witness(
             self.scheduler,
             self.stage.sqs,
@@ -200,6 +292,7 @@ class Simulation:
             max_attempts=ATTEMPTS,
             fifo=shape.fifo,
             keyed=shape.keyed,
+            workers=shape.workers,
         )
         self._run_ids = ids_from(seed + 2)
         self._lives: dict[str, int] = {}
@@ -211,8 +304,32 @@ class Simulation:
             # The same code with two shards a lane: most looks into eight find nothing.
             patch.object(waiting_room, "SHARDS", 2),
             patch.object(openings, "SHARDS", 2),
+            patch("threading.Lock", partial(TurnLock, self.scheduler)),
+            self._compressed(),
         ):
             return self._run()
+
+    @contextlib.contextmanager
+    def _compressed(self) -> Iterator[None]:
+        """Hours of retention instead of days, for queues and rows alike."""
+        if self._shape.hours is None:
+            yield
+            return
+        kept = (self._shape.hours + ROWS_LONGER) * 3_600
+        with (
+            patch.object(redrive_wiring, "ROWS_KEPT", kept),
+            patch.object(ledger_wiring, "ROWS_KEPT", kept),
+        ):
+            yield
+
+    def _delay(self, service: str) -> float:
+        if self._healing:
+            return 0.0
+        now = self.scheduler.now - START
+        for spell in self._shape.spells:
+            if spell.service == service and spell.begins <= now < spell.ends:
+                return spell.seconds
+        return 0.0
 
     def _run(self) -> str:
         self._produce()
@@ -225,6 +342,8 @@ class Simulation:
             self.scheduler.add(self._operator())
         if self._shape.rescues:
             self.scheduler.add(self._rescuer())
+        if self._shape.stale or self._shape.hours is not None:
+            self.scheduler.add(self._replica())
         self.scheduler.run()
         self._heal()
         return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
@@ -292,10 +411,23 @@ class Simulation:
 
         return act
 
+    def _replica(self) -> Callable[[], None]:
+        """DynamoDB itself: what stale reads see moves on, and expired rows go, late or never."""
+        random = Random(self._random.random())
+
+        def act() -> None:
+            for _ in range(self._shape.minutes):
+                self.scheduler.sleep(random.random() * 120)
+                self.stage.dynamodb.settle()
+                self.stage.dynamodb.expire(LETTERS, lambda: random.random() < 0.5)
+
+        return act
+
     def _one_run(self, process: Process, home: str, *, rescue: bool = False) -> None:
+        process.ends = self.scheduler.now + self._shape.life
         try:
             redriver = self._build(process, home)
-            deadline = self.scheduler.now + process.skew + 55
+            deadline = process.ends + process.skew
             act = redriver.rescue if rescue else redriver.run
             self.reports.append(act(deadline))
         except Crash:
@@ -307,20 +439,16 @@ class Simulation:
         def clock() -> float:
             return scheduler.now + process.skew
 
-        def client(service: str, real: Any) -> Any:
-            return Client(scheduler, process, service, real)
+        real = {"sqs": stage.redriver_sqs, "dynamodb": stage.dynamodb, "s3": stage.s3}
 
-        clients = Clients(
-            sqs=client("sqs", stage.redriver_sqs),
-            sending=client("sqs", stage.redriver_sqs),
-            dynamodb=client("dynamodb", stage.dynamodb),
-            journal=client("dynamodb", stage.dynamodb),
-            s3=client("s3", stage.s3),
-            functions=client("lambda", None),
-        )
+        def client(name: str) -> Any:
+            service, patience = configured()[name].service, configured()[name].patience
+            return Client(scheduler, process, service, real.get(service), patience)
+
+        clients = Clients(**{field.name: client(field.name) for field in fields(Clients)})
         world = World(
             clock=clock,
-            wait=scheduler.sleep,
+            wait=partial(scheduler.wait, process),
             new_id=self._run_ids,
             random=Random(self._random.random()),
         )
@@ -332,7 +460,8 @@ class Simulation:
             world,
             home=home,
             router=router_for(pipeline, stage.resources, clients, world),
-            in_parallel=in_turn,
+            in_parallel=scheduler.in_parallel,
+            count_metric=partial(self.witness.published, process),
         )
         if self._shape.always_leased:
             redriver._setup = replace(redriver._setup, lease=FreeLease(pipeline))
@@ -371,6 +500,8 @@ class Simulation:
             for letter in letters
         ]
         began = self.scheduler.now
+        if self._shape.killed_consumers:
+            process.ends = began + TIMEOUT
         handled: set[str] = set()
         try:
             consumer = self._build_consumer(process, handled)
@@ -402,7 +533,7 @@ class Simulation:
         )
         world = World(
             clock=lambda: scheduler.now + process.skew,
-            wait=scheduler.sleep,
+            wait=partial(scheduler.wait, process),
             new_id=self._run_ids,
             random=Random(self._random.random()),
         )
@@ -420,7 +551,7 @@ class Simulation:
         self.witness.effects.begun(process)
         uid = uid_of(letter.body)
         life = self._lives[uid] = self._lives.get(uid, -1) + 1
-        self.scheduler.sleep(self._random.random() * self._shape.effort)
+        self.scheduler.wait(process, self._random.random() * self._shape.effort)
         json.loads(letter.body)
         if uid.startswith("refused"):
             raise Permanent("no such customer")
@@ -487,7 +618,7 @@ class Simulation:
 
     def _revive(self, random: Random) -> None:
         """SQS brings back a message that was deleted from the DLQ."""
-        copies = [copy for copy in self.witness.sends if copy not in self.witness.revived]
+        copies = [copy for copy in self.witness.deliveries if not self.witness.revived[copy]]
         if not copies or self._shape.fifo:
             return
         copy = random.choice(copies)
@@ -495,7 +626,7 @@ class Simulation:
             self.stage.sqs.resurrect(copy)
         except KeyError:
             return
-        self.witness.revived.add(copy)
+        self.witness.revived[copy] += 1
 
     def _show_twice(self, random: Random) -> None:
         """SQS shows a message to a second receiver while a first one holds it."""
@@ -509,7 +640,7 @@ class Simulation:
             return
         copy = random.choice(held)
         self.stage.sqs.redeliver(copy)
-        self.witness.revived.add(copy)
+        self.witness.revived[copy] += 1
 
     def _deliver_twice(self, random: Random) -> None:
         """SQS shows a message to a second consumer while a first one holds it."""
@@ -541,6 +672,7 @@ class Simulation:
         for turn in range(60):
             self.scheduler.now += 60 if turn % 6 else 2_500
             stage.dynamodb.settle()
+            stage.dynamodb.expire(LETTERS, lambda: self._random.random() < 0.5)
             self.scheduler.add(self._healing_turn(turn))
             self.scheduler.run()
             if self._drained():

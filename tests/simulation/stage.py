@@ -66,6 +66,9 @@ class Stage:
     seed: int = 1
     random: Random | None = None
     lagging: bool = False
+    stale: bool = False
+    page: int | None = None
+    hours: int | None = None
 
     def __post_init__(self) -> None:
         ids = ids_from(self.seed)
@@ -78,7 +81,13 @@ class Stage:
         )
         self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
         self.consumer_sqs = self.sqs.as_sender(f"{CONSUMER}:consume")
-        self.dynamodb = MemoryDynamoDB(self.clock, lagging_indexes=self.lagging)
+        coin = Random(self.seed + 3)
+        self.dynamodb = MemoryDynamoDB(
+            self.clock,
+            lagging_indexes=self.lagging,
+            stale_reads=(lambda: coin.random() < 0.7) if self.stale else None,
+            page_items=self.page,
+        )
         self.s3 = MemoryS3(self.clock)
         self.names = itertools.count(1)
         self._create_queues()
@@ -95,15 +104,16 @@ class Stage:
             return str(answer["QueueUrl"])
 
         two_weeks = str(14 * 86_400)
-        self.dlq = create("orders-dlq", MessageRetentionPeriod=two_weeks)
+        hours = None if self.hours is None else str(self.hours * 3_600)
+        self.dlq = create("orders-dlq", MessageRetentionPeriod=hours or two_weeks)
         self.parking = create("orders-parking", MessageRetentionPeriod=two_weeks)
-        self.dedicated = create("orders-slow", MessageRetentionPeriod=two_weeks)
+        self.dedicated = create("orders-slow", MessageRetentionPeriod=hours or two_weeks)
         policy = {"deadLetterTargetArn": self.arn(self.dlq), "maxReceiveCount": 1}
         self.main = create(
             "orders",
             RedrivePolicy=json.dumps(policy),
             VisibilityTimeout="30",
-            MessageRetentionPeriod=str(4 * 86_400),
+            MessageRetentionPeriod=hours or str(4 * 86_400),
         )
         self.resources = Resources(
             main_url=self.main,

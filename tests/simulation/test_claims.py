@@ -63,7 +63,8 @@ class Workers:
         self._random = random = Random(seed)
         faults = Random(seed * 104_729 + 3)
         rate = random.choice((0.0, 0.05, 0.1, 0.3))
-        kinds = tuple(Fault)
+        # Only a worker that outlives its lease can change what is no longer its own.
+        kinds = (*Fault, Fault.PAUSE, Fault.PAUSE)
         self._healing = False
 
         def plan(_process: Process, _name: str, _number: int) -> Fault | None:

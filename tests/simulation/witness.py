@@ -10,22 +10,21 @@ its own DLQ.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.contract import PARKED_LANE, dedicated_lane
+from deadletter.contract import PARKED_LANE, Metric, dedicated_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, from_json
 from deadletter.redrive.journal import GRACE, key_of
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
 from tests.simulation.effects import Effects
-from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.scheduler import Process, Scheduler, Strike
 from tests.tables import BUCKET, LETTERS
 
 _PLAN_BYTES = 18
@@ -34,37 +33,80 @@ FORGED = "forged-origin"
 """The origin that forged stamps name."""
 
 
-# What a process has read of a copy in the journal.
-SENT, BUSY, UNKNOWN = "sent", "busy", "unknown"
+PROMPT_MARKS = False
+"""Whether the promise is checked that nothing lies between sends and their mark."""
+
+SEND_AND_MARK = 10.0
+"""Seconds before its deadline after which a run sends nothing: it could not live to mark it."""
 
 
 class Entry(dict[str, Any]):
-    """An entry of a send that remembers which copy it continues: no message says so."""
+    """An entry of a send that remembers which copy it continues, under which chunk, and how many
+    possible duplicates its process had published before: no message says so."""
 
     continues: str = ""
+    chunk: Chunk | None = None
+    published: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One copy in the hands of a process: what it carried, and when the process took it."""
+    """One copy in the hands of a process: what it carried, and when its lock ends."""
 
     copy: str
     origin: str
     attempt: int
     sequence: str
     locked_until: float
-    faults: int
-    taken_at: float
     from_room: bool
     lane: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """One copy that was sent on by a process which had so many faults when it took it."""
+@dataclass(eq=False, slots=True)
+class Chunk:
+    """The letters of one intent, and what befell their process between their sends and the mark.
+
+    Keys are of copies, as in the journal. A cause explains one more delivery of each copy.
+    """
 
     process: Process
-    faults: int
+    keys: frozenset[bytes]
+    is_sending: bool = False
+    was_killed: bool = False
+    is_mark_struck: bool = False
+    unanswered: set[str] = field(default_factory=set)
+    marked: set[bytes] = field(default_factory=set)
+    spent: set[str] = field(default_factory=set)
+
+    def cause(self, copy: str) -> str | None:
+        """Why a copy that was sent with this chunk may be sent once more; None if it may not."""
+        if copy in self.spent or key_of(copy) in self.marked:
+            return None
+        if copy in self.unanswered:
+            return "the answer to its send was lost"
+        if self.was_killed:
+            return "its process was killed before the mark"
+        if self.is_mark_struck and copy in self.process.undeleted:
+            return "neither the mark nor the delete succeeded"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One copy that a target queue has accepted."""
+
+    process: Process
+    chunk: Chunk
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a process has read of one copy in the journal."""
+
+    is_sent: bool
+    expires: float
+    owner: str
 
 
 @dataclass(slots=True)
@@ -98,6 +140,7 @@ class Witness:
         max_attempts: int,
         fifo: bool,
         keyed: bool,
+        workers: int = 1,
     ) -> None:
         self._scheduler = scheduler
         self._sqs = sqs
@@ -110,17 +153,22 @@ class Witness:
         self._fifo = fifo
         self.effects = Effects(scheduler, dynamodb, keyed=keyed)
         self.messages: dict[str, Message] = {}
-        self.sends: defaultdict[str, list[Send]] = defaultdict(list)
-        self.marked: dict[bool, dict[bytes, float]] = {False: {}, True: {}}
-        self.revived: set[str] = set()
+        self.deliveries: defaultdict[str, list[Delivery]] = defaultdict(list)
+        self.revived: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.rescued: Counter[str] = Counter()
+        self._workers = workers
+        self._chunks: dict[tuple[Process, bytes], Chunk] = {}
+        self._unmarked: dict[tuple[Process, object], set[str]] = {}
+        self._owners: dict[str, Process] = {}
+        self._admitted_by: dict[str, Process] = {}
+        self._places: dict[tuple[str, str], str] = {}
         self._last_of_group: dict[str, str] = {}
         self._attempts: dict[str, int] = {}
-        self.suspected: set[bytes] = set()
-        self._late: set[str] = set()
-        self.duplicates = 0
-        self.rescued: Counter[str] = Counter()
         scheduler.before_call = self._before
         scheduler.after_call = self._after
+        scheduler.on_answer = self._answered
+        scheduler.on_strike = self._struck
 
     def produced(self, uid: str, message_id: str, body: str, attributes: Mapping[str, Any]) -> None:
         """A producer's send was confirmed, or a person's."""
@@ -134,52 +182,63 @@ class Witness:
         """A handler has had its effect, or reported that it has nothing to do."""
         self.messages[uid].done = True
 
+    def published(self, process: Process, metric: str, number: int) -> None:
+        """A redriver has counted a metric where it outlives the process."""
+        if metric == Metric.POSSIBLE_DUPLICATE and not process.dead:
+            process.published += number
+            self.counts["possible duplicates published"] += number
+
     # What a process intends: seen when the call begins, before any pause.
 
     def _before(
         self, process: Process, service: str, name: str, options: Mapping[str, Any]
     ) -> None:
-        if service == "sqs" and name == "send_message_batch" and process.holds:
+        if process.name.startswith("consumer"):
+            return
+        if service == "sqs" and name == "send_message_batch":
+            if self._scheduler.now > process.ends - SEND_AND_MARK:
+                raise Broken(f"{process.name} sends what it cannot live to mark")
             for entry in options["Entries"]:
                 self._intended(process, entry)
+            return
+        worker = (process, self._scheduler.worker())
+        if PROMPT_MARKS and self._unmarked.get(worker):
+            if not any(_is_of_journal(key) for key in _written(name, options)):
+                raise Broken(f"{process.name} does {name} between its sends and their mark")
+            del self._unmarked[worker]
 
     def _intended(self, process: Process, entry: Entry) -> None:
         uid = uid_of(entry["MessageBody"])
         held = self._held(process, entry)
         if held is None:
             raise Broken(f"{process.name} sends {uid} without having taken it")
-        copy = held.copy
+        copy, key = held.copy, key_of(held.copy)
         if held.lane == PARKED_LANE:
             raise Broken(f"{process.name} sends {uid}, which is parked")
         if held.lane.startswith(dedicated_lane("")) and "slow" not in process.name:
             raise Broken(f"{process.name} sends {uid}, which is isolated")
         if self._scheduler.now >= held.locked_until:
             raise Broken(f"{process.name} sends {uid} after its lock has ended")
-        read = process.journal.get((key_of(copy), True)) or (
-            None if held.from_room else process.journal.get((key_of(copy), False))
+        reading = process.journal.get((key, True)) or (
+            None if held.from_room else process.journal.get((key, False))
         )
-        if read is SENT:
+        # Where SQS shows a letter twice, another worker may have read the journal since.
+        if reading is not None and not (self._workers > 1 and self.revived[copy]):
+            self._check_reading(process, uid, reading)
+        chunk = self._chunks.get((process, key))
+        if chunk is None:
+            raise Broken(f"{process.name} sends {uid} without an intent")
+        chunk.is_sending = True
+        entry.chunk = chunk
+        entry.published = process.published
+
+    def _check_reading(self, process: Process, uid: str, reading: Reading) -> None:
+        if self._owners.get(reading.owner) is process:
+            return
+        if reading.is_sent:
             raise Broken(f"{process.name} sends {uid} though it has read the mark")
-        if read is BUSY:
+        if self._scheduler.now + process.skew < reading.expires + GRACE:
             raise Broken(f"{process.name} sends {uid} though it has read that another does")
-        if copy in self.revived:
-            return
-        if not held.from_room and process.looked_at < held.taken_at:
-            raise Broken(f"{process.name} sends {uid} and has not looked into the journal since")
-        # A mark that comes after the look is one that somebody wrote long after his lock.
-        # A letter that was put into the room is marked too: there it may still be sent.
-        marks = (self.marked[True],) if held.from_room else self.marked.values()
-        if any(mark.get(key_of(copy), math.inf) <= process.looked_at for mark in marks):
-            raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
-        if held.from_room and copy in self._late:
-            # Put into the room by a process that was held up past its lock in the very
-            # call: by then another may have sent it.
-            return
-        for earlier in self.sends[copy]:
-            if earlier.process.faults == earlier.faults:
-                raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
-            if earlier.process is not process and key_of(copy) not in self.suspected:
-                raise Broken(f"{process.name} sends {uid} again and does not know it")
 
     def _held(self, process: Process, entry: Entry) -> Held | None:
         """The copy that an entry continues, as the process took it last."""
@@ -210,10 +269,11 @@ class Witness:
             if name in ("batch_get_item", "query"):
                 self._read_from_room(process, answer)
                 self._read_from_journal(process, options, answer)
-            elif name in ("update_item", "put_item"):
-                self._journaled(options)
+            elif name in ("update_item", "put_item", "transact_write_items"):
+                self._journaled(process, name, options)
                 self.effects.claimed(process, name, options)
             elif name in ("batch_write_item", "delete_item"):
+                self._journaled(process, name, options)
                 self._put_into_room(process, options)
                 self.effects.claimed(process, name, options)
                 self.check_conservation()
@@ -237,8 +297,6 @@ class Witness:
                 if options["QueueUrl"] == self._dlq
                 else "",
                 locked_until=self._scheduler.now + lock,
-                faults=process.faults,
-                taken_at=self._scheduler.now,
                 from_room=False,
                 lane=PARKED_LANE if options["QueueUrl"] == self._parking else "",
             )
@@ -260,12 +318,11 @@ class Witness:
                     if item["home"]["S"] == "dlq"
                     else "",
                     locked_until=float("inf"),
-                    faults=process.faults,
-                    taken_at=self._scheduler.now,
                     from_room=True,
                     lane=_lane_of(item),
                 )
                 process.holds.setdefault(uid, []).append(held)
+                self._places[item["pk"]["S"], item["sk"]["S"]] = held.copy
 
     def _put_into_room(self, process: Process, options: Mapping[str, Any]) -> None:
         for request in options.get("RequestItems", {}).get(LETTERS, ()):
@@ -275,8 +332,7 @@ class Witness:
                 self.rescued[_lane_of(item)] += "rescue" in process.name
                 if PARKED_LANE in (held.lane, _lane_of(item)) and held.lane != _lane_of(item):
                     raise Broken(f"{process.name} moves parked letters out, or others in")
-                if self._scheduler.now >= held.locked_until:
-                    self._late.add(item["copy"]["S"])
+                self._admitted_by[item["copy"]["S"]] = process
 
     def _read_from_journal(
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
@@ -285,19 +341,19 @@ class Witness:
         partition = options.get("ExpressionAttributeValues", {}).get(":p", {}).get("S", "")
         if not partition.endswith("#journal"):
             return
-        process.looked_at = self._scheduler.now
-        now = self._scheduler.now + process.skew
+        if "ExclusiveStartKey" not in options:
+            process.journal = {}
         for item in answer.get("Items", ()):
             if "plans" not in item:
                 continue
-            expired = now >= float(item["expires"]["N"]) + GRACE
             of_room = item["sk"]["S"].startswith("room:")
             sent = int.from_bytes(item["sent"]["B"], "little")
+            expires, owner = float(item["expires"]["N"]), item["own"]["S"]
             for position, key in enumerate(_keys(item["plans"]["B"])):
-                state = UNKNOWN if expired else BUSY
-                process.journal[key, of_room] = SENT if sent >> position & 1 else state
-                if expired:
-                    self.suspected.add(key)
+                reading = Reading(bool(sent >> position & 1), expires, owner)
+                known = process.journal.get((key, of_room))
+                if known is None or not known.is_sent:
+                    process.journal[key, of_room] = reading
 
     def _sent(
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
@@ -311,15 +367,90 @@ class Witness:
                 continue
             uid = uid_of(entry["MessageBody"])
             held = self._held(process, entry)
-            if held is None:
+            if held is None or entry.chunk is None:
                 continue
-            if self.sends[held.copy]:
-                self.duplicates += 1
+            deliveries, new_id = self.deliveries[held.copy], success["MessageId"]
+            if any(delivery.message_id == new_id for delivery in deliveries):
+                # Swallowed by the deduplication of a FIFO queue.
+                continue
+            self.counts["deliveries"] += 1
+            if deliveries:
+                self._explain(process, uid, held, entry, deliveries[-1])
             elif self._fifo and options["QueueUrl"] == self._main and held.sequence:
                 self._in_order(process, held, entry["MessageGroupId"])
-            self.sends[held.copy].append(Send(process, held.faults))
+            deliveries.append(Delivery(process, entry.chunk, new_id))
             if options["QueueUrl"] == self._main:
                 self._redriven(process, uid, entry, held.attempt)
+
+    def _explain(
+        self, process: Process, uid: str, held: Held, entry: Entry, previous: Delivery
+    ) -> None:
+        """An extra delivery has a cause of its own, and its own count before it; or it is SQS's."""
+        copy, chunk = held.copy, previous.chunk
+        cause = chunk.cause(copy)
+        payer = self._payer(process, entry, held)
+        if cause is not None and payer is not None:
+            chunk.spent.add(copy)
+            payer.used += 1
+            self.counts["extra deliveries by us"] += 1
+            self.counts[f"  {cause}"] += 1
+        elif self.revived[copy] > 0:
+            self.revived[copy] -= 1
+            self.counts["extra deliveries by SQS"] += 1
+        elif key_of(copy) in chunk.marked:
+            raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
+        elif cause is None:
+            raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
+        else:
+            raise Broken(f"{process.name} sends {uid} again and has not said so before ({cause})")
+
+    def _payer(self, process: Process, entry: Entry, held: Held) -> Process | None:
+        """Who published the possible duplicate: the sender, or who put it into the room."""
+        if entry.published > process.used:
+            return process
+        admitter = self._admitted_by.get(held.copy) if held.from_room else None
+        return admitter if admitter and admitter.published > admitter.used else None
+
+    def _answered(
+        self,
+        process: Process,
+        service: str,
+        name: str,
+        options: Mapping[str, Any],
+        answer: Mapping[str, Any],
+    ) -> None:
+        if name != "send_message_batch" or process.name.startswith("consumer"):
+            return
+        entries = {entry["Id"]: entry for entry in options["Entries"]}
+        worker = (process, self._scheduler.worker())
+        for success in answer.get("Successful", ()):
+            unmarked = self._unmarked.setdefault(worker, set())
+            unmarked.add(entries[success["Id"]].continues)
+
+    def _struck(
+        self, process: Process, strike: Strike, name: str, options: Mapping[str, Any]
+    ) -> None:
+        """What a fault explains: the copies whose send, mark or delete it struck."""
+        if process.name.startswith("consumer"):
+            return
+        if strike is Strike.KILLED:
+            for chunk in process.open.values():
+                chunk.was_killed = chunk.is_sending
+        elif name == "send_message_batch":
+            if strike is Strike.NO_ANSWER:
+                for entry in options["Entries"]:
+                    entry.chunk.unanswered.add(entry.continues)
+        elif name == "delete_message_batch":
+            handles = (entry["ReceiptHandle"] for entry in options["Entries"])
+            process.undeleted.update(handle.rpartition(":")[2] for handle in handles)
+        else:
+            for place in _written(name, options):
+                if place in self._places:
+                    process.undeleted.add(self._places[place])
+                elif _is_of_journal(place):
+                    chunk = process.open.get(self._scheduler.worker())
+                    if chunk is not None and chunk.is_sending:
+                        chunk.is_mark_struck = True
 
     def _in_order(self, process: Process, held: Held, group: str) -> None:
         """Letters of a group that go back to the main queue do so in the order they died in."""
@@ -343,19 +474,27 @@ class Witness:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
         self._attempts[mark.origin] = max(latest, mark.attempt)
 
-    def _journaled(self, options: Mapping[str, Any]) -> None:
-        key = options.get("Key") or options.get("Item") or {}
-        if not key.get("pk", {}).get("S", "").endswith("#journal"):
-            return
-        place = {"pk": key["pk"], "sk": key["sk"]}
-        item = self._dynamodb.get_item(TableName=LETTERS, Key=place).get("Item")
-        if item is None:
-            return
+    def _journaled(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
+        """An intent or a mark was written."""
+        for partition, sort in _written(name, options):
+            if not _is_of_journal((partition, sort)):
+                continue
+            place = {"pk": {"S": partition}, "sk": {"S": sort}}
+            item = self._dynamodb.get_item(TableName=LETTERS, Key=place, ConsistentRead=True)
+            if "plans" in item.get("Item", {}):
+                self._intent_written(process, item["Item"])
+
+    def _intent_written(self, process: Process, item: Mapping[str, Any]) -> None:
         sent = int.from_bytes(item["sent"]["B"], "little")
-        of_room = item["sk"]["S"].startswith("room:")
-        for position, copy in enumerate(_keys(item["plans"]["B"])):
-            if sent >> position & 1:
-                self.marked[of_room].setdefault(copy, self._scheduler.now)
+        keys = _keys(item["plans"]["B"])
+        self._owners.setdefault(item["own"]["S"], process)
+        if not sent:
+            chunk = Chunk(process, frozenset(keys))
+            process.open[self._scheduler.worker()] = chunk
+            self._chunks.update(((process, key), chunk) for key in keys)
+        for position, key in enumerate(keys):
+            if sent >> position & 1 and (process, key) in self._chunks:
+                self._chunks[process, key].marked.add(key)
 
     # The promises that hold at every moment, and at the end.
 
@@ -416,10 +555,39 @@ class Witness:
         message = self.messages.get(uid)
         if message is None or body != message.body:
             raise Broken(f"the body of {uid} has changed")
+        sent = message.attributes
         theirs = {k: v for k, v in attributes.items() if k != stamps.NAME}
-        sent = {k: v for k, v in message.attributes.items() if k != stamps.NAME}
+        if stamps.KEPT_NAME in theirs:
+            theirs[stamps.NAME] = theirs.pop(stamps.KEPT_NAME)
+        elif stamps.NAME in sent and attributes.get(stamps.NAME) == sent[stamps.NAME]:
+            # No redriver of ours has had it yet.
+            theirs[stamps.NAME] = sent[stamps.NAME]
         if theirs != sent and not (len(message.origins) > 1 and not theirs):
             raise Broken(f"the attributes of {uid} have changed")
+
+
+def _written(name: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The partition and sort keys of the letters table that a call writes."""
+    if "RequestItems" in options and name == "batch_write_item":
+        requests = options["RequestItems"].get(LETTERS, ())
+        keys = [
+            request["DeleteRequest"]["Key"]
+            if "DeleteRequest" in request
+            else request["PutRequest"]["Item"]
+            for request in requests
+        ]
+    elif "TransactItems" in options:
+        acts = [act for item in options["TransactItems"] for act in item.values()]
+        keys = [act.get("Key") or act["Item"] for act in acts]
+    elif name in ("put_item", "update_item", "delete_item"):
+        keys = [options.get("Key") or options["Item"]]
+    else:
+        keys = []
+    return [(key["pk"]["S"], key["sk"]["S"]) for key in keys if "sk" in key]
+
+
+def _is_of_journal(place: tuple[str, str]) -> bool:
+    return place[0].endswith("#journal")
 
 
 def _keys(packed: bytes) -> list[bytes]:
