@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.circuit import DEFINITION
-from tests.infra.conftest import ROOT
+from tests.infra.conftest import ARN, ROOT, THEIRS, Synthesize
 from tests.infra.templates import Stack, Synthesis, filled
 
 PIPELINES = ("Orders", "OrderEvents", "Theirs", "Watched")
@@ -96,3 +96,19 @@ def test_no_step_outlives_the_patience_of_the_state_machine(app: Synthesis) -> N
 def test_the_probe_waits_for_a_slow_consumer_as_long_as_lambda_lets_it(app: Synthesis) -> None:
     assert app.function("deadletter-orders-probe")["Timeout"] == 60 + 120
     assert app.function("deadletter-theirs-probe")["Timeout"] == 30 + 120
+
+
+def test_no_probe_asks_for_more_time_than_lambda_gives(synthesize: Synthesize) -> None:
+    """A consumer may use all of Lambda's 15 minutes; looking for a letter comes on top."""
+    slow = {
+        **THEIRS,
+        "name": "slow",
+        "consumer": {"function_arn": ARN.format("lambda", "function:slow"), "timeout": "15m"},
+        "circuit": {"lease": "16m"},
+    }
+    timeouts = {
+        function["Properties"]["FunctionName"]: function["Properties"]["Timeout"]
+        for _, function in synthesize({"pipelines": [slow]}).of("AWS::Lambda::Function")
+    }
+    assert timeouts["deadletter-slow-probe"] == 900
+    assert max(timeouts.values()) <= 900

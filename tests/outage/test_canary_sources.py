@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.outage.canary_sources import judge_answer
+from deadletter.message.confirmation import Confirmation
+from deadletter.outage.canary_sources import CanaryResult, DlqCanaries, judge_answer
+from tests.samples import letter, received
 
 FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
 NONE_FAILED: dict[str, Any] = {"batchItemFailures": []}
@@ -68,3 +71,68 @@ def test_the_confirmation_is_for_the_letter_that_was_sent() -> None:
     proof = judge_answer(b"null", "m1").proof
     assert proof is not None
     assert proof.copy == "m1"
+
+
+# What a dead letter's queue is told after the answer.
+
+ASIDE = 180.0
+
+
+@dataclass
+class Told:
+    """A queue that keeps what it is told of handles."""
+
+    hidden: list[tuple[str, int]] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+    def hide(self, waits: Any) -> int:
+        self.hidden += waits
+        return 0
+
+    def make_visible(self, handles: Any) -> None:
+        self.hidden += [(handle, 0) for handle in handles]
+
+    def delete(self, letters: Any) -> Any:
+        self.deleted += [taken.handle for taken, _ in letters]
+        return []
+
+
+def dead_letters(queue: Told, *, fifo: bool) -> DlqCanaries:
+    nothing: Any = None
+    hiding: Any = queue
+    return DlqCanaries(
+        queue=hiding,
+        arn="arn:dlq",
+        main_arn="arn:main",
+        fifo=fifo,
+        choice=nothing,
+        journal=nothing,
+        room=nothing,
+        aside_seconds=ASIDE,
+        clock=lambda: 0.0,
+    )
+
+
+@pytest.mark.parametrize(("fifo", "seconds"), [(False, 180), (True, 0)])
+def test_a_dead_letter_that_failed_rests_but_never_hides_its_fifo_group(
+    fifo: bool, seconds: int
+) -> None:
+    """SQS gives no later letter of a group while one of it is hidden."""
+    queue, canary = Told(), received(letter())
+    assert not dead_letters(queue, fifo=fifo).settle(canary, CanaryResult(CanaryVerdict.FAILURE))
+    assert queue == Told(hidden=[(canary.handle, seconds)])
+
+
+@pytest.mark.parametrize("verdict", [CanaryVerdict.NEUTRAL, CanaryVerdict.NO_ANSWER])
+def test_a_letter_that_may_be_at_work_or_says_nothing_stays_locked(verdict: CanaryVerdict) -> None:
+    queue = Told()
+    assert not dead_letters(queue, fifo=False).settle(received(letter()), CanaryResult(verdict))
+    assert queue == Told()
+
+
+@pytest.mark.parametrize("verdict", [CanaryVerdict.SUCCESS, CanaryVerdict.NEUTRAL])
+def test_a_letter_that_was_processed_is_deleted(verdict: CanaryVerdict) -> None:
+    queue, canary = Told(), received(letter())
+    processed = CanaryResult(verdict, Confirmation(canary.letter.message_id, "consumer"))
+    assert dead_letters(queue, fifo=True).settle(canary, processed)
+    assert queue == Told(deleted=[canary.handle])

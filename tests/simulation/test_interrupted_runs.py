@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.redrive.journal import GRACE, OUT_OF_ROOM, Intent, Plan, key_of
 from deadletter.redrive.report import Report
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RetryPolicy
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage
+from tests.tables import LETTERS, RULES
 
 BODY = '{"tenantId": "a"}'
 LOCKS_END = 300
@@ -165,18 +168,56 @@ def test_a_marked_letter_is_never_sent_again_wherever_the_next_run_ends(
     assert number > 6
 
 
-def test_nothing_is_sent_whose_lock_has_been_outlasted_by_its_receive() -> None:
-    """The lock began with the request, not when its answer came."""
-    stage = dead_letter()
+def is_intent(name: str, options: dict[str, Any]) -> bool:
+    return name == "put_item" and options["Item"]["pk"]["S"].endswith("#journal")
 
-    def slowly(name: str, _options: dict[str, Any]) -> str | None:
-        if name == "receive_message":
-            stage.clock.advance(60)
-        assert name != "send_message_batch", "the function cannot live to mark it"
+
+def is_question(name: str, options: dict[str, Any]) -> bool:
+    return name == "query" and options["TableName"] == RULES
+
+
+def is_receive(name: str, _options: dict[str, Any]) -> bool:
+    return name == "receive_message"
+
+
+@pytest.mark.parametrize("is_slow", [is_receive, is_question, is_intent])
+def test_nothing_is_sent_after_a_slow_call_that_the_function_cannot_live_to_mark(
+    is_slow: Callable[[str, dict[str, Any]], bool],
+) -> None:
+    """Each step looks at the clock itself: the one before it may have taken the time."""
+    stage = dead_letter()
+    calls: list[str] = []
+
+    def slowly(name: str, options: dict[str, Any]) -> str | None:
+        calls.append("put_item of an intent" if is_intent(name, options) else name)
+        if is_slow(name, options):
+            stage.clock.advance(53)
         return None
 
-    report = run(stage, slowly)
-    assert report is not None
+    assert run(stage, slowly) is not None
+    assert "send_message_batch" not in calls
+    assert ("put_item of an intent" in calls) is (is_slow is is_intent)
     assert everywhere(stage) == stage.bodies(stage.dlq) == [BODY]
     assert run(stage) is not None
-    assert stage.bodies(stage.main) == [BODY]
+    assert everywhere(stage) == stage.bodies(stage.main) == [BODY]
+
+
+def test_a_shard_in_which_another_run_works_is_left_alone_until_its_locks_end() -> None:
+    stage = due_letter()
+
+    def after_claim(name: str, options: dict[str, Any]) -> str | None:
+        return "after" if is_intent(name, options) else None
+
+    assert run(stage, after_claim) is None
+    [claim] = stage.journal()
+    stage.dynamodb.delete_item(TableName=LETTERS, Key={"pk": claim["pk"], "sk": claim["sk"]})
+    ends = stage.clock() + LOCKS_END + 60
+    plans = (Plan(key_of("another copy"), OUT_OF_ROOM, 0),)
+    theirs = Intent(claim["sk"]["S"], "another run", 1, ends, plans)
+    journal = DynamoDBJournal(stage.clients.dynamodb, LETTERS, "orders", 1e6)
+    journal.write(theirs, None)
+    assert run(stage) is not None
+    assert (journal.read(), len(stage.waiting())) == ([theirs], 1)
+    stage.clock.now = ends + GRACE
+    assert run(stage) is not None
+    assert everywhere(stage) == stage.bodies(stage.main) == [BODY]
