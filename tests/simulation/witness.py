@@ -488,7 +488,8 @@ class Witness:
         sent = int.from_bytes(item["sent"]["B"], "little")
         keys = _keys(item["plans"]["B"])
         self._owners.setdefault(item["own"]["S"], process)
-        if not sent:
+        is_standing = "~" in item["sk"]["S"]
+        if not sent and not is_standing:
             chunk = Chunk(process, frozenset(keys))
             process.open[self._scheduler.worker()] = chunk
             self._chunks.update(((process, key), chunk) for key in keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.contract import PARKED_LANE
@@ -14,7 +14,10 @@ from deadletter.routing.router import Verdict
 
 
 def as_groups(
-    letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict], waits: Mapping[str, Wait]
+    letters: Sequence[ReceivedLetter],
+    verdicts: Mapping[str, Verdict],
+    waits: Mapping[str, Wait],
+    maybe_sent: Collection[str] = (),
 ) -> dict[str, Verdict]:
     """The verdicts, changed so that each group keeps its order; `letters` in the queue's order.
 
@@ -23,9 +26,14 @@ def as_groups(
     without a verdict stays in the queue, and so does the rest of its group. A letter
     that leaves for good, parked or diverted, stops no other. A parked letter that is
     rescued keeps its stamp: its group's order ended when it was parked.
+
+    The letters at the head of a waiting group that may have been sent already (`maybe_sent`)
+    do not take part in its wait: sent again at once, SQS's deduplication swallows
+    them, and after a wait it would not.
     """
     group_waits = dict(waits)
     stuck: set[str] = set()
+    headless: set[str] = set()
     kept: dict[str, Verdict] = {}
     for received in letters:
         verdict = verdicts.get(received.letter.message_id)
@@ -38,7 +46,11 @@ def as_groups(
             stuck.add(group)
         if group in stuck or verdict is None:
             continue
-        wait = group_waits.get(group)
+        may_repeat = received.letter.message_id in maybe_sent and group not in headless
+        sent_again = may_repeat and isinstance(verdict.decision, Redrive)
+        if not sent_again:
+            headless.add(group)
+        wait = None if sent_again else group_waits.get(group)
         if wait is not None:
             verdict = _waits_too(verdict, wait)
         elif isinstance(verdict.decision, Hold):

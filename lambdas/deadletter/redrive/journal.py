@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import compress
 from typing import Protocol, overload
 
@@ -44,6 +45,7 @@ class ClaimLost(Exception):
     """Another run has written this slot since it was read: its letters are that run's."""
 
 
+@lru_cache(maxsize=1024)
 def key_of(copy: str) -> bytes:
     """Sixteen bytes for a copy's id: the UUID itself, or a digest if the id is no UUID."""
     try:
@@ -253,7 +255,7 @@ class OpenIntents:
     _busy: Collection[bytes]
     _unknown: Mapping[bytes, str]
     _unknown_in_room: Mapping[bytes, str] = field(default_factory=dict)
-    _new_ids: Mapping[bytes, tuple[str, int]] = field(default_factory=dict)
+    _new_ids: Mapping[bytes, tuple[str, Plan]] = field(default_factory=dict)
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
@@ -264,16 +266,31 @@ class OpenIntents:
 
         Its facts may be missing in the ledger: write them before the copy is deleted.
         """
-        new_id, _ = self._new_ids.get(key_of(copy), (None, 0))
+        new_id, _ = self._new_ids.get(key_of(copy), (None, None))
         return new_id
 
-    def attempt_of(self, copy: str) -> int:
-        """The attempt as which a copy with an `unrecorded` id was sent."""
+    def plan_of(self, copy: str) -> Plan:
+        """The plan under which a copy with an `unrecorded` id was sent."""
         return self._new_ids[key_of(copy)][1]
 
     def is_busy(self, copy: str) -> bool:
         """Whether a worker whose locks have not ended may be sending this copy now."""
         return key_of(copy) in self._busy
+
+    def may_be_sent(self, copy: str) -> bool:
+        """Whether an expired intent without a mark may have sent a copy to a queue."""
+        key = key_of(copy)
+        return key in self._unknown or self._unknown_in_room.get(key) == OUT_OF_ROOM
+
+    def may_be_in_room(self, copy: str) -> bool:
+        """Whether an expired intent without a mark may have put a copy into the waiting room."""
+        return self._unknown_in_room.get(key_of(copy)) == ROOM
+
+    def stands(self, copy: str) -> bool:
+        """Whether any intent names a copy."""
+        key = key_of(copy)
+        places = (self._sent, self._busy, self._unknown, self._unknown_in_room)
+        return any(key in place for place in places)
 
     def unknown_target(self, copy: str) -> str | None:
         """Where a copy may have arrived: the target of its expired intent without mark, if any.
@@ -303,11 +320,11 @@ def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
     busy: set[bytes] = set()
     unknown: dict[bytes, str] = {}
     unknown_in_room: dict[bytes, str] = {}
-    new_ids: dict[bytes, tuple[str, int]] = {}
+    new_ids: dict[bytes, tuple[str, Plan]] = {}
     for intent in intents:
         for at, new_id in intent.new_ids.items():
             plan = intent.plans[at]
-            new_ids[plan.key] = (new_id, plan.attempt)
+            new_ids[plan.key] = (new_id, plan)
         plans = intent.packed
         keys: Sequence[bytes] = plans.keys()
         targets: Iterable[str] = plans.target_of_each()

@@ -21,6 +21,7 @@ from deadletter.message.queue import (
     batches,
     waves,
 )
+from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.order import MAIN, Order
@@ -157,6 +158,18 @@ class Mover:
         finally:
             self._settle(self._room, sends, slot, progress)
         return self._left(orders, progress)
+
+    def record(self, stamps: Mapping[str, Stamp]) -> bool:
+        """Write the facts of letters that were sent without a stamp, by their new ids.
+
+        Returns whether they are written.
+        """
+        try:
+            self._records.store_stamps(stamps)
+        except RecordsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return False
+        return True
 
     def _left(self, orders: Sequence[Order], progress: _Progress) -> Left:
         left = [order for order in orders if order.copy not in progress.confirmed]

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter, TooManyInFlight
 from deadletter.redrive.fifo import as_groups
-from deadletter.redrive.journal import (
-    MAX_PLANS,
-    OUT_OF_ROOM,
-    ROOM,
-    JournalUnavailable,
-    Slot,
-    open_intents,
-)
+from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable, Slot
+from deadletter.redrive.known_intents import MOMENT, KnownIntents, Reading
 from deadletter.redrive.letters_in_hand import LettersInHand
+from deadletter.redrive.missing_facts import MissingFacts
+from deadletter.redrive.mover import MARGIN
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
-from deadletter.redrive.run_limits import RunLimits
+from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.routing.decision import Redrive
 
 ENOUGH_EMPTY_POLLS = 2
 """A poll may return nothing from a queue that is not empty."""
 
+MOST_LEFT = 20_000
+"""Letters that a run leaves in place before it ends: their handles are kept in memory, and
+all of them are made visible at its end."""
+
 
 class QueueWorker:
     """One of several workers that drain a queue in parallel, each with its own journal slot.
+    What is `known` of intents is shared with the other workers of the run.
 
     It begins with the letters that it has `received`, and asks the router what to do with
     letters unless it is given another `verdict_source`.
@@ -41,6 +43,7 @@ class QueueWorker:
         number: int,
         received: Sequence[ReceivedLetter] = (),
         *,
+        known: KnownIntents,
         verdict_source: VerdictSource | None = None,
     ) -> None:
         self.taken = 0
@@ -50,7 +53,8 @@ class QueueWorker:
         self._dlq = setup.dlq
         self._main_arn = setup.main_arn
         self._fifo = setup.pipeline.fifo
-        self._journal = setup.journal
+        self._known = known
+        self._missing_facts = MissingFacts(setup.router, setup.mover, setup.tally)
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
@@ -69,6 +73,8 @@ class QueueWorker:
         """Receive and move up to so many letters. Raises the errors of ENDS_A_RUN."""
         end = self.taken + letters
         while not self.is_done and self.taken < end:
+            if len(self._run.left) >= MOST_LEFT:
+                raise RunStopped(f"{len(self._run.left)} letters had to be left in place")
             granted = self._run.permission(min(MAX_PLANS, end - self.taken))
             chunk = self.receive_chunk(granted, self._in_hand)
             self.taken += len(chunk)
@@ -109,44 +115,58 @@ class QueueWorker:
 
     def _move(self, chunk: Sequence[ReceivedLetter]) -> int:
         """Move one chunk; returns how many letters went back to the main queue."""
+        # SQS may show a letter to two workers of the run at once.
+        mine = self._known.take(received.letter.message_id for received in chunk)
         try:
-            judged = self._judge(self._unmoved(chunk))
+            return self._move_taken(
+                [received for received in chunk if received.letter.message_id in mine]
+            )
+        finally:
+            self._known.put_back(mine)
+
+    def _move_taken(self, chunk: Sequence[ReceivedLetter]) -> int:
+        try:
+            unmoved, maybe_sent = self._unmoved(chunk)
+            judged = self._judge(unmoved, maybe_sent)
         except BaseException:
             self._release(chunk)
             raise
         left = self._mover.move_from_queue(self._dlq, judged, self._slot)
-        unmoved = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
-        moved = {order.copy for order in judged} - unmoved
+        stayed = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
         self._leave(left.stayed)
         self._keep_locked(left.unknown)
-        return sum(order.copy in moved and isinstance(order.decision, Redrive) for order in judged)
+        moved = [order for order in judged if order.copy not in stayed]
+        # Those that may still be in the queue are kept on record.
+        self._known.note_gone(order.copy for order in moved if not self._slot.keeps(order.copy))
+        return sum(isinstance(order.decision, Redrive) for order in moved)
 
-    def _unmoved(self, chunk: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
-        """The letters that are still to be moved; copies that were sent before are deleted.
+    def _unmoved(
+        self, chunk: Sequence[ReceivedLetter]
+    ) -> tuple[list[ReceivedLetter], frozenset[str]]:
+        """The letters that are still to be moved, and which of them may have been sent before.
 
-        The journal is read after the letters were received: a mark that was written
-        before their last lock ended is in it.
+        Copies that were sent are deleted. Those that another worker may be sending keep their
+        locks: made visible, they would only be received again.
         """
-        intents = open_intents(self._journal.read(), self._run.clock())
-        targets = {
-            received.letter.message_id: intents.unknown_target(received.letter.message_id)
-            for received in chunk
-        }
-        maybe_in_room = [
-            received
-            for received in chunk
-            if targets[received.letter.message_id] in (ROOM, OUT_OF_ROOM)
-        ]
-        in_room = self._room.find(maybe_in_room) if maybe_in_room else {}
-        if len(in_room) < len(maybe_in_room):
+        intents = self._known.recent()
+        in_room: Mapping[str, Confirmation] = {}
+        if any(intents.is_unknown(received.letter.message_id) for received in chunk):
+            maybe_in_room = [
+                received for received in chunk if intents.may_be_in_room(received.letter.message_id)
+            ]
+            in_room = self._room.find(maybe_in_room) if maybe_in_room else {}
             # A letter not found there may have left the room since the journal was read.
-            intents = open_intents(self._journal.read(), self._run.clock())
+            has_left = len(in_room) < len(maybe_in_room)
+            later = self._known.fresh() if has_left else self._known.recent(MOMENT)
+        else:
+            later = intents
         unmoved: list[ReceivedLetter] = []
+        maybe_sent: set[str] = set()
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
         for received in chunk:
             copy = received.letter.message_id
             confirmation = (
-                intents.confirmation_of(copy)
+                later.confirmation_of(copy)
                 or in_room.get(copy)
                 or self._mover.confirmation_of(copy)
             )
@@ -154,23 +174,42 @@ class QueueWorker:
                 sent.append((received, confirmation))
             elif (
                 intents.is_busy(copy)
+                or later.is_busy(copy)
                 or self._mover.is_unknown(copy)
-                or self._is_foreign(received)
-                or self._group_of(received) in self._stopped_groups
+                or (later.may_be_in_room(copy) and not intents.may_be_in_room(copy))
             ):
+                self._keep_locked([received])
+            elif self._is_foreign(received) or self._group_of(received) in self._stopped_groups:
                 self._leave([received])
             else:
-                maybe_sent = targets[copy] not in (None, ROOM)
-                self._tally.count_now(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
+                if intents.may_be_sent(copy) or later.may_be_sent(copy):
+                    maybe_sent.add(copy)
                 unmoved.append(received)
         self._tally.count_tried(len(sent) + len(unmoved))
         if sent:
-            self._tally.count(Metric.ALREADY_SENT, len(sent))
-            undeleted = self._dlq.delete(sent)
-            self._tally.count(Metric.UNDELETED, len(undeleted))
-            self._tally.count_gone(len(sent) - len(undeleted))
-            self._tally.count_futile(len(undeleted))
-        return unmoved
+            self._delete(sent, later)
+        return unmoved, frozenset(maybe_sent)
+
+    def _delete(
+        self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: Reading
+    ) -> None:
+        """Delete letters that were sent before."""
+        self._tally.count(Metric.ALREADY_SENT, len(sent))
+        recorded = self._missing_facts.write([received for received, _ in sent], intents)
+        deletable = [pair for pair in sent if pair[0].letter.message_id in recorded]
+        undeleted = self._dlq.delete(deletable)
+        left = {received.letter.message_id for received, _ in sent} - recorded
+        left |= {received.letter.message_id for received in undeleted}
+        self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count_gone(len(sent) - len(left))
+        self._tally.count_futile(len(left))
+        # After its lock's end, the delete of a letter may be answered and have no effect.
+        in_time = self._run.clock() + MARGIN
+        self._known.note_gone(
+            received.letter.message_id
+            for received, _ in sent
+            if received.letter.message_id not in left and in_time < received.locked_until
+        )
 
     def _group_of(self, received: ReceivedLetter) -> str | None:
         """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""
@@ -183,22 +222,31 @@ class QueueWorker:
         self._tally.count(Metric.FOREIGN_LETTER, int(foreign))
         return foreign
 
-    def _judge(self, letters: Sequence[ReceivedLetter]) -> list[Order]:
+    def _judge(self, letters: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
         verdicts = self._verdict_source.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {
                 received.letter.group for received in letters if received.letter.group is not None
             }
             waits = self._room.waits(sorted(groups), letters[0].home)
-            verdicts = as_groups(letters, verdicts, waits)
+            verdicts = as_groups(letters, verdicts, waits, maybe_sent)
         self._leave(
             [received for received in letters if received.letter.message_id not in verdicts]
         )
-        return orders(letters, verdicts)
+        return [
+            replace(order, maybe_sent=order.copy in maybe_sent)
+            for order in orders(letters, verdicts)
+        ]
 
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Leave letters in place; those that no intent names are made visible after the run."""
         self._keep_locked(letters)
-        self._run.left.extend(received.handle for received in letters)
+        intents = self._known.last
+        self._run.left.extend(
+            received.handle
+            for received in letters
+            if not intents.stands(received.letter.message_id)
+        )
 
     def _keep_locked(self, letters: Sequence[ReceivedLetter]) -> None:
         """Leave letters in place, without making them visible before their locks end."""

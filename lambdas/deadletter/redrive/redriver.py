@@ -9,6 +9,7 @@ from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
@@ -56,6 +57,7 @@ class Redriver:
         self._dlq = setup.dlq
         self._tally = setup.tally
         self._clock = setup.clock
+        self._known = KnownIntents(setup.journal, setup.clock)
         self._pass_began: float | None = None
         self._emptied = False
         self._fruitless_before = 0
@@ -201,7 +203,7 @@ class Redriver:
         self._setup.router.decide([])
 
     def _ask_stores(self) -> None:
-        self._setup.journal.read()
+        self._known.fresh()
         self._setup.room.lanes()
 
     def _letters_to_try(self) -> int | None:
@@ -239,10 +241,20 @@ class Redriver:
     ) -> str:
         began = self._clock()
         of_queue = [
-            QueueWorker(self._setup, run, number, received, verdict_source=verdict_source)
+            QueueWorker(
+                self._setup,
+                run,
+                number,
+                received,
+                known=self._known,
+                verdict_source=verdict_source,
+            )
             for number, received in enumerate([first_poll, *([()] * (self._workers - 1))])
         ]
-        of_room = [WaitingRoomWorker(self._setup, run, shard) for shard in openings.shards]
+        of_room = [
+            WaitingRoomWorker(self._setup, run, shard, known=self._known)
+            for shard in openings.shards
+        ]
         turns = Turns(
             shares=shares,
             letters=quantum(run.bucket.rate),
@@ -294,7 +306,9 @@ class Redriver:
         in_hand = LettersInHand()
         sample: list[ReceivedLetter] = []
         try:
-            sample = QueueWorker(self._setup, run, 0).receive_chunk(most, in_hand)
+            sample = QueueWorker(self._setup, run, 0, known=self._known).receive_chunk(
+                most, in_hand
+            )
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
             self._tally.count(Metric.LEFT_IN_PLACE, len(sample))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
@@ -21,8 +22,9 @@ from deadletter.redrive.journal import (
     Plan,
     Slot,
     key_of,
-    open_intents,
 )
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, next_request, orders
@@ -31,6 +33,10 @@ from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
 
+SEEN_FOR = 60.0
+"""Seconds for which an entry is not looked at again: longer than the index lags, and short
+enough for the memory of a run."""
+
 MOST_READ = 10
 """Letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
 
@@ -38,18 +44,22 @@ MOST_READ = 10
 class WaitingRoomWorker:
     """Empties one open shard; the intent in the shard's slot is the claim on it."""
 
-    def __init__(self, setup: RedriverSetup, run: RunLimits, shard: OpenShard) -> None:
+    def __init__(
+        self, setup: RedriverSetup, run: RunLimits, shard: OpenShard, *, known: KnownIntents
+    ) -> None:
         self.taken = 0
         self._run = run
         self._shard = shard
         self._fifo = setup.pipeline.fifo
         self._journal = setup.journal
+        self._known = known
+        self._missing_facts = MissingFacts(setup.router, setup.mover, setup.tally)
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
         self._router_client = RouterClient(router=setup.router, tally=setup.tally)
         self._slot: Slot | None = None
-        self._seen: set[str] = set()
+        self._seen: dict[str, float] = {}
         self._is_done = False
 
     @property
@@ -88,20 +98,24 @@ class WaitingRoomWorker:
         """Move the letters of these entries; False if the shard is another run's."""
         # After an error the intent stands: only a turn that ended well leaves its slot.
         slot, self._slot = self._slot, None
-        intents = self._journal.read()
+        # Read after the entries were listed: the intents that put them in are in it.
+        intents = self._known.fresh()
         plans = [Plan(key_of(entry.copy), OUT_OF_ROOM, 0) for entry in entries]
+        name = f"{ROOM}:{self._shard.lane}:{self._shard.shard}"
+        is_new_claim = slot is None
         try:
-            name = f"{ROOM}:{self._shard.lane}:{self._shard.shard}"
-            slot = slot or self._claim(name, intents)
+            slot = slot or self._claim(name, intents.intents)
             if slot is None:
                 return False
             slot.intend(plans, self._run.locked_until)
         except ClaimLost:
             return False
-        now = self._run.clock()
-        inward = open_intents([intent for intent in intents if not intent.is_of_room], now)
+        if is_new_claim:
+            # Another run may have worked in the shard until the claim.
+            intents = self._known.fresh()
+        inward = intents.queue
         # An intent that put a letter in here is no reason to take it out.
-        outward = open_intents([intent for intent in intents if intent.is_of_room], now)
+        outward = intents.room_without(name)
         free = [
             entry
             for entry in entries
@@ -109,7 +123,7 @@ class WaitingRoomWorker:
         ]
         # The intent that put it in was never marked: its copy may still be in the queue, and
         # only our mark will tell that it must not be moved again.
-        slot.keep([entry.copy for entry in free if inward.unknown_target(entry.copy) == ROOM])
+        slot.keep([entry.copy for entry in free if inward.may_be_in_room(entry.copy)])
         try:
             for start in range(0, len(free), MOST_READ):
                 part = free[start : start + MOST_READ]
@@ -123,11 +137,13 @@ class WaitingRoomWorker:
         return True
 
     def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
-        """The next entries, each once a run: the index may still show one that has left."""
-        shard, seen = self._shard, self._seen
+        """The next entries, each once: the index may still show one that has left."""
+        shard, seen, now = self._shard, self._seen, self._run.clock()
+        for copy in [*takewhile(lambda copy: now - seen[copy] > SEEN_FOR, seen)]:
+            del seen[copy]
         due = self._room.due(shard.lane, shard.shard, shard.until, most + len(seen))
         entries = [entry for entry in due if entry.copy not in seen][:most]
-        seen.update(entry.copy for entry in entries)
+        seen.update((entry.copy, now) for entry in entries)
         return entries
 
     def _claim(self, name: str, intents: Sequence[Intent]) -> Slot | None:
@@ -153,31 +169,47 @@ class WaitingRoomWorker:
             if confirmation is not None:
                 sent.append((received, confirmation))
             else:
-                maybe_sent = intents.unknown_target(copy) is not None
-                self._tally.count_now(Metric.POSSIBLE_DUPLICATE, int(maybe_sent))
                 unmoved.append(received)
         if sent:
-            self._tally.count_tried(len(sent))
-            self._tally.count(Metric.ALREADY_SENT, len(sent))
-            undeleted = self._room.delete(sent)
-            self._tally.count(Metric.UNDELETED, len(undeleted))
-            self._tally.count_gone(len(sent) - len(undeleted))
-            self._tally.count_futile(len(undeleted))
+            self._delete(sent, intents)
+        maybe_sent = {copy for copy in map(_copy, unmoved) if intents.may_be_sent(copy)}
         while unmoved:
             granted = self._run.permission(len(unmoved))
             part, unmoved = next_request(unmoved, granted)
             self._tally.count_tried(len(part))
-            judged = self._judge(part)
+            judged = self._judge(part, maybe_sent)
             left = self._mover.move_from_room(judged, slot)
             # A letter that was not confirmed may have been sent all the same.
             redriven = sum(isinstance(order.decision, Redrive) for order in judged)
             self._run.give_back(granted - redriven)
+            here = set(map(_copy, (*left.stayed, *left.unknown)))
+            gone = {order.copy for order in judged} - here
+            # Those that may still be in the room are kept on record.
+            self._known.note_gone((copy for copy in gone if not slot.keeps(copy)), from_room=True)
             if self._fifo:
-                here = {r.letter.message_id for r in (*left.stayed, *left.unknown)}
-                gone = {order.copy for order in judged} - here
                 stopped = {r.letter.group for r in part if r.letter.message_id not in gone}
                 unmoved = [r for r in unmoved if r.letter.group not in stopped]
 
-    def _judge(self, part: Sequence[ReceivedLetter]) -> list[Order]:
+    def _delete(
+        self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: OpenIntents
+    ) -> None:
+        """Delete letters that were sent before."""
+        self._tally.count_tried(len(sent))
+        self._tally.count(Metric.ALREADY_SENT, len(sent))
+        recorded = self._missing_facts.write([received for received, _ in sent], intents)
+        undeleted = self._room.delete([pair for pair in sent if _copy(pair[0]) in recorded])
+        here = set(map(_copy, undeleted)) | {_copy(received) for received, _ in sent} - recorded
+        self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count_gone(len(sent) - len(here))
+        self._tally.count_futile(len(here))
+        gone = (copy for received, _ in sent if (copy := _copy(received)) not in here)
+        self._known.note_gone(gone, from_room=True)
+
+    def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
         verdicts = self._router_client.verdicts(part, served=True)
-        return orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)
+        judged = orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)
+        return [replace(order, maybe_sent=order.copy in maybe_sent) for order in judged]
+
+
+def _copy(received: ReceivedLetter) -> str:
+    return received.letter.message_id
