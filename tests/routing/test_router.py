@@ -49,7 +49,9 @@ PIPELINE = Pipeline(
     circuit_key="body.endpoint",
     policy=RetryPolicy(Backoff(base=0, floor=0), max_attempts=3),
     dedicated=("slow",),
+    consumer_library=True,
 )
+WITHOUT_LIBRARY = replace(PIPELINE, consumer_library=False)
 FORGED = Attribute("String", '{"origin":"somebody else","attempt":0,"first_sent":1}')
 
 
@@ -150,7 +152,7 @@ def test_only_a_re_drive_counts_as_an_attempt() -> None:
     )
     held = verdict_of(Books([rule("h", "HOLD")]), stamped(stamp))
     assert (held.stamp.attempt, held.stamp.decision, held.stamp.reason) == (2, "HOLD", None)
-    sent = verdict_of(Books(), stamped(stamp))
+    sent = verdict_of(Books(), stamped(stamp), WITHOUT_LIBRARY)
     assert (sent.stamp.attempt, sent.stamp.run, sent.stamp.rule) == (3, "run1", None)
 
 
@@ -160,7 +162,7 @@ def test_only_a_re_drive_counts_as_an_attempt() -> None:
 def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
     carried: int, recorded: int, attempt: int
 ) -> None:
-    books = Books(rows_={"origin": LedgerRow(attempt=recorded)})
+    books = Books(rows_={"origin": LedgerRow((failed(),), attempt=recorded)})
     assert (
         verdict_of(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
         == attempt
@@ -168,7 +170,7 @@ def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
 
 
 def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
-    books = Books(rows_={"origin": LedgerRow(attempt=3)})
+    books = Books(rows_={"origin": LedgerRow((failed(),), attempt=3)})
     verdict = verdict_of(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
     assert verdict.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
 
@@ -198,9 +200,9 @@ def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> No
 
 def test_the_attempt_counts_on_from_a_kept_stamp() -> None:
     stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m9": LedgerRow(stamp=stamp)})
+    books = Books(rows_={"m9": LedgerRow(stamp=stamp), "origin": LedgerRow((failed(),))})
     assert verdict_of(books, letter(message_id="m9")).stamp.attempt == 3
-    books.rows_["origin"] = LedgerRow(attempt=3)
+    books.rows_["origin"] = LedgerRow((failed(),), attempt=3)
     assert isinstance(verdict_of(books, letter(message_id="m9")).decision, Park)
 
 
@@ -220,9 +222,55 @@ def test_a_forged_stamp_is_ignored_and_reported() -> None:
 
 def test_a_stamp_kept_for_a_letter_wins_over_a_forged_one() -> None:
     stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
-    books = Books(rows_={"m1": LedgerRow(stamp=stamp)})
+    books = Books(rows_={"m1": LedgerRow(stamp=stamp), "origin": LedgerRow((failed(),))})
     verdict = verdict_of(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
     assert (verdict.forged, verdict.stamp.origin, verdict.stamp.attempt) == (True, "origin", 3)
+
+
+# Ledger reads where only the redriver writes the ledger.
+
+TEN = {f"a{number}": Attribute("String", "x") for number in range(10)}
+
+
+def test_without_the_consumer_library_no_row_is_read_for_letters_that_carry_their_stamp() -> None:
+    books = Books(rows_={"origin": LedgerRow((failed(category="schema"),), attempt=9)})
+    first = letter(message_id="m1", SenderId="AIDAPRODUCER")
+    forged = letter(message_id="m2", attributes={stamps.NAME: FORGED})
+    again = stamped(Stamp("origin", 1, 1_789_999_000_000))
+    answer = decide(books, first, forged, again, pipeline=WITHOUT_LIBRARY)
+    assert books.asked == []
+    assert [verdict.stamp.attempt for verdict in answer.verdicts] == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "unmarked",
+    [
+        letter(message_id="m9", SenderId=f"{REDRIVER}:run"),
+        letter(message_id="m9", attributes=TEN, SenderId=f"{REDRIVER}:run"),
+        letter(message_id="m9", attributes=TEN),
+        letter(message_id="m9", attributes={stamps.NAME: FORGED, **dict([*TEN.items()][:9])}),
+        letter(
+            message_id="m9",
+            attributes={stamps.NAME: Attribute("String", "{}")},
+            SenderId=f"{REDRIVER}:run",
+        ),
+    ],
+)
+def test_without_the_consumer_library_the_kept_stamp_of_an_unmarked_letter_is_read(
+    unmarked: Letter,
+) -> None:
+    kept = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    books = Books(rows_={"m9": LedgerRow(stamp=kept), "origin": LedgerRow(attempt=3)})
+    verdict = verdict_of(books, unmarked, WITHOUT_LIBRARY)
+    assert books.asked == [["m9"]]
+    assert (verdict.stamp.origin, verdict.stamp.attempt) == ("origin", 3)
+
+
+def test_without_the_consumer_library_a_ledger_that_is_down_stops_unmarked_letters_only() -> None:
+    books = Books(down="ledger")
+    assert verdict_of(books, letter(message_id="m1"), WITHOUT_LIBRARY).stamp.attempt == 1
+    with pytest.raises(RouterUnavailable):
+        decide(books, letter(message_id="m2", attributes=TEN), pipeline=WITHOUT_LIBRARY)
 
 
 # Rules.

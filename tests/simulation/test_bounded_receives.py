@@ -136,6 +136,8 @@ REFUSING: dict[str, Callable[[Stage], Any]] = {
 def test_after_a_fruitless_run_the_next_tries_wait_longer_and_longer(
     stage: Stage, outage: Callable[[Stage], Any]
 ) -> None:
+    # Otherwise the ledger is not read.
+    changed(stage, consumer_library=True)
     dead(stage, 3)
     with outage(stage):
         reports = minutes(stage, 10)

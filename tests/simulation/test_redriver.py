@@ -591,6 +591,7 @@ def test_two_copies_alike_both_come_back_on_fifo() -> None:
 
 
 def test_a_ledger_row_that_cannot_be_understood_keeps_its_own_letter_only(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, consumer_library=True)
     strange, plain = stage.put(), stage.put('{"tenantId": "b"}')
     stage.dynamodb.put_item(
         TableName="letters",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from deadletter.message.letter import MAX_BYTES, Attribute, Letter
+from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter
 
 NAME = "Redrive"
 """The message attribute's name. It is reserved: see `kept_name` for a producer's own."""
@@ -87,11 +87,29 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
     attribute = letter.attributes.get(NAME)
     if attribute is None:
         return StampReading(initial_stamp(letter))
-    ours = letter.sender in trusted_senders or letter.sender.partition(":")[0] in trusted_senders
-    stamp = parse(attribute.value) if ours else None
+    stamp = parse(attribute.value) if _is_ours(letter, trusted_senders) else None
     if stamp is None:
         return StampReading(initial_stamp(letter), forged=True)
     return StampReading(stamp)
+
+
+def may_be_in_ledger(letter: Letter, trusted_senders: frozenset[str]) -> bool:
+    """Whether we may have sent this copy without room for its stamp, which the ledger keeps.
+
+    True if one of our roles sent it, or if it has as many attributes as SQS allows; never
+    for a letter that carries its stamp.
+    """
+    ours = _is_ours(letter, trusted_senders)
+    attribute = letter.attributes.get(NAME)
+    if ours and attribute is not None and parse(attribute.value) is not None:
+        return False
+    return ours or len(letter.attributes) >= MAX_ATTRIBUTES
+
+
+def _is_ours(letter: Letter, trusted_senders: frozenset[str]) -> bool:
+    """Whether one of our roles sent this copy."""
+    sender = letter.sender
+    return sender in trusted_senders or sender.partition(":")[0] in trusted_senders
 
 
 def is_replaced(attribute: Attribute, stamp: Stamp) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
@@ -133,16 +133,16 @@ class DirectRouter:
         book = self._rule_book()
         readings = [stamps.read(question.letter, self._trusted) for question in questions]
         # A letter without a trusted stamp is taken for its own origin at first.
-        looked_up = {reading.stamp.origin for reading in readings}
-        rows = self._ledger.rows(sorted(looked_up))
+        looked_up = self._ids_in_ledger(questions, readings)
+        rows = self._rows(looked_up)
         readings = [
             _with_ledger(question.letter, reading, rows)
             for question, reading in zip(questions, readings, strict=True)
         ]
-        # A stamp kept in the ledger may name an origin that was not looked up yet.
-        missing = {reading.stamp.origin for reading in readings} - looked_up
-        if missing:
-            rows = {**rows, **self._ledger.rows(sorted(missing))}
+        if self._pipeline.consumer_library:
+            # A stamp kept in the ledger may name an origin that was not looked up yet.
+            missing = {reading.stamp.origin for reading in readings} - looked_up
+            rows = {**rows, **self._rows(missing)}
         matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
         now = self._clock()
         cases = [
@@ -154,6 +154,26 @@ class DirectRouter:
             replace(case, circuits=self._circuits_of(case.document, circuits)) for case in cases
         )
         return _CaseBatch(book, matches, now, judgeable)
+
+    def _ids_in_ledger(
+        self, questions: Sequence[Question], readings: Sequence[StampReading]
+    ) -> set[str]:
+        """The ids under which the ledger may have a row.
+
+        Without the consumer library nothing but the redriver writes rows: the stamps of
+        letters that had no room for theirs.
+        """
+        if self._pipeline.consumer_library:
+            return {reading.stamp.origin for reading in readings}
+        letters = [question.letter for question in questions]
+        return {
+            letter.message_id
+            for letter in letters
+            if stamps.may_be_in_ledger(letter, self._trusted)
+        }
+
+    def _rows(self, ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        return self._ledger.rows(sorted(ids)) if ids else {}
 
     def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
         stamp = _counted(reading.stamp, row)
