@@ -6,10 +6,12 @@ import pytest
 
 from deadletter.circuit.state import (
     BUCKETS,
+    NO_END,
     RAMP_STEPS,
     Circuit,
     CircuitPolicy,
     OutcomeBucket,
+    Override,
     Permit,
     State,
 )
@@ -96,3 +98,42 @@ def test_of_a_clock_that_is_ahead_only_the_next_bucket_counts() -> None:
     ahead = tuple(OutcomeBucket(here + number, 0, 1) for number in range(3))
     counted = Circuit("orders", buckets=ahead).in_window(POLICY, NOW)
     assert [bucket.number for bucket in counted] == [here, here + 1]
+
+
+def test_outcomes_of_one_kind_count_and_no_outcomes_leave_no_bucket() -> None:
+    failing = Circuit("orders", streak=4)
+    assert failing.with_outcomes(0, 0, POLICY, NOW) == failing
+    here = POLICY.bucket_of(NOW)
+    good = failing.with_outcomes(3, 0, POLICY, NOW)
+    assert (good.buckets, good.streak) == ((OutcomeBucket(here, 3, 0),), 0)
+    bad = failing.with_outcomes(0, 2, POLICY, NOW)
+    assert (bad.buckets, bad.streak) == ((OutcomeBucket(here, 0, 2),), 6)
+
+
+def test_the_canary_of_the_permit_is_admitted_until_the_lease_ends_and_no_other() -> None:
+    circuit = Circuit("orders", State.HALF_OPEN, permit=Permit("me", NOW + 30))
+    assert circuit.admits_canary("me", NOW + 29)
+    assert not circuit.admits_canary("me", NOW + 30)
+    assert not circuit.admits_canary("another", NOW)
+    assert not circuit.admits_canary(None, NOW)
+    assert not Circuit("orders", State.OPEN).admits_canary(None, NOW)
+    assert not Circuit("orders", State.OPEN).admits_canary("me", NOW)
+
+
+def override(until: float = NO_END, begun: float | None = None) -> Override:
+    return Override(State.OPEN, "ada", "looks odd", until, begun)
+
+
+def test_a_circuit_is_held_since_its_endless_override_began() -> None:
+    times = {"opened_at": NOW - 60, "closed_at": NOW - 30}
+    assert Circuit("orders", State.OPEN).held_since is None
+    assert Circuit("orders", State.OPEN, forced=override(NOW + 60, NOW)).held_since is None
+    assert Circuit("orders", State.OPEN, forced=override(begun=NOW), **times).held_since == NOW
+
+
+def test_of_an_override_that_does_not_say_when_the_last_change_of_state_counts() -> None:
+    """A row of an earlier version has no `begun`."""
+    times = {"opened_at": NOW - 60, "closed_at": NOW - 30, "forced": override()}
+    assert Circuit("orders", State.OPEN, **times).held_since == NOW - 60
+    assert Circuit("orders", State.CLOSED, **times).held_since == NOW - 30
+    assert Circuit("orders", State.OPEN, forced=override()).held_since == 0
