@@ -158,6 +158,7 @@ class Witness:
         self.counts: Counter[str] = Counter()
         self.rescued: Counter[str] = Counter()
         self._workers = workers
+        self._is_troubled = False
         self._chunks: dict[tuple[Process, bytes], Chunk] = {}
         self._unmarked: dict[tuple[Process, object], set[str]] = {}
         self._owners: dict[str, Process] = {}
@@ -433,6 +434,8 @@ class Witness:
         """What a fault explains: the copies whose send, mark or delete it struck."""
         if process.name.startswith("consumer"):
             return
+        # An entry that SQS confirms as failed was not sent: nobody need be told of it.
+        self._is_troubled |= strike is not Strike.PARTLY or name != "send_message_batch"
         if strike is Strike.KILLED:
             for chunk in process.open.values():
                 chunk.was_killed = chunk.is_sending
@@ -536,6 +539,14 @@ class Witness:
         missing -= self.in_room()
         if missing:
             raise Broken(f"lost: {sorted(missing)}")
+
+    def check_counts(self) -> None:
+        """As many possible duplicates are published as there are, and none without trouble."""
+        published = self.counts["possible duplicates published"]
+        if published < self.counts["extra deliveries by us"]:
+            raise Broken("more extra deliveries than were published")
+        if published and not self._is_troubled and not self.revived:
+            raise Broken("possible duplicates are published and nothing has happened")
 
     def check_whole(self) -> None:
         """Every message is, our stamp aside, byte for byte what was sent; in the room too."""
