@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from deadletter.aws import table
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
+from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.fate import Fate
 from deadletter.message import envelope
@@ -21,9 +24,12 @@ from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.redrive import fifo, journal, mover, openings, queue_worker, rescue
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover
+from deadletter.redrive.report import Tally
+from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing import direct_router, judgement
 from deadletter.routing.decision import Hold
+from tests.simulation import simulator
 from tests.simulation.planting import Bugs, replaced
 
 BUGS = Bugs()
@@ -72,7 +78,7 @@ def _() -> Iterator[None]:
 
 @bug("nobody looks at the lock before sending")
 def _() -> Iterator[None]:
-    with patch.object(mover, "MARGIN", -1e9):
+    with patch.object(mover, "LAST_SEND", -1e9):
         yield
 
 
@@ -363,6 +369,152 @@ def _() -> Iterator[None]:
 
     fresh = make(judgement.delayed)
     with patch.object(judgement, "JUDGEMENTS", (*judgement.JUDGEMENTS[:-1], fresh)):
+        yield
+
+
+# Of time, and of what comes between a send and its mark.
+
+
+@bug("a run sends until its very deadline")
+def _() -> Iterator[None]:
+    with patch.object(mover, "LAST_SEND", LOCK_PAST_DEADLINE):
+        yield
+
+
+@bug("the journal is read between sends and their mark")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def mark(self: Any, *rest: Any) -> None:
+            with contextlib.suppress(journal.JournalUnavailable):
+                self._journal.read()
+            original(self, *rest)
+
+        return mark
+
+    with replaced(Slot, "mark", make):
+        yield
+
+
+@bug("a possible duplicate is counted at the end of its run")
+def _() -> Iterator[None]:
+    with patch.object(Tally, "count_now", Tally.count):
+        yield
+
+
+@bug("letters of which SQS says that they failed count as possible duplicates")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def send(self: Any, batch: Any) -> SendResult:
+            found = original(self, batch)
+            rest = {message.copy for message in batch} - found.confirmed.keys()
+            return SendResult(found.confirmed, unknown=frozenset(rest))
+
+        return send
+
+    with replaced(SqsQueue, "send", make):
+        yield
+
+
+@bug("a call that sends is tried twice")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def configured() -> Any:
+            found = dict(original())
+            client = found["sending"]
+            patience = replace(client.patience, tries=2)
+            return {**found, "sending": replace(client, patience=patience)}
+
+        return configured
+
+    with replaced(simulator, "configured", make):
+        yield
+
+
+@bug("what could not be marked is not deleted")
+def _() -> Iterator[None]:
+    unmarked: set[str] = set()
+
+    def make_mark(original: Any) -> Any:
+        def mark(self: Any, copies: Any, *rest: Any) -> None:
+            try:
+                original(self, copies, *rest)
+            except journal.JournalUnavailable:
+                unmarked.update(copies)
+                raise
+
+        return mark
+
+    def make_delete(original: Any) -> Any:
+        def delete(self: Any, letters: Any) -> Any:
+            found = [pair for pair in letters if pair[0].letter.message_id not in unmarked]
+            return original(self, found)
+
+        return delete
+
+    with replaced(Slot, "mark", make_mark), replaced(SqsQueue, "delete", make_delete):
+        yield
+
+
+@bug("the journal is read as it was a while ago")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def query(self: Any, condition: str, values: Any, **options: Any) -> Any:
+            if str(values.get(":p", "")).endswith("#journal"):
+                options.pop("ConsistentRead", None)
+            return original(self, condition, values, **options)
+
+        return query
+
+    with replaced(DynamoDBTable, "query", make):
+        yield
+
+
+@bug("letters in the room are read as they were a while ago")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def batch_get(client: Any, *rest: Any) -> Any:
+            return original(_Inconsistent(client), *rest)
+
+        return batch_get
+
+    with replaced(table, "batch_get", make):
+        yield
+
+
+class _Inconsistent:
+    """A client whose batches of reads ask for no consistency."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803 - as boto3 spells it
+        asked = {
+            name: {**request, "ConsistentRead": False} for name, request in RequestItems.items()
+        }
+        return self._client.batch_get_item(RequestItems=asked)
+
+
+@bug("only the first page of an answer is read")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def pages(client: Any, **query: Any) -> Any:
+            yield next(original(client, **query))
+
+        return pages
+
+    with replaced(table, "pages", make):
+        yield
+
+
+@bug("an intent lives for a minute")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def init(self: Any, client: Any, name: str, pipeline: str, _keep: float) -> None:
+            original(self, client, name, pipeline, 60.0)
+
+        return init
+
+    with replaced(DynamoDBJournal, "__init__", make):
         yield
 
 
