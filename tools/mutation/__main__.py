@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import pickle
@@ -12,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,6 +47,7 @@ from tools.mutation.warm import Outcome, WarmSession, options
 
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 BUILD = ROOT / "build"
+REPORT = BUILD / "mutation.json"
 GENERATOR = BUILD / "mutation-venv" / "bin" / "python"
 
 
@@ -69,7 +72,10 @@ def main() -> int:
             mutants = drawn.sample(mutants, min(asked.sample, len(mutants)))
         else:
             complete += modules
-        results[target.package] = _run_target(target, modules, mutants, cold=asked.cold)
+        known = _known(modules, mutants) if asked.again else {}
+        results[target.package] = _run_target(
+            target, modules, mutants, known=known, cold=asked.cold
+        )
         verdict = judge({target.package: results[target.package]}, judgements, complete=modules)
         print(*_lines(verdict, unused=not asked.sample), sep="\n", flush=True)
     verdict = judge(results, judgements, complete=complete)
@@ -84,7 +90,33 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, help="this many mutants of each package, drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the draw; 1 unless given")
     parser.add_argument("--cold", action="store_true", help="import everything for each mutant")
+    parser.add_argument(
+        "--again", action="store_true", help="only what build/mutation.json has as survived"
+    )
     return parser
+
+
+def _known(modules: Sequence[str], mutants: Sequence[Mutant]) -> dict[Mutant, Result]:
+    """What the last run noticed, of modules that are the same since."""
+    report = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    same = [
+        module for module in modules if report.get("sources", {}).get(module) == _digest(module)
+    ]
+    noticed = {
+        (row["module"], row["at"], row["operator"], row["text"]): row
+        for row in report.get("mutants", [])
+        if row["module"] in same and row["ending"] != Ending.SURVIVED
+    }
+    known = {}
+    for mutant in mutants:
+        row = noticed.get((mutant.module, mutant.at, mutant.operator, mutant.text))
+        if row is not None:
+            known[mutant] = Result(mutant, Ending(row["ending"]), row["seconds"])
+    return known
+
+
+def _digest(module: str) -> str:
+    return hashlib.sha256((LIBRARY / module).read_bytes()).hexdigest()
 
 
 def _mutants(modules: Sequence[str]) -> list[Mutant]:
@@ -106,17 +138,24 @@ def _mutants(modules: Sequence[str]) -> list[Mutant]:
 
 
 def _run_target(
-    target: Target, modules: Sequence[str], mutants: Sequence[Mutant], *, cold: bool
+    target: Target,
+    modules: Sequence[str],
+    mutants: Sequence[Mutant],
+    *,
+    known: Mapping[Mutant, Result],
+    cold: bool,
 ) -> list[Result]:
     sources = {module: (LIBRARY / module).read_text() for module in modules}
     swaps: list[tuple[Mutant, Swap]] = []
     for mutant in mutants:
+        if mutant in known:
+            continue
         path, source = str(LIBRARY / mutant.module), sources[mutant.module]
         swap = swap_for(compile(source, path, "exec"), compile(mutant.apply(source), path, "exec"))
         if swap is not None and not cold:
             swaps.append((mutant, swap))
     outcome = _warm(target, modules, swaps)
-    results = {
+    results = {**known} | {
         result.mutant: result for result in outcome.results if result.ending is not Ending.SURVIVED
     }
     for mutant in mutants:
@@ -124,14 +163,17 @@ def _run_target(
             continue
         # Survivors too: what was imported before the mutant may have hidden it.
         began = time.monotonic()
-        tests = outcome.files[mutant.module] or target.tests
-        ending = run_cold(
-            "deadletter." + mutant.module.removesuffix(".py").replace("/", "."),
-            LIBRARY / mutant.module,
-            mutant.apply(sources[mutant.module]),
-            tests,
-            CHOSEN_TESTS,
-        )
+        ending = Ending.SURVIVED
+        for tests in target.stages(outcome.files[mutant.module]):
+            ending = run_cold(
+                "deadletter." + mutant.module.removesuffix(".py").replace("/", "."),
+                LIBRARY / mutant.module,
+                mutant.apply(sources[mutant.module]),
+                tests,
+                CHOSEN_TESTS,
+            )
+            if ending is not Ending.SURVIVED:
+                break
         results[mutant] = Result(mutant, ending, time.monotonic() - began)
         _progress(results[mutant])
     _end_line()
@@ -209,30 +251,26 @@ def _write(
         text=True,
         check=False,
     ).stdout.strip()
+    tried = [(package, result) for package, all_of in results.items() for result in all_of]
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,
         "asked": vars(asked),
         "passes": verdict.passes,
         "packages": [score.to_json() for score in verdict.scores],
+        "sources": {module: _digest(module) for module in {row.mutant.module for _, row in tried}},
         "mutants": [
             {
                 "package": package,
-                "module": result.mutant.module,
-                "line": result.mutant.line,
-                "scope": result.mutant.scope,
-                "operator": result.mutant.operator,
-                "was": result.mutant.was,
-                "becomes": result.mutant.becomes,
+                **asdict(result.mutant),
                 "ending": result.ending,
                 "seconds": round(result.seconds, 2),
             }
-            for package, tried in results.items()
-            for result in tried
+            for package, result in tried
         ],
     }
     BUILD.mkdir(exist_ok=True)
-    (BUILD / "mutation.json").write_text(json.dumps(report, indent=1) + "\n")
+    REPORT.write_text(json.dumps(report, indent=1) + "\n")
     (BUILD / "mutation.md").write_text("\n".join(table(verdict.scores)) + "\n")
 
 

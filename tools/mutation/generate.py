@@ -123,22 +123,17 @@ def _without_annotations(tree: ast.Module) -> str:
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.ClassDef):
-            for mark in node.decorator_list:
-                _without_prohibitions(mark)
+            # A dataclass without fields of its own is the same without the decorator; the others
+            # fail at once, and `frozen` and `slots` only forbid what no code of ours does.
+            node.decorator_list = [
+                mark for mark in node.decorator_list if "dataclass" not in ast.unparse(mark)
+            ]
             if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
                 # Only for types.
                 node.body = []
         elif isinstance(node, ast.If) and _negated_comparison(node.test):
             node.test = _turned(node.test)
     return ast.dump(tree)
-
-
-def _without_prohibitions(decorator: ast.expr) -> None:
-    """`frozen` and `slots` of a dataclass only forbid what no code of ours does."""
-    if isinstance(decorator, ast.Call):
-        decorator.keywords = [
-            keyword for keyword in decorator.keywords if keyword.arg not in ("frozen", "slots")
-        ]
 
 
 def _negated_comparison(test: ast.expr) -> bool:

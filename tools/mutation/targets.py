@@ -28,22 +28,97 @@ class Target:
         """Folders and files of tests, below the repository's root."""
         return [f"tests/{self.package}", *self.also]
 
+    def stages(self, files: Sequence[str]) -> list[list[str]]:
+        """Of the test files that run a module, its package's own and then the others.
+
+        All its tests where none is known to run it: constants run at import.
+        """
+        own = [file for file in files if f"tests/{self.package}/" in file]
+        others = [file for file in files if file not in own]
+        return [stage for stage in (own, others) if stage] or [self.tests]
+
 
 # The most dangerous ones first.
 TARGETS = {
     target.package: target
     for target in (
-        Target("redrive"),
-        Target("circuit"),
-        Target("message"),
-        Target("failure"),
-        Target("routing"),
-        Target("processing"),
-        Target("watch"),
-        Target("outage"),
-        Target("rules"),
-        Target("webhook"),
-        Target("settings"),
+        Target(
+            "redrive",
+            (
+                "tests/handlers/test_redrive.py",
+                "tests/simulation/test_bounded_receives.py",
+                "tests/simulation/test_fair_runs.py",
+                "tests/simulation/test_gates.py",
+                "tests/simulation/test_interrupted_runs.py",
+                "tests/simulation/test_run_memory.py",
+                "tests/simulation/test_regressions.py",
+                "tests/simulation/test_simulation.py",
+            ),
+        ),
+        Target(
+            "circuit",
+            (
+                "tests/outage",
+                "tests/processing",
+                "tests/watch",
+                "tests/aws/test_circuits_contract.py",
+                "tests/simulation/test_gates.py",
+                "tests/simulation/test_probe.py",
+            ),
+        ),
+        Target(
+            "message",
+            ("tests/failure", "tests/routing", "tests/redrive", "tests/processing"),
+        ),
+        Target(
+            "failure",
+            ("tests/processing", "tests/routing", "tests/webhook", "tests/aws/test_ledger.py"),
+        ),
+        Target("routing", ("tests/redrive", "tests/rules/test_cookbook.py")),
+        Target(
+            "processing",
+            (
+                "tests/consumer/test_face.py",
+                "tests/aws/test_claims_contract.py",
+                "tests/simulation/test_claims.py",
+            ),
+        ),
+        Target("watch", ("tests/aws/test_watch.py", "tests/handlers/test_watch.py")),
+        Target(
+            "outage",
+            (
+                "tests/watch",
+                "tests/aws/test_circuits_contract.py",
+                "tests/aws/test_event_source.py",
+                "tests/simulation/test_probe.py",
+            ),
+        ),
+        Target(
+            "rules",
+            (
+                "tests/routing",
+                "tests/processing/test_idempotency.py",
+                "tests/aws/test_rule_check.py",
+            ),
+        ),
+        Target(
+            "webhook",
+            (
+                "tests/aws/test_endpoints.py",
+                "tests/failure/test_classify.py",
+                "tests/outage/test_health.py",
+            ),
+        ),
+        Target(
+            "settings",
+            (
+                "tests/circuit",
+                "tests/routing",
+                "tests/processing",
+                "tests/consumer/test_face.py",
+                "tests/rules/test_checker.py",
+            ),
+        ),
     )
 }
 
