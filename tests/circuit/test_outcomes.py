@@ -138,3 +138,15 @@ def test_a_bucket_that_the_write_adds_to_is_not_removed(pending: PendingOutcomes
 def test_a_bucket_is_stale_when_no_window_can_hold_it(distance: int, is_stale: bool) -> None:
     circuit = circuit_with(NUMBER + distance)
     assert bool(stale_buckets(circuit, NUMBER)) == is_stale
+
+
+def test_an_item_holds_at_most_twelve_stale_buckets(pending: PendingOutcomes) -> None:
+    """More would make it larger than the 1 KB that one write unit pays for."""
+    old = tuple(NUMBER - 100 - at for at in range(13))
+    assert pending.written("orders", circuit_with(*old[1:]), NOW) == ()
+    assert pending.written("orders", circuit_with(*old), NOW) == old
+
+
+def test_each_process_writes_a_key_at_most_once_a_second(pending: PendingOutcomes) -> None:
+    writes = [pending.add("orders", 1, 0, NOW + tenth / 10) for tenth in range(31)]
+    assert sum(write is not None for write in writes) == 4

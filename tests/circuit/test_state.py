@@ -137,3 +137,39 @@ def test_of_an_override_that_does_not_say_when_the_last_change_of_state_counts()
     assert Circuit("orders", State.OPEN, **times).held_since == NOW - 60
     assert Circuit("orders", State.CLOSED, **times).held_since == NOW - 30
     assert Circuit("orders", State.OPEN, forced=override()).held_since == 0
+
+
+def test_a_new_circuit_has_counted_nothing_and_never_changed() -> None:
+    """A key without a record reads as this, in every version."""
+    new = Circuit("orders")
+    assert (new.generation, new.outage, new.restart, new.trips) == (0, 0, 0, 0)
+    assert (new.started, new.open_until, new.cooldown) == (0.0, 0.0, 0.0)
+    assert (new.opened_at, new.closed_at) == (0.0, 0.0)
+    assert (new.successes, new.streak) == (0, 0)
+
+
+def test_an_override_without_an_end_lasts_until_the_year_9999() -> None:
+    """The stored number is part of the contract between versions."""
+    assert NO_END == 253_402_214_400.0
+    assert not Override(State.OPEN, "ada", "maintenance", NO_END).has_end
+    assert Override(State.OPEN, "ada", "maintenance", NO_END - 1).has_end
+
+
+def test_a_ramp_of_a_second_has_five_steps_too() -> None:
+    policy = CircuitPolicy(ramp=1)
+    closed = Circuit("orders", closed_at=NOW)
+    steps = [closed.ramp_step(policy, NOW + at / 10) for at in (0, 1, 3, 5, 7, 9, 11)]
+    assert steps == [1, 1, 2, 3, 4, 5, 5]
+
+
+def test_a_ramp_begins_with_its_first_step() -> None:
+    policy = CircuitPolicy(ramp=5)
+    closed = Circuit("orders", closed_at=NOW)
+    assert [closed.ramp_step(policy, NOW + at) for at in (-3, 0, 0.9, 1.1)] == [1, 1, 1, 2]
+
+
+def test_the_buckets_of_a_window_end_with_the_oldest_that_still_counts() -> None:
+    here = POLICY.bucket_of(NOW)
+    every = tuple(OutcomeBucket(here + at, 1) for at in range(-BUCKETS - 2, 4))
+    counted = Circuit("orders", buckets=every).in_window(POLICY, NOW)
+    assert [bucket.number - here for bucket in counted] == [-5, -4, -3, -2, -1, 0, 1]

@@ -24,6 +24,7 @@ from deadletter.circuit.transitions import (
     SHORTEST_COOLDOWN,
     CanaryAnswered,
     CanaryLost,
+    CanarySent,
     CanaryVerdict,
     Event,
     ExecutionLost,
@@ -225,6 +226,97 @@ class TestCanary:
         assert len(set(waits)) == len(waits), "jitter"
         assert all(wait <= POLICY.cooldown_cap for wait in waits)
         assert min(waits[-3:]) >= POLICY.cooldown_cap * SHORTEST_COOLDOWN
+
+    def test_a_canary_that_will_be_sent_is_named_in_its_permit(self) -> None:
+        sent = CanarySent(HALF_OPEN.generation, "me", "letter-7", 3)
+        named = become(HALF_OPEN, sent, LATER + 1)
+        assert HALF_OPEN.permit is not None
+        assert named.permit == replace(
+            HALF_OPEN.permit, origin="letter-7", attempt=3, sent_at=LATER + 1
+        )
+        assert replace(named, permit=HALF_OPEN.permit) == HALF_OPEN
+
+    def test_a_canary_of_another_generation_or_owner_is_not_named(self) -> None:
+        old = CanarySent(HALF_OPEN.generation - 1, "me", "letter-7", 3)
+        assert after(HALF_OPEN, old, LATER) is Refusal.STALE
+        other = CanarySent(HALF_OPEN.generation, "you", "letter-7", 3)
+        assert after(HALF_OPEN, other, LATER) is Refusal.NOT_OWNER
+
+    def test_the_answer_of_a_canary_without_a_permit_changes_nothing(self) -> None:
+        returned = replace(HALF_OPEN, permit=None)
+        assert after(returned, answer(CanaryVerdict.SUCCESS, returned), LATER) is Refusal.NOT_OWNER
+
+
+class TestGeneration:
+    """A change of state or permit is one generation: events of the one before are stale."""
+
+    @pytest.mark.parametrize(
+        ("circuit", "event"),
+        [
+            (CLOSED, Tripped()),
+            (CLOSED, Reported(0, 100)),
+            (CLOSED, hold(State.OPEN)),
+            (CLOSED, hold(State.CLOSED)),
+            (OPEN, PermitTaken("me")),
+            (OPEN, hold(State.CLOSED, LATER + 60)),
+            (OPEN, hold(State.OPEN, LATER + 60)),
+            (HALF_OPEN, answer(CanaryVerdict.SUCCESS)),
+            (replace(HALF_OPEN, successes=POLICY.successes - 1), answer(CanaryVerdict.SUCCESS)),
+            (HALF_OPEN, answer(CanaryVerdict.NEUTRAL)),
+            (HALF_OPEN, answer(CanaryVerdict.FAILURE)),
+            (HALF_OPEN, hold(State.CLOSED, LATER + 60)),
+            (become(CLOSED, hold(State.OPEN)), OverrideEnded()),
+            (become(CLOSED, hold(State.CLOSED)), OverrideEnded()),
+        ],
+    )
+    def test_a_change_is_the_next_generation(self, circuit: Circuit, event: Event) -> None:
+        assert become(circuit, event, LATER).generation == circuit.generation + 1
+
+
+class TestEdges:
+    """The smallest counts that matter, and what a new circuit starts from."""
+
+    def test_one_failure_opens_a_circuit_whose_policy_asks_for_one(self) -> None:
+        rate = CircuitPolicy(minimum=1, consecutive=0)
+        assert become(CLOSED, Reported(0, 1), NOW, rate).state is State.OPEN
+        in_a_row = CircuitPolicy(minimum=100, consecutive=1)
+        assert become(CLOSED, Reported(0, 1), NOW, in_a_row).state is State.OPEN
+
+    def test_two_of_three_are_enough_for_a_rate_of_two_thirds_and_no_less(self) -> None:
+        policy = CircuitPolicy(failure_rate=2 / 3, minimum=1, consecutive=0)
+        assert become(CLOSED, Reported(1, 2), NOW, policy).state is State.OPEN
+        assert become(CLOSED, Reported(2, 2), NOW, policy).is_closed
+
+    def test_a_policy_without_a_minimum_needs_an_outcome_all_the_same(self) -> None:
+        policy = CircuitPolicy(failure_rate=0.5, minimum=0, consecutive=0)
+        assert after(CLOSED, Reported(0, 0), NOW, policy) is Refusal.HEALTHY
+
+    def test_a_first_trip_starts_from_the_policys_cooldown(self) -> None:
+        assert (OPEN.cooldown, OPEN.trips, OPEN.successes) == (POLICY.cooldown, 1, 0)
+        assert NOW < OPEN.open_until <= NOW + POLICY.cooldown
+
+    def test_a_circuit_that_closes_or_is_held_open_starts_without_successes(self) -> None:
+        tried = replace(HALF_OPEN, successes=1)
+        assert become(tried, hold(State.OPEN, LATER + 60), LATER).successes == 0
+        assert become(tried, hold(State.CLOSED, LATER + 60), LATER).successes == 0
+
+    def test_a_closed_circuit_has_no_time_until_which_it_is_open(self) -> None:
+        assert become(OPEN, hold(State.CLOSED)).open_until == 0.0
+
+    def test_the_execution_of_a_circuit_that_a_person_opens_is_not_started_yet(self) -> None:
+        held = become(CLOSED, hold(State.OPEN))
+        assert held.started == 0.0
+        assert held.cooldown == POLICY.cooldown
+        grown = replace(OPEN, cooldown=7 * POLICY.cooldown)
+        assert become(grown, hold(State.OPEN)).cooldown == 7 * POLICY.cooldown
+
+    def test_clocks_may_differ_by_ten_seconds_before_a_lease_is_over(self) -> None:
+        """The simulator's clocks differ by five seconds each way."""
+        assert HALF_OPEN.permit is not None
+        end = HALF_OPEN.permit.until
+        lost = CanaryLost(HALF_OPEN.generation)
+        assert after(HALF_OPEN, lost, end + 10) is Refusal.PERMIT_TAKEN
+        assert become(HALF_OPEN, lost, end + 10.1).state is State.OPEN
 
 
 class TestRestart:
