@@ -207,3 +207,19 @@ def test_only_root_parent_and_sampled_of_the_trace_header_are_sent(
     assert trace_without_lineage(header) == sent
     system: dict[str, Any] = {} if header is None else {"AWSTraceHeader": header}
     assert seal(letter(**system), MARK, STANDARD).trace_header == sent
+
+
+def test_a_letter_with_room_for_its_stamp_is_sent_without_a_delay() -> None:
+    assert seal(letter(), MARK, STANDARD).delay == 0
+
+
+def test_a_letter_without_room_waits_five_seconds_for_its_record() -> None:
+    crowded = with_attributes(10)
+    assert seal(crowded, MARK, STANDARD).delay == 5
+    assert seal(crowded, MARK, STANDARD, 7).delay == 7
+    assert seal(crowded, MARK, STANDARD, consumed=False).delay == 0
+
+
+def test_a_queue_that_says_nothing_has_the_limits_of_a_new_one() -> None:
+    """SQS: 1 MiB, and four days."""
+    assert (STANDARD.fifo, STANDARD.max_bytes, STANDARD.retention) == (False, 2**20, 4 * 86_400)

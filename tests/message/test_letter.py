@@ -173,3 +173,28 @@ def test_compact_json_is_utf8_and_escapes_a_lone_surrogate() -> None:
 @given(st.text(alphabet=st.characters(codec=None), max_size=20))
 def test_size_never_raises_and_counts_utf8(text: str) -> None:
     assert letter(text).size == len(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("text", ["aGk=!", "aG k=", "aGk"])
+def test_a_binary_value_is_strict_base64(text: str) -> None:
+    """Lenient decoding would drop characters, and the letter would arrive changed."""
+    attribute = {"dataType": "Binary", "binaryValue": text}
+    with pytest.raises(NotALetter):
+        from_event({"messageId": "m1", "body": "", "messageAttributes": {"a": attribute}})
+    data = to_json(letter(attributes={"a": Attribute("Binary", b"hi")}))
+    data["attributes"]["a"]["binary"] = text
+    with pytest.raises(NotALetter):
+        from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("arn", "region"),
+    [
+        (ARN, "eu-west-1"),
+        ("arn:aws:sqs:eu-west-1:123456789012", ""),
+        ("", ""),
+        ("arn:aws-cn:sqs:cn-north-1:123456789012:orders:more", "cn-north-1"),
+    ],
+)
+def test_the_region_of_a_record_is_that_of_its_queue(arn: str, region: str) -> None:
+    assert to_event(letter(), receipt_handle="h", source_arn=arn)["awsRegion"] == region

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import MAX_BYTES
-from deadletter.message.queue import MAX_BATCH, Depth, batches, waves
+from deadletter.message.queue import (
+    MAX_BATCH,
+    Depth,
+    ReceivedLetter,
+    batches,
+    check_confirmations,
+    waves,
+)
 from deadletter.message.stamp import Stamp
 from tests.samples import letter, received
 
@@ -81,3 +90,26 @@ def test_a_receipt_handle_is_not_in_the_repr() -> None:
 
 def test_the_total_depth_counts_visible_in_flight_and_delayed() -> None:
     assert Depth(1, 20, 300).total == 321
+
+
+def test_eleven_small_envelopes_are_ten_and_one() -> None:
+    assert [len(batch) for batch in batches(envelope(at) for at in range(11))] == [10, 1]
+
+
+def test_one_byte_more_than_a_mebibyte_is_two_batches() -> None:
+    full = [envelope(0, 1024 * KIB - 1), envelope(1, 1)]
+    assert len(list(batches(full))) == 1
+    assert len(list(batches([*full, envelope(2, 1)]))) == 2
+
+
+def test_a_letter_is_not_deleted_with_the_confirmation_of_another() -> None:
+    mine, other = received(letter(message_id="mine")), received(letter(message_id="other"))
+    check_confirmations([(mine, Confirmation("mine", "main")), (other, Confirmation("other", "x"))])
+    with pytest.raises(ValueError, match="the confirmation is for mine, not for this letter"):
+        check_confirmations(
+            [(mine, Confirmation("mine", "main")), (other, Confirmation("mine", "main"))]
+        )
+
+
+def test_a_letter_from_a_queue_has_been_judged() -> None:
+    assert not ReceivedLetter(letter(), "handle", 0.0).is_rescued

@@ -135,3 +135,16 @@ def test_age_counts_from_the_first_send() -> None:
 
 def test_the_age_is_zero_if_the_first_send_is_unknown() -> None:
     assert initial_stamp(Letter("m", "x")).age(NOW) == 0.0
+
+
+def test_a_long_explanation_is_cut_to_two_hundred_characters() -> None:
+    """With it the stamp would not fit where the letter is large."""
+    long = json.loads(stamps.attribute(replace(MARK, because="x" * 300)).value)
+    assert long["because"] == "x" * 200
+
+
+def test_a_stamp_without_counts_is_of_a_first_life_and_is_not_forged() -> None:
+    assert (Stamp("origin").attempt, Stamp("origin").first_sent) == (0, 0)
+    assert Stamp("origin").age(NOW) == 0.0
+    assert from_data({"origin": "origin"}) == Stamp("origin", 0, 0)
+    assert not StampReading(MARK).forged

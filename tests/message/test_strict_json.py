@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -98,3 +99,14 @@ def test_the_reason_never_quotes_the_body() -> None:
         with pytest.raises(Unreadable) as refused:
             read_json(text)
         assert secret not in str(refused.value)
+
+
+@pytest.mark.parametrize("inner", ['""', '"\\u0041"'], ids=["plain", "escaped"])
+def test_no_depth_of_nesting_raises_anything_else(inner: str) -> None:
+    """Reading and checking reach Python's limit at different depths."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 200, limit + 10):
+        try:
+            read_json("[" * depth + inner + "]" * depth)
+        except Unreadable as error:
+            assert str(error) == "nested too deep"  # noqa: PT017 - most depths are readable

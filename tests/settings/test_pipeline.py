@@ -89,3 +89,7 @@ def test_an_invalid_pipeline_is_refused_with_the_key(data: Any, why: str) -> Non
     text = data if isinstance(data, str) else json.dumps({"name": "orders", **data})
     with pytest.raises(BadSettings, match=why):
         pipeline_from_json(text)
+
+
+def test_a_pipeline_has_no_consumer_library_unless_it_says_so() -> None:
+    assert pipeline_from_json('{"name": "orders"}').consumer_library is False

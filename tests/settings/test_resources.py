@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from deadletter.settings.json_fields import BadSettings
@@ -41,3 +43,8 @@ def test_each_resource_has_a_variable() -> None:
 def test_an_invalid_variable_is_named_in_the_error(variable: str, text: str, why: str) -> None:
     with pytest.raises(BadSettings, match=why):
         resources_from_environment({variable: text})
+
+
+def test_what_a_function_does_not_need_is_empty() -> None:
+    resources = resources_from_environment({})
+    assert [item.name for item in fields(resources) if getattr(resources, item.name)] == []
