@@ -21,7 +21,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
 from deadletter.processing import batch, delivery, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
-from deadletter.redrive import fifo, journal, mover, openings, queue_worker, rescue
+from deadletter.redrive import fifo, journal, openings, queue_worker, rescue, sending
 from deadletter.redrive.journal import OpenIntents, Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
@@ -78,7 +78,7 @@ def _() -> Iterator[None]:
 
 @bug("nobody looks at the lock before sending")
 def _() -> Iterator[None]:
-    with patch.object(mover, "LAST_SEND", -1e9):
+    with patch.object(sending, "LAST_SEND", -1e9):
         yield
 
 
@@ -300,7 +300,7 @@ def _() -> Iterator[None]:
 
         return seal
 
-    with replaced(mover, "seal", make):
+    with replaced(sending, "seal", make):
         yield
 
 
@@ -314,13 +314,13 @@ def _() -> Iterator[None]:
 
         return seal
 
-    with replaced(mover, "seal", make):
+    with replaced(sending, "seal", make):
         yield
 
 
 @bug("a FIFO group goes out in one batch with its own later letters")
 def _() -> Iterator[None]:
-    with patch.object(mover, "waves", lambda going, fifo: iter([going[::-1]])):
+    with patch.object(sending, "waves", lambda going, fifo: iter([going[::-1]])):
         yield
 
 
@@ -377,7 +377,7 @@ def _() -> Iterator[None]:
 
 @bug("a run sends until its very deadline")
 def _() -> Iterator[None]:
-    with patch.object(mover, "LAST_SEND", LOCK_PAST_DEADLINE):
+    with patch.object(sending, "LAST_SEND", LOCK_PAST_DEADLINE):
         yield
 
 

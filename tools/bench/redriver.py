@@ -159,7 +159,7 @@ class Bench:
         dynamodb: Any = self._dynamodb
         s3: Any = Counted(bucket, lock)
         lambda_: Any = self._functions
-        self._clients = replace(real, dynamodb=dynamodb, s3=s3, functions=lambda_)
+        self._clients = replace(real, dynamodb=dynamodb, journal=dynamodb, s3=s3, functions=lambda_)
         name = uuid.uuid4().hex[:8]
         self.dlq = stub.create_queue(f"{name}-dlq")
         self.main = stub.create_queue(f"{name}-main")

@@ -29,6 +29,7 @@ _ACTIONS = {
     "Invoke": "InvokeFunction",
     "ListObjectsV2": "ListBucket",
     "SendMessageBatch": "SendMessage",
+    # IAM asks about each member of a transaction: one that updates needs UpdateItem.
     "TransactWriteItems": "PutItem",
 }
 """Operations that IAM knows under the name of another one."""

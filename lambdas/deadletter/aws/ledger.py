@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, refusal
 from deadletter.aws.table import (
     SORT,
     DynamoDBTable,
@@ -21,6 +21,7 @@ from deadletter.failure.ledger import (
     LIVES,
     LedgerRow,
     LedgerUnavailable,
+    RecordsConflict,
     RecordsUnavailable,
     row_from_item,
     slot,
@@ -79,11 +80,16 @@ class DynamoDBLedger:
 
     def store_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
-        for message_id, stamp in stamps_by_id.items():
-            # Not a put: the consumer may have written a failure into this row already.
-            self._change(
-                self._key(message_id), {"stamp": stamps.attribute(stamp).value, "ttl": expires}
-            )
+        # No puts: the consumer may have written failures into these rows already.
+        facts = {
+            self._key(message_id): {"stamp": stamps.attribute(stamp).value, "ttl": expires}
+            for message_id, stamp in stamps_by_id.items()
+        }
+        try:
+            self._table.change_together(facts)
+        except AWS_ERRORS as error:
+            raised = RecordsConflict if cancelled(error) else RecordsUnavailable
+            raise raised(self._refusal(error)) from error
 
     def failed(self, origin: str, failure: Failure) -> None:
         # Unconditional: this failure happened, whatever the row says.

@@ -208,6 +208,19 @@ class DynamoDBTable:
             **options,
         )
 
+    def change_together(self, sets_by_key: Mapping[Key, Mapping[str, Any]]) -> None:
+        """Set attributes of up to a hundred items, of all or of none."""
+        if len(sets_by_key) == 1:
+            [(key, sets)] = sets_by_key.items()
+            self.change(key, sets)
+            return
+        self._client.transact_write_items(
+            TransactItems=[
+                {"Update": {"TableName": self._name, "Key": _key(key), **changes(sets)}}
+                for key, sets in sets_by_key.items()
+            ]
+        )
+
     def add(self, key: Key, name: str, count: int) -> None:
         """Add to a counter; one that is missing begins at 0."""
         self._client.update_item(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, NotALetter, compact_json, from_json, to_json
 from deadletter.message.queue import ReceivedLetter, check_confirmations
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     INLINE_BYTES,
@@ -47,6 +49,9 @@ _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
 _NO_GROUP = "letter"
 """Sort key of a letter without a FIFO group."""
+
+MOST_BODIES_REFUSED = 2
+"""Calls that S3 may refuse or leave unanswered in a run before it is not asked again."""
 
 _PLACE = "waiting room"
 """The place that the room's confirmations name."""
@@ -166,6 +171,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._clock = clock
         self._note_refusal = note_refusal
         self._registered: set[str] = set()
+        self._bodies_refused = 0
+        self._with_body: set[str] = set()
 
     def retire(self, lane: Lane) -> None:
         try:
@@ -177,6 +184,19 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
+
+    def store_bodies(
+        self, orders: Sequence[Order], until: float, in_parallel: InParallel
+    ) -> Collection[str]:
+        large = {order.copy: data for order in orders if (data := _too_large(order)) is not None}
+
+        def store(copy: str) -> bool:
+            return self._clock() < until and self._store_body(copy, large[copy])
+
+        stored = in_parallel([partial(store, copy) for copy in large]) if large else []
+        missing = {copy for copy, is_stored in zip(large, stored, strict=True) if not is_stored}
+        self._with_body |= large.keys() - missing
+        return {order.copy for order in orders} - missing
 
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
         try:
@@ -318,9 +338,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return answer["Body"].read()
 
     def _delete_body(self, object_key: str) -> None:
+        if self._bodies_refused >= MOST_BODIES_REFUSED:
+            return
         try:
             self._s3.delete_object(Bucket=self._bucket, Key=object_key)
         except AWS_ERRORS:
+            self._bodies_refused += 1
             # No item names the object any more, and the bucket's lifecycle deletes it.
             return
 
@@ -334,6 +357,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _item(self, order: Order) -> dict[str, Any] | None:
         """The letter's item, with a large body stored in S3. None if S3 did not store it."""
+        copy = order.copy
         letter, hold = order.received.letter, order.hold
         partition, sort = self._key(order.received)
         item: dict[str, Any] = {
@@ -346,16 +370,28 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             "stamp": stamps.attribute(order.stamp).value,
             "because": hold.because,
         }
-        data = compact_json(to_json(letter))
-        if len(data) <= INLINE_BYTES:
-            return {**item, "letter": data}
-        object_key = body_object(self._pipeline, letter.message_id)
+        if copy not in self._with_body:
+            data = compact_json(to_json(letter))
+            if len(data) <= INLINE_BYTES:
+                return {**item, "letter": data}
+            if not self._store_body(copy, data):
+                return None
+        self._with_body.discard(copy)
+        return {**item, "object": body_object(self._pipeline, copy)}
+
+    def _store_body(self, copy: str, data: bytes) -> bool:
+        """Put a letter into S3. Returns False if S3 does not take it, or did not take others."""
+        # S3 that hangs would use up the time of the run: the next run asks it again.
+        if self._bodies_refused >= MOST_BODIES_REFUSED:
+            return False
+        key = body_object(self._pipeline, copy)
         try:
-            self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=data)
+            self._s3.put_object(Bucket=self._bucket, Key=key, Body=data)
         except AWS_ERRORS as error:
+            self._bodies_refused += 1
             self._note_refusal(refusal(error, "s3", self._bucket))
-            return None
-        return {**item, "object": object_key}
+            return False
+        return True
 
     def _received_letter(
         self, item: Mapping[str, Any], locked_until: float
@@ -426,6 +462,12 @@ def _inline(item: Mapping[str, Any]) -> Letter | None:
         return from_json(json.loads(bytes(item["letter"])))
     except (KeyError, TypeError, ValueError, NotALetter):
         return None
+
+
+def _too_large(order: Order) -> bytes | None:
+    """The letter as S3 stores it, or None if it fits into its item."""
+    data = compact_json(to_json(order.received.letter))
+    return data if len(data) > INLINE_BYTES else None
 
 
 def _partition_of(entry: WaitingRoomEntry) -> str:

@@ -130,11 +130,18 @@ class RecordsUnavailable(Exception):
     """A fact about a letter could not be written to the ledger."""
 
 
+class RecordsConflict(RecordsUnavailable):
+    """One fact of several could not be written, and so none is: each by itself may be."""
+
+
 class Records(Protocol):
     """The ledger as the redriver writes it; raises RecordsUnavailable."""
 
     def store_stamps(self, stamps: Mapping[str, Stamp]) -> None:
-        """Store the stamps of letters that could not carry them, by their new message ids."""
+        """Store the stamps of letters that could not carry them, by their new message ids.
+
+        At most a hundred, all of them or none; raises RecordsConflict as well.
+        """
 
     def count_matches(self, matches: Mapping[str, int]) -> None:
         """Add to the number of matches of each rule."""

@@ -28,7 +28,7 @@ from deadletter.outage.execution_step import (
     seconds_to_probe,
 )
 from deadletter.redrive.journal import JournalUnavailable
-from deadletter.redrive.mover import LAST_SEND
+from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from random import Random
 
 from deadletter.contract import DEFAULT_PARKING, Metric
-from deadletter.failure.ledger import Records, RecordsUnavailable
+from deadletter.failure.ledger import Records, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.envelope import Envelope, seal
-from deadletter.message.queue import (
-    LetterStore,
-    Queue,
-    QueueUnavailable,
-    ReceivedLetter,
-    SendResult,
-    batches,
-    waves,
-)
+from deadletter.message.queue import LetterStore, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import unbroken
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
+from deadletter.redrive.sending import Moves, Sender, end_of_locks, last_moment
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
@@ -34,10 +26,14 @@ MARGIN = 5.0
 """Seconds before a lock ends after which an answer to a delete is not believed: the call itself
 takes time, and the queue's clock is not ours."""
 
-LAST_SEND = LOCK_PAST_DEADLINE + 3.0
-"""Seconds before a lock ends in which nothing is sent any more. A lock outlasts the run's
-deadline, at which the function dies: what it sends just before, it can neither mark nor
-delete."""
+MOST_SENDS = 3
+"""Sends of one letter in a move, the first among them, while SQS confirms that it took none."""
+
+SEND_PAUSE = 0.4
+"""Seconds before the second send at most, and twice that before the third; half is by lot."""
+
+MOST_REMEMBERED = 10_000
+"""Copies that a run has moved and remembers: SQS may return one that was deleted just before."""
 
 _METRICS: Mapping[type, Metric] = {
     Redrive: Metric.REDRIVEN,
@@ -45,15 +41,6 @@ _METRICS: Mapping[type, Metric] = {
     Divert: Metric.DIVERTED,
     Hold: Metric.HELD,
 }
-
-T = TypeVar("T")
-
-
-class InParallel(Protocol):
-    """Runs calls at the same time and returns their results in order."""
-
-    def __call__(self, calls: Sequence[Callable[[], T]], /) -> list[T]:
-        """An error of one call is raised when all have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +55,13 @@ class Left:
     unknown: Sequence[ReceivedLetter] = ()
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What is confirmed of a chunk so far, and which copies may have arrived unconfirmed."""
-
-    confirmed: dict[str, Confirmation] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
-    envelopes: dict[str, Envelope] = field(default_factory=dict)
-    attempted: set[str] = field(default_factory=set)
-    stopped_groups: set[str | None] = field(default_factory=set)
-
-
 class Mover:
-    """Carries out orders: intent, send, mark, delete, in this order and for many letters at once.
+    """Carries out orders for many letters at once: intent, send, mark, delete, in this order.
 
-    `targets` maps "main", "parking:<id>" and "dedicated:<id>" to their queues. A
-    letter that cannot be moved stays where it is, and is counted.
+    Between the first send and the mark there is nothing but sends: a run that ends there has
+    its letters sent again, and no other does. `targets` maps "main", "parking:<id>" and
+    "dedicated:<id>" to their queues. A letter that cannot be moved stays where it is, and is
+    counted.
     """
 
     def __init__(
@@ -95,6 +73,8 @@ class Mover:
         room: WaitingRoom,
         records: Records,
         clock: Callable[[], float],
+        wait: Callable[[float], None],
+        random: Random,
         in_parallel: InParallel,
         tally: Tally,
     ) -> None:
@@ -104,38 +84,39 @@ class Mover:
         self._room = room
         self._records = records
         self._clock = clock
+        self._wait = wait
+        self._random = random
         self._in_parallel = in_parallel
         self._tally = tally
+        self._sender = Sender(
+            fifo=fifo, targets=targets, clock=clock, in_parallel=in_parallel, tally=tally
+        )
         # SQS may return a copy that was deleted, when its mark is gone already.
-        self._moved: dict[str, Confirmation] = {}
+        self._moved: dict[bytes, Confirmation] = {}
         self._unknown: set[bytes] = set()
 
     def move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
-        """Move letters out of a queue; returns those without a confirmation of another place."""
+        """Move letters out of a queue; returns those without a confirmation of another place.
+
+        What is sent comes before what goes into the waiting room, each under an intent of its
+        own: bodies may take long to store, and no send may wait for its mark meanwhile.
+        """
         movable = self._movable(orders)
-        if not movable:
-            return Left([order.received for order in orders])
-        try:
-            slot.intend([self._plan(order) for order in movable], _end_of_locks(movable))
-        except (JournalUnavailable, ClaimLost) as error:
-            self._count_journal(error)
-            self._count_untried(movable)
-            return Left([order.received for order in orders])
-        self._count_duplicates(movable)
-        progress = _Progress()
-        try:
-            # Sends first: a letter that could not be sent stops its group, and no later
-            # letter of the group may be in the waiting room before it.
-            self._send([order for order in movable if not _is_hold(order)], progress)
-            self._admit([order for order in movable if _is_hold(order)], progress)
-        finally:
-            self._settle(queue, movable, slot, progress)
-            self._moved.update(progress.confirmed)
-        return self._left(orders, progress)
+        sends = Moves([order for order in movable if not _is_hold(order)])
+        holds = Moves([order for order in movable if _is_hold(order)])
+        if sends.pending and not self._intend(sends.pending, slot):
+            self._count_untried(holds.pending)
+            return self._left(orders)
+        unsettled = self._send(queue, sends, slot)
+        if self._fifo:
+            # A letter that may come back must not find later ones of its group in the room.
+            holds.pending = [order for order in holds.pending if order.group not in unsettled]
+        self._hold(queue, holds, slot)
+        return self._left(orders, sends, holds)
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The confirmation that this run has moved a copy out of a queue."""
-        return self._moved.get(copy)
+        return self._moved.get(key_of(copy))
 
     def is_unknown(self, copy: str) -> bool:
         """Whether this run may have sent a copy without a confirmation: it is left alone."""
@@ -147,40 +128,12 @@ class Mover:
         Returns those without a confirmation of another place.
         """
         movable = self._movable(orders)
-        for order in movable:
-            if _is_hold(order):
-                self._postpone(order)
-        progress = _Progress()
-        sends = [order for order in movable if not _is_hold(order)]
-        self._count_duplicates(movable)
-        try:
-            self._send(sends, progress)
-        finally:
-            self._settle(self._room, sends, slot, progress)
-        return self._left(orders, progress)
-
-    def record(self, stamps: Mapping[str, Stamp]) -> bool:
-        """Write the facts of letters that were sent without a stamp, by their new ids.
-
-        Returns whether they are written.
-        """
-        try:
-            self._records.store_stamps(stamps)
-        except RecordsUnavailable as error:
-            self._tally.note_trouble(str(error))
-            return False
-        return True
-
-    def _left(self, orders: Sequence[Order], progress: _Progress) -> Left:
-        left = [order for order in orders if order.copy not in progress.confirmed]
-        unknown = [order.received for order in left if order.copy in progress.unknown]
-        self._unknown.update(key_of(received.letter.message_id) for received in unknown)
-        stayed = [order.received for order in left if order.copy not in progress.unknown]
-        return Left(stayed, unknown)
-
-    def _count_duplicates(self, orders: Sequence[Order]) -> None:
-        """Count letters that may have been sent before, ahead of anything that moves them."""
-        self._tally.count_now(Metric.POSSIBLE_DUPLICATE, sum(order.maybe_sent for order in orders))
+        sends = Moves([order for order in movable if not _is_hold(order)])
+        self._send(self._room, sends, slot)
+        holds = [order for order in movable if _is_hold(order)]
+        self._count_possible_duplicates(holds)
+        self._in_parallel([partial(self._postpone, order) for order in holds])
+        return self._left(orders, sends)
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""
@@ -194,22 +147,19 @@ class Mover:
             case Park(reason=reason):
                 return f"parking:{self._parking_for.get(reason, DEFAULT_PARKING)}"
 
+    def _target(self, order: Order) -> str:
+        return self.target_of(order.decision)
+
     def _movable(self, orders: Sequence[Order]) -> list[Order]:
-        """Orders whose target exists and whose lock still holds; on FIFO in unbroken order."""
-        targets = {self.target_of(order.decision) for order in orders} - {ROOM}
+        """Orders whose target exists and answers; on FIFO in unbroken order."""
+        targets = {self._target(order) for order in orders} - {ROOM}
         reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
-        movable = [order for order in orders if self.target_of(order.decision) in reachable]
-        self._count_untried(
-            [order for order in orders if self.target_of(order.decision) not in reachable]
-        )
+        movable = [order for order in orders if self._target(order) in reachable]
+        self._count_untried([order for order in orders if self._target(order) not in reachable])
         self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(movable))
         if self._fifo:
             movable = unbroken(orders, movable)
-        if movable and self._too_late(movable):
-            self._tally.count(Metric.TOO_LATE_TO_SEND, len(movable))
-            self._count_untried(movable)
-            return []
-        return movable
+        return [] if self._is_too_late(movable) else movable
 
     def _is_reachable(self, target: str) -> bool:
         """Whether the target queue is one of ours and answers, asked before anything is sent."""
@@ -223,34 +173,102 @@ class Mover:
             self._tally.note_trouble(str(error))
             return False
 
-    def _too_late(self, orders: Sequence[Order]) -> bool:
-        return self._clock() >= _end_of_locks(orders) - LAST_SEND
+    def _is_too_late(self, orders: Sequence[Order]) -> bool:
+        """Whether a step with these letters can't begin any more; they are counted then."""
+        if not orders or self._clock() < last_moment(orders):
+            return False
+        self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
+        self._count_untried(orders)
+        return True
 
-    def _plan(self, order: Order) -> Plan:
-        return Plan(key_of(order.copy), self.target_of(order.decision), order.stamp.attempt)
+    def _intend(self, orders: Sequence[Order], slot: Slot) -> bool:
+        """Write the intent to move these letters. Returns False if they have to stay."""
+        if self._is_too_late(orders):
+            return False
+        plans = [
+            Plan(key_of(order.copy), self._target(order), order.stamp.attempt) for order in orders
+        ]
+        try:
+            slot.intend(plans, end_of_locks(orders))
+        except (JournalUnavailable, ClaimLost) as error:
+            self._count_journal(error)
+            self._count_untried(orders)
+            return False
+        return True
 
-    def _admit(self, orders: Sequence[Order], progress: _Progress) -> None:
-        if self._fifo:
-            orders = [order for order in orders if order.group not in progress.stopped_groups]
+    def _send(self, store: LetterStore, moves: Moves, slot: Slot) -> set[str | None]:
+        """Send, mark and delete; what SQS confirms not to have taken is sent again.
+
+        Returns the groups with a letter that was not sent, or is neither marked nor deleted.
+        """
+        orders, undeleted, unsettled = list(moves.pending), set[str](), set[str]()
+        try:
+            for tries in range(MOST_SENDS):
+                if not moves.pending or (tries and not self._pause(tries, moves.pending)):
+                    break
+                going = list(moves.pending)
+                try:
+                    self._sender.send(moves, self._target)
+                finally:
+                    is_marked, remaining = self._settle(store, going, slot, moves)
+                    undeleted |= remaining
+                if not is_marked:
+                    unsettled |= remaining
+                    break
+        finally:
+            self._count(orders, moves, undeleted)
+        unsettled |= {order.copy for order in orders if order.copy not in moves.confirmed}
+        return {order.group for order in orders if order.copy in unsettled}
+
+    def _pause(self, tries: int, orders: Sequence[Order]) -> bool:
+        """Wait before the next try; returns False if there is no time for it."""
+        pause = SEND_PAUSE * 2 ** (tries - 1) * self._random.uniform(0.5, 1.0)
+        if self._clock() + pause >= last_moment(orders):
+            return False
+        self._wait(pause)
+        return True
+
+    def _hold(self, queue: LetterStore, moves: Moves, slot: Slot) -> None:
+        """Put letters into the waiting room: their large bodies first, then an intent."""
+        orders = moves.pending
         if not orders:
             return
-        progress.attempted.update(order.copy for order in orders)
-        if self._too_late(orders):
-            self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
-            return
+        stored = self._room.store_bodies(orders, last_moment(orders), self._in_parallel)
+        going = [order for order in orders if order.copy in stored]
+        if self._fifo:
+            going = unbroken(orders, going)
+        undeleted: set[str] = set()
         try:
-            admitted = self._room.admit(orders)
-        except RoomUnavailable as error:
-            self._tally.note_trouble(str(error))
-            # Nothing was written yet that names a letter: none of them can be in there.
-            self._tally.count(Metric.ROOM_UNAVAILABLE)
-            return
-        progress.confirmed.update(admitted)
+            if len(going) < len(orders):
+                self._tally.count(Metric.ROOM_UNAVAILABLE)
+                self._count_untried([order for order in orders if order not in going])
+            if going and self._intend(going, slot):
+                self._count_possible_duplicates(going)
+                try:
+                    self._admit(going, moves)
+                finally:
+                    _, undeleted = self._settle(queue, going, slot, moves)
+        finally:
+            self._count(orders, moves, undeleted)
+
+    def _admit(self, orders: Sequence[Order], moves: Moves) -> None:
+        copies = {order.copy for order in orders}
+        moves.attempted |= copies
         # A write whose answer was lost may have happened: the intent is kept, so that the
         # run that sees the letter again looks into the room first.
-        progress.unknown.update(order.copy for order in orders if order.copy not in admitted)
+        moves.unknown |= copies
+        try:
+            moves.confirmed.update(self._room.admit(orders))
+        except RoomUnavailable as error:
+            # Nothing was written yet that names a letter: none of them can be in there.
+            moves.unknown -= copies
+            self._tally.note_trouble(str(error))
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
+        moves.unknown -= moves.confirmed.keys()
 
     def _postpone(self, order: Order) -> None:
+        if self._is_too_late([order]):
+            return
         try:
             self._room.postpone(order)
         except RoomUnavailable as error:
@@ -262,86 +280,87 @@ class Mover:
             self._tally.count_gone(1)
             self._tally.count_target(ROOM, 1, 1)
 
-    def _send(self, orders: Sequence[Order], progress: _Progress) -> None:
-        for order in orders:
-            traits = self._targets[self.target_of(order.decision)].traits
-            letter, stamp = order.received.letter, order.stamp
-            if isinstance(order.decision, Redrive):
-                envelope = seal(letter, stamp, traits, order.decision.delay)
-            else:
-                envelope = seal(letter, stamp, traits, consumed=False)
-            if envelope.size <= traits.max_bytes:
-                progress.envelopes[order.copy] = envelope
-            else:
-                self._tally.count(Metric.UNSENDABLE)
-        sendable = [order for order in orders if order.copy in progress.envelopes]
-        if self._fifo:
-            sendable = unbroken(orders, sendable)
-            progress.stopped_groups |= {order.group for order in orders if order not in sendable}
-        for wave in waves(sendable, self._fifo):
-            self._send_wave(wave, progress)
-
-    def _send_wave(self, wave: Sequence[Order], progress: _Progress) -> None:
-        """Send one wave to all its targets at once."""
-        if self._fifo:
-            wave = [order for order in wave if order.group not in progress.stopped_groups]
-        progress.attempted.update(order.copy for order in wave)
-        by_target: defaultdict[str, list[Order]] = defaultdict(list)
-        for order in wave:
-            by_target[self.target_of(order.decision)].append(order)
-        calls = [
-            partial(self._send_batch, self._targets[target], batch, _end_of_locks(orders))
-            for target, orders in by_target.items()
-            for batch in batches([progress.envelopes[order.copy] for order in orders])
-        ]
-        for result in self._in_parallel(calls):
-            progress.confirmed.update(result.confirmed)
-            progress.unknown |= result.unknown
-        progress.stopped_groups |= {
-            order.group for order in wave if order.copy not in progress.confirmed
-        }
-
-    def _send_batch(self, queue: Queue, batch: Sequence[Envelope], locks_end: float) -> SendResult:
-        # The last moment to check the clock: after the lock has ended, another run may
-        # have sent the letter already.
-        if self._clock() >= locks_end - LAST_SEND:
-            self._tally.count(Metric.TOO_LATE_TO_SEND, len(batch))
-            return SendResult()
-        return queue.send(batch)
-
     def _settle(
-        self, store: LetterStore, orders: Sequence[Order], slot: Slot, progress: _Progress
-    ) -> None:
-        """Record, mark, delete: only letters that are confirmed to be elsewhere."""
-        self._count_renamed(progress)
-        self._record_unmarked(progress)
-        moved = [order for order in orders if order.copy in progress.confirmed]
-        try:
-            if moved:
-                slot.mark([order.copy for order in moved])
-        except (JournalUnavailable, ClaimLost) as error:
-            # The letters are safe elsewhere whether or not the mark is written.
-            self._count_journal(error)
-        undeleted = store.delete(
-            [(order.received, progress.confirmed[order.copy]) for order in moved]
-        )
+        self, store: LetterStore, orders: Sequence[Order], slot: Slot, moves: Moves
+    ) -> tuple[bool, set[str]]:
+        """Mark, record, delete: only letters that are confirmed to be elsewhere.
+
+        Returns whether the mark is written, and the copies that may still be in their place.
+        """
+        moved = [order for order in orders if order.copy in moves.confirmed]
+        unmarked = {
+            order.copy: new_id
+            for order in moved
+            if (new_id := _new_id_without_stamp(order.copy, moves)) is not None
+        }
+        is_marked = self._mark(moved, unmarked, slot)
+        self._tally.count(Metric.REDRIVE_UNMARKED, len(unmarked))
+        facts = {new_id: moves.envelopes[copy].stamp for copy, new_id in unmarked.items()}
+        # The letter is on its way; sending it again would not bring its stamp back.
+        self._tally.count(Metric.REDRIVE_UNRECORDED, self._unrecorded(facts))
+        self._remember(moved, moves)
+        remaining = store.delete([(order.received, moves.confirmed[order.copy]) for order in moved])
+        undeleted = {received.letter.message_id for received in remaining}
         self._tally.count(Metric.UNDELETED, len(undeleted))
         self._tally.count_gone(len(moved) - len(undeleted))
         # After the lock's end another receiver may hold the copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
-        in_time = not moved or self._clock() < _end_of_locks(moved) - MARGIN
-        stayed = {received.letter.message_id for received in undeleted}
-        late = () if in_time else [order.copy for order in moved]
-        slot.keep({*stayed, *progress.unknown, *late})
-        for order in orders:
-            if order.copy in progress.attempted:
-                gone = order.copy in progress.confirmed and order.copy not in stayed
-                self._tally.count_target(self.target_of(order.decision), 1, int(gone))
-        self._count(orders, moved)
+        if moved and self._clock() >= end_of_locks(moved) - MARGIN:
+            undeleted |= {order.copy for order in moved}
+        slot.keep(undeleted | {order.copy for order in orders if order.copy in moves.unknown})
+        return is_marked, undeleted
+
+    def _mark(self, moved: Sequence[Order], new_ids: Mapping[str, str], slot: Slot) -> bool:
+        if not moved:
+            return True
+        try:
+            slot.mark([order.copy for order in moved], new_ids)
+        except (JournalUnavailable, ClaimLost) as error:
+            # The letters are safe elsewhere whether or not the mark is written.
+            self._count_journal(error)
+            return False
+        return True
+
+    def record(self, stamps: Mapping[str, Stamp]) -> bool:
+        """Write the facts of letters that were sent without a stamp, by their new ids.
+
+        Returns whether all are written; what is not, is counted by the caller.
+        """
+        return not self._unrecorded(stamps)
+
+    def _unrecorded(self, stamps: Mapping[str, Stamp]) -> int:
+        """Write facts; returns how many could not be written."""
+        try:
+            if stamps:
+                self._records.store_stamps(stamps)
+        except RecordsConflict:
+            each = [partial(self._unrecorded, {id_: stamp}) for id_, stamp in stamps.items()]
+            return sum(self._in_parallel(each))
+        except RecordsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return len(stamps)
+        return 0
+
+    def _remember(self, moved: Sequence[Order], moves: Moves) -> None:
+        for order in moved:
+            self._moved[key_of(order.copy)] = moves.confirmed[order.copy]
+        while len(self._moved) > MOST_REMEMBERED:
+            del self._moved[next(iter(self._moved))]
+
+    def _left(self, orders: Sequence[Order], *parts: Moves) -> Left:
+        confirmed = {copy for moves in parts for copy in moves.confirmed}
+        maybe_sent = {copy for moves in parts for copy in moves.unknown}
+        left = [order for order in orders if order.copy not in confirmed]
+        unknown = [order.received for order in left if order.copy in maybe_sent]
+        self._unknown.update(key_of(received.letter.message_id) for received in unknown)
+        return Left([order.received for order in left if order.copy not in maybe_sent], unknown)
+
+    def _count_possible_duplicates(self, orders: Sequence[Order]) -> None:
+        self._tally.count_now(Metric.POSSIBLE_DUPLICATE, sum(order.maybe_sent for order in orders))
 
     def _count_untried(self, orders: Sequence[Order]) -> None:
         """Count letters that nothing was sent of, for no fault of their own."""
-        for target, letters in Counter(self.target_of(order.decision) for order in orders).items():
+        for target, letters in Counter(map(self._target, orders)).items():
             self._tally.count_target(target, letters, 0)
 
     def _count_journal(self, error: Exception) -> None:
@@ -349,35 +368,19 @@ class Mover:
         if isinstance(error, JournalUnavailable):
             self._tally.note_trouble(str(error))
 
-    def _count_renamed(self, progress: _Progress) -> None:
-        """Count letters that were sent with their own attribute `Redrive` under another name."""
-        sent = (progress.envelopes.get(copy) for copy in progress.confirmed)
-        renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sent)
-        self._tally.count(Metric.ATTRIBUTE_RENAMED, renamed)
-
-    def _record_unmarked(self, progress: _Progress) -> None:
-        """Write to the ledger the stamps of letters that were sent without theirs."""
-        stamps = {
-            confirmation.new_id: progress.envelopes[copy].stamp
-            for copy, confirmation in progress.confirmed.items()
-            if confirmation.new_id is not None
-            and copy in progress.envelopes
-            and not progress.envelopes[copy].marked
-        }
-        if not stamps:
-            return
-        self._tally.count(Metric.REDRIVE_UNMARKED, len(stamps))
-        try:
-            self._records.store_stamps(stamps)
-        except RecordsUnavailable as error:
-            self._tally.note_trouble(str(error))
-            # The letter is on its way; sending it again would not bring its stamp back.
-            self._tally.count(Metric.REDRIVE_UNRECORDED, len(stamps))
-
-    def _count(self, orders: Sequence[Order], moved: Sequence[Order]) -> None:
+    def _count(self, orders: Sequence[Order], moves: Moves, undeleted: Collection[str]) -> None:
+        moved = [order for order in orders if order.copy in moves.confirmed]
+        for order in orders:
+            if order.copy in moves.attempted:
+                gone = order.copy in moves.confirmed and order.copy not in undeleted
+                self._tally.count_target(self._target(order), 1, int(gone))
         self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(moved))
         for order in moved:
             self._tally.count(_METRICS[type(order.decision)])
+        # Sent with their own attribute `Redrive` under another name.
+        sealed = (moves.envelopes.get(order.copy) for order in moved)
+        renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sealed)
+        self._tally.count(Metric.ATTRIBUTE_RENAMED, renamed)
         matches = Counter(order.decision.rule for order in moved if order.decision.rule is not None)
         if matches:
             try:
@@ -391,5 +394,7 @@ def _is_hold(order: Order) -> bool:
     return isinstance(order.decision, Hold)
 
 
-def _end_of_locks(orders: Sequence[Order]) -> float:
-    return min(order.received.locked_until for order in orders)
+def _new_id_without_stamp(copy: str, moves: Moves) -> str | None:
+    """The new message id of a copy that was sent without its stamp; None for any other."""
+    envelope = moves.envelopes.get(copy)
+    return None if envelope is None or envelope.marked else moves.confirmed[copy].new_id

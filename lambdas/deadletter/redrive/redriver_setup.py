@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.message.queue import Queue
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
-from deadletter.redrive.mover import InParallel, Mover
+from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import WaitingRoom
 from deadletter.routing.router import Router

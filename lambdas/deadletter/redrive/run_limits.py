@@ -11,8 +11,13 @@ from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 LOCK_PAST_DEADLINE = 60
 """Seconds a letter stays locked after the run that received it must have ended."""
 
-WIND_DOWN = 5.0
-"""Seconds before the deadline in which no new chunk is begun."""
+SEND_AND_MARK = 10.0
+"""Seconds that a send and its mark may take: one try of the client that sends (1 s to connect,
+3 s to read) and two of the journal's (1 s and 2 s each). A run sends nothing later than this
+before its deadline."""
+
+WIND_DOWN = SEND_AND_MARK
+"""Seconds before the deadline in which no new chunk is begun: it could send nothing."""
 
 WORTH_SECONDS = 2.0
 """Seconds of the pace that a worker waits for at most before it begins a chunk: with more, the

@@ -11,6 +11,7 @@ from deadletter.contract import PARKED_LANE, dedicated_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 
 SHARDS = 8
@@ -85,11 +86,21 @@ class WaitingRoom(Protocol):
     def retire(self, lane: Lane) -> None:
         """Remove a lane from `lanes`, unless a letter has been put into it since it was read."""
 
+    def store_bodies(
+        self, orders: Sequence[Order], until: float, in_parallel: InParallel
+    ) -> Collection[str]:
+        """Store what is too large for an item, side by side; returns the copies to admit.
+
+        Storing a body twice has the effect of once. No body is begun after `until` (epoch
+        seconds), and none after bodies were refused twice in this run.
+        """
+
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
         """Put letters in; returns the confirmation of each copy that is now in the room.
 
         Every decision must be a Hold. Putting a copy in twice has the effect of once. The
-        letter's own bytes are stored before its item names them. No letter of a FIFO group
+        letter's own bytes are stored before its item names them, here unless `store_bodies`
+        has stored them. No letter of a FIFO group
         goes in before an earlier one. Raises RoomUnavailable only while no item is
         written; a copy without a confirmation may be in the room or not.
         """

@@ -148,6 +148,8 @@ def _main_queue_sender(
             room=waiting_room_for(pipeline, resources, clients, world),
             records=ledger,
             clock=world.clock,
+            wait=world.wait,
+            random=world.random,
             in_parallel=in_threads,
             tally=tally,
         )

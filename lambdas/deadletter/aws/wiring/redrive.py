@@ -17,7 +17,8 @@ from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
 from deadletter.outage.executions import OutageExecutions
-from deadletter.redrive.mover import InParallel, Mover
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
@@ -95,6 +96,8 @@ def redriver_for(
             room=room,
             records=ledger_for(pipeline, resources, clients, world),
             clock=world.clock,
+            wait=world.wait,
+            random=world.random,
             in_parallel=in_parallel,
             tally=tally,
         ),
