@@ -135,6 +135,7 @@ class RunCosts:
     possible_duplicates: int
     intents_left: int
     audit: Audit
+    trouble: str
     counts: Mapping[str, int]
 
 
@@ -222,11 +223,12 @@ class Bench:
             tracemalloc.start()
         counts: Counter[str] = Counter()
         began, cpu_before, fakes_before = time.monotonic(), time.process_time(), self._in_fakes
-        runs, moved = 0, 0
+        runs, moved, trouble = 0, 0, ""
         while runs < most_runs and moved < letters:
             report = self._run()
             counts.update(report.counts)
             moved += report.counts.get(Metric.REDRIVEN, 0)
+            trouble = trouble or report.trouble
             runs += 1
         seconds = time.monotonic() - began
         cpu = time.process_time() - cpu_before - (self._in_fakes - fakes_before)
@@ -252,6 +254,7 @@ class Bench:
             possible_duplicates=counts[Metric.POSSIBLE_DUPLICATE],
             intents_left=self._intents_left(),
             audit=self._stub.audit(self.main),
+            trouble=trouble,
             counts=dict(counts),
         )
 
@@ -445,6 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = CASES[name]()
         wrong += [f"{name}: {fault}" for fault in result.wrong]
         wrong += [f"{name}: {row.audit}" for row in result.figures if not row.audit.is_clean]
+        wrong += [f"{name}: {row.trouble}" for row in result.figures if row.trouble]
         results += result.figures
         if not options.json:
             print(
