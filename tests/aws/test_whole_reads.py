@@ -226,6 +226,22 @@ def test_a_batch_of_any_length_is_written_read_and_deleted_whole(
     assert table.get_many(keys) == {}
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+def test_any_number_of_letters_goes_into_the_room_and_out_of_it(
+    account: Account, fifo: bool
+) -> None:
+    room = account.room(fifo=fifo)
+    orders = [waiting(f"{number:02}") for number in range(60)]
+    copies = [order.received.letter.message_id for order in orders]
+    assert sorted(room.admit(orders)) == copies
+    assert sorted(room.find([order.received for order in orders])) == copies
+    entries = [entry for shard in range(SHARDS) for entry in room.due("due", shard, 100, 60)]
+    letters = room.read(entries, 1e10).letters
+    proofs = [(taken, Confirmation(taken.letter.message_id, "test")) for taken in letters]
+    assert room.delete(proofs) == []
+    assert room.find([order.received for order in orders]) == {}
+
+
 def test_a_limit_counts_items_and_not_pages(account: Account) -> None:
     table = DynamoDBTable(account.dynamodb, LETTERS)
     table.write_many(puts=[{"pk": "p", "sk": name} for name in NAMES])

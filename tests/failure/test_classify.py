@@ -6,6 +6,7 @@ import base64
 import email.utils
 import errno
 import json
+import socket
 import urllib.error
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -111,8 +112,22 @@ def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
         assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, None)
 
 
-def test_a_400_of_a_busy_aws_service_counts_as_429() -> None:
-    diagnosis = of(aws(400, "ProvisionedThroughputExceededException"))
+@pytest.mark.parametrize(
+    "code",
+    [
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
+    ],
+)
+def test_a_400_of_a_busy_aws_service_counts_as_429(code: str) -> None:
+    diagnosis = of(aws(400, code))
     assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, 429)
 
 
@@ -129,7 +144,13 @@ def test_a_400_of_a_busy_aws_service_counts_as_429() -> None:
         (BrokenPipeError(), "ConnectionRefused"),
         (make("EndpointConnectionError"), "ConnectionRefused"),
         (make("ConnectError"), "ConnectionRefused"),
+        (make("RequestTimedOut"), "Timeout"),
+        (make("ClientConnectorError"), "ConnectionRefused"),
+        (make("MaxRetryConnectionError"), "ConnectionRefused"),
+        (socket.gaierror(-2, "name or service not known"), "ConnectionRefused"),
         (OSError(errno.EHOSTUNREACH, "no route"), "ConnectionRefused"),
+        (OSError(errno.ENETUNREACH, "no network"), "ConnectionRefused"),
+        (OSError(errno.EHOSTDOWN, "no host"), "ConnectionRefused"),
         (urllib.error.URLError(ConnectionRefusedError(111, "refused")), "ConnectionRefused"),
         (raised(RuntimeError("x"), TimeoutError()), "Timeout"),
         (raised(Transient("x"), TimeoutError()), "Timeout"),
@@ -196,6 +217,9 @@ def test_the_handlers_own_verdict_comes_first() -> None:
         ET.ParseError("x"),
         make("ValidationError", ValueError),
         make("SchemaValidationError"),
+        make("SchemaError"),
+        make("DecodeError"),
+        make("InvalidEventSource"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -223,3 +223,10 @@ def test_a_letter_without_room_waits_five_seconds_for_its_record() -> None:
 def test_a_queue_that_says_nothing_has_the_limits_of_a_new_one() -> None:
     """SQS: 1 MiB, and four days."""
     assert (STANDARD.fifo, STANDARD.max_bytes, STANDARD.retention) == (False, 2**20, 4 * 86_400)
+
+
+def test_copies_whose_ids_differ_in_one_character_have_different_deduplication_ids() -> None:
+    """SQS would swallow the second copy for good."""
+    copy = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
+    others = {copy[:at] + "x" + copy[at + 1 :] for at in range(len(copy))}
+    assert len({deduplication_id(other) for other in {copy, *others}}) == len(copy) + 1

@@ -29,8 +29,8 @@ def test_the_name_is_valid_for_step_functions_for_every_key() -> None:
 def test_each_outage_of_each_circuit_has_its_own_constant_name() -> None:
     names = {
         execution_name(pipeline, key, generation, restart)
-        for pipeline in ("a", "b")
-        for key in ("a", "b")
+        for pipeline in ("a", "ab")
+        for key in ("bc", "c")
         for generation in (1, 11)
         for restart in (1, 11)
     }
