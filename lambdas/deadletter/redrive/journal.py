@@ -288,7 +288,10 @@ class OpenIntents:
 
     def stands(self, copy: str) -> bool:
         """Whether any intent names a copy."""
-        key = key_of(copy)
+        return self.names(key_of(copy))
+
+    def names(self, key: bytes) -> bool:
+        """Whether any intent names the copy with this key."""
         places = (self._sent, self._busy, self._unknown, self._unknown_in_room)
         return any(key in place for place in places)
 

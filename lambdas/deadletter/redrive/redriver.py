@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from deadletter.contract import MINUTE, Metric, Mode
+from deadletter.contract import HOUR, MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
-from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
+from deadletter.redrive.journal_sweep import (
+    LONG_AGO,
+    Explained,
+    carry_out,
+    empty_shards,
+    sweeps,
+)
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.letters_in_hand import LettersInHand
@@ -31,6 +38,7 @@ from deadletter.redrive.source_memory import (
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
+from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 
 ENOUGH_BOUNCES = 5
@@ -171,6 +179,9 @@ class Redriver:
             if nothing_visible and not first_poll and not openings.shards:
                 self._shares = openings.next_shares(memory.shares)
                 self._end_pass(now, emptied=depth.total == 0)
+                if now // HOUR != (memory.ended_at or 0.0) // HOUR:
+                    self._known.fresh()
+                    self._sweep_journal(deadline)
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
         except BaseException:
@@ -269,6 +280,7 @@ class Redriver:
                 worker.close()
             if run.stopped is None:
                 self._end_pass(began, emptied=self._has_only_foreign_letters(len(run.left)))
+            self._sweep_journal(run.deadline)
         except QueueUnavailable as error:
             run.stop(stop_reason(error, self._tally))
         finally:
@@ -282,6 +294,37 @@ class Redriver:
                 self._setup.owner, run.bucket, self._report(stopped), self._clock()
             )
         return stopped
+
+    def _sweep_journal(self, deadline: float) -> None:
+        """Take out of the journal what the run has explained; a later run can do it as well."""
+        try:
+            if self._known.left_queue or self._known.left_room:
+                self._known.fresh()
+            reading, now = self._known.last, self._clock()
+            if not reading.ended():
+                return
+            explained = Explained(
+                home=self._setup.home,
+                left_queue=self._known.left_queue,
+                left_room=self._known.left_room,
+                emptied_before=self._emptied_before,
+                empty_shards=empty_shards(self._setup.room, reading, now),
+            )
+            steps = sweeps(reading, explained, self._setup.owner, now)
+            carry_out(steps, self._setup.journal, lambda: self._clock() < deadline - WIND_DOWN)
+        except JournalUnavailable as error:
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.note_trouble(str(error))
+        except RoomUnavailable as error:
+            self._tally.count(Metric.ROOM_UNAVAILABLE)
+            self._tally.note_trouble(str(error))
+
+    @property
+    def _emptied_before(self) -> float:
+        """Intents that ended before are about letters that have left the queue; 0 for none."""
+        if not self._emptied or self._pass_began is None:
+            return 0.0
+        return self._pass_began - LONG_AGO
 
     def _has_only_foreign_letters(self, left: int) -> bool:
         """Whether no letter of ours is in the queue after a pass that left so many in place.
