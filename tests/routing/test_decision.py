@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from deadletter.routing.decision import Decision, NotADecision, decode, encode
+from deadletter.routing.decision import Decision, NotADecision, Redrive, decode, encode
 from tests.samples import decisions, json_values
 
 
@@ -69,3 +69,16 @@ def test_reading_a_decision_raises_nothing_but_not_a_decision(data: Any) -> None
                 decode({**whole, key: data, "action": action})
             except NotADecision:
                 continue
+
+
+@pytest.mark.parametrize("delay", [0, 1, 900])
+def test_every_delay_that_sqs_allows_is_a_decision(delay: int) -> None:
+    assert decode({**REDRIVE, "delay": delay}) == Redrive(delay, "x")
+
+
+def test_a_letter_may_be_due_in_any_year_that_comes_and_in_none_that_never_does() -> None:
+    far = {**HOLD, "due": 1e12 - 0.5}
+    assert encode(decode(far)) == far
+    for never in (1e12, 1e13, float("inf"), float("nan")):
+        with pytest.raises(NotADecision):
+            decode({**HOLD, "due": never})

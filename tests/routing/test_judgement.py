@@ -362,3 +362,13 @@ def test_a_delay_fits_into_sqs_and_a_wait_ends_before_the_letter_expires(
         assert isinstance(decision, Hold)
         assert not served
         assert now <= decision.due <= EXPIRES
+
+
+def test_a_letter_without_a_failure_is_no_poison_however_few_lives_are_allowed() -> None:
+    case = pipelined(replace(PLAIN_CASE, row=LedgerRow()), poison_lives=1)
+    assert judgement.poison(case) is None
+    assert judgement.poison(replace(case, row=LedgerRow((failed(),)))) is not None
+
+
+def test_a_case_is_of_an_honest_letter_in_the_main_dlq_that_has_not_waited() -> None:
+    assert (PLAIN_CASE.served, PLAIN_CASE.diverted, PLAIN_CASE.forged) == (False, False, False)

@@ -19,6 +19,7 @@ from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
+from deadletter.routing import direct_router
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.router import (
@@ -36,7 +37,7 @@ from deadletter.routing.wire import (
     question_to_json,
 )
 from deadletter.rules.refused_rule import RefusedRule
-from deadletter.rules.rulebook import RulesUnavailable
+from deadletter.rules.rulebook import RuleBook, RulesUnavailable, read_rules
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters
@@ -533,3 +534,53 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
     assert json.dumps(other)
     with pytest.raises(NotALetter):
         answer_event(direct, {"letters": [{"id": "m1"}]})
+
+
+def test_a_letter_with_an_unreadable_row_does_not_keep_the_others_from_their_verdicts() -> None:
+    books = Books(rows_={"m1": LedgerRow(unreadable=True)})
+    answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
+    assert [verdict.message_id for verdict in answer.verdicts] == ["m2"]
+    with pytest.raises(RouterUnavailable, match="ledger row"):
+        router(books).explain(Question(letter(message_id="m1")))
+
+
+def test_rules_are_read_anew_only_when_they_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def counted(items: Sequence[Mapping[str, Any]], pipeline: Pipeline) -> RuleBook:
+        read.append(len(items))
+        return read_rules(items, pipeline)
+
+    monkeypatch.setattr(direct_router, "read_rules", counted)
+    books = Books([rule("q", "QUARANTINE")])
+    direct = router(books)
+    for _ in range(3):
+        direct.decide([Question(letter())])
+    books.items_.append(rule("r", "QUARANTINE"))
+    direct.decide([Question(letter())])
+    assert read == [1, 2]
+
+
+def test_the_reason_of_a_store_that_is_down_is_passed_on() -> None:
+    class Throttled(Books):
+        def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+            raise CircuitsUnavailable("ThrottlingException")
+
+    with pytest.raises(RouterUnavailable, match=r"^ThrottlingException$"):
+        decide(Throttled(), letter())
+    with pytest.raises(RouterUnavailable, match=r"^RulesUnavailable$"):
+        decide(Books(down="rules"), letter())
+
+
+def test_a_letter_that_waits_stays_a_canary_and_any_other_decision_ends_that() -> None:
+    canary = stamped(Stamp("origin", 1, 1_789_999_000_000, canary="permit"))
+    held = verdict_of(Books([rule("h", "HOLD")]), canary)
+    assert held.stamp.canary == "permit"
+    for books in (Books([rule("q", "QUARANTINE")]), Books(rows_={"origin": LedgerRow()})):
+        assert verdict_of(books, canary).stamp.canary is None
+
+
+def test_a_verdict_without_a_word_on_it_is_of_a_letter_that_is_not_forged() -> None:
+    assert not Verdict("m1", Redrive(0, "x"), Stamp("m1")).forged

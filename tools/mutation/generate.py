@@ -120,6 +120,11 @@ def _without_annotations(tree: ast.Module) -> str:
             node.annotation = None
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            # `zip(strict=True)` asserts what is true; `field(repr=False)` keeps logs clean, which
+            # tests of the logs show and no decision needs.
+            ignored = {"zip": "strict", "field": "repr"}.get(node.func.id)
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != ignored]
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.ClassDef):
