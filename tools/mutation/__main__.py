@@ -156,12 +156,12 @@ def _run_target(
             swaps.append((mutant, swap))
     outcome = _warm(target, modules, swaps)
     results = {**known} | {
-        result.mutant: result for result in outcome.results if result.ending is not Ending.SURVIVED
+        result.mutant: result for result in outcome.results if outcome.is_final(result)
     }
     for mutant in mutants:
         if mutant in results:
             continue
-        # Survivors too: what was imported before the mutant may have hidden it.
+        # Survivors too, if what was imported before them may have hidden them.
         began = time.monotonic()
         ending = Ending.SURVIVED
         for tests in target.stages(outcome.files[mutant.module]):
@@ -191,6 +191,7 @@ def _warm(target: Target, modules: Sequence[str], swaps: Sequence[tuple[Mutant, 
             os.close(out)
             session = WarmSession(LIBRARY, modules, swaps, f"tests/{target.package}/", _progress)
             kept, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: SIM115 - until the exit
+            session.begin()
             code = pytest.main(options(target.tests, CHOSEN_TESTS), plugins=[session])
             sys.stdout = kept
             if code and not session.outcome.error:

@@ -57,7 +57,15 @@ class Outcome:
     unreached: list[Mutant] = field(default_factory=list)
     # Test files that run any line of a module, by module.
     files: dict[str, list[str]] = field(default_factory=dict)
+    # Lines that ran while everything was imported and collected: what they made is the original's.
+    early: set[tuple[str, int]] = field(default_factory=set)
     error: str = ""
+
+    def is_final(self, result: Result) -> bool:
+        """True if a process that imports everything anew would end in the same way."""
+        mutant = result.mutant
+        lines = {(mutant.module, line) for line in range(mutant.line, mutant.last_line + 1)}
+        return result.ending is not Ending.SURVIVED or not lines & self.early
 
 
 class WarmSession:
@@ -79,12 +87,17 @@ class WarmSession:
         self.outcome = Outcome()
         self._failed: list[str] = []
 
+    def begin(self) -> None:
+        """Note from now on which lines run while everything is imported and collected."""
+        sys.settrace(_tracer(self._files, self.outcome.early))
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self._failed.append(report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        sys.settrace(None)
         if session.testsfailed or not session.items:
             self.outcome.error = "the tests can't be collected without any mutant"
             return True

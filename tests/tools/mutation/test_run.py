@@ -61,8 +61,10 @@ swap = swap_for(compile(source, path, "exec"), compile(mutant.apply(source), pat
 session = warm.WarmSession(
     path.parent, ["counter.py"], [(mutant, swap)] if swap else [], "tests/", lambda result: None
 )
+session.begin()
 pytest.main(warm.options(["tests"], "not long"), plugins=[session])
 print("ENDINGS", ending, [str(result.ending) for result in session.outcome.results])
+print("FINAL", [session.outcome.is_final(result) for result in session.outcome.results])
 print("ERROR", session.outcome.error)
 """
 
@@ -95,6 +97,17 @@ def test_warm_and_cold_runs_agree(sample: Path, was: str, becomes: str, ending: 
     # What runs at import can only be tried cold.
     warm = "[]" if was.startswith("LIMIT") else f"['{ending}']"
     assert f"ENDINGS {ending} {warm}" in said
+
+
+def test_a_survivor_is_tried_anew_if_its_line_ran_before_the_tests(sample: Path) -> None:
+    assert "FINAL [True]" in run(sample, "count < LIMIT", "count <= LIMIT")
+    (sample / "tests/test_early.py").write_text(
+        "from deadletter_sample.counter import below\nEARLY = below(3)\n"
+        "def test_early():\n    assert not EARLY\n"
+    )
+    said = run(sample, "count < LIMIT", "count <= LIMIT")
+    assert "ENDINGS killed ['survived']" in said
+    assert "FINAL [False]" in said
 
 
 def test_tests_that_fail_without_any_mutant_are_an_error(sample: Path) -> None:
