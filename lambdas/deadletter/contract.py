@@ -304,7 +304,8 @@ class Metric(StrEnum):
     LEFT_IN_PLACE = "LeftInPlace", "Letters that stayed where they are."
     POSSIBLE_DUPLICATE = (
         "PossibleDuplicate",
-        "Letters sent again because an earlier send has no record of its end.",
+        "Letters sent again because an earlier send has no record of its end, and canaries of the"
+        " main queue that the consumer may have processed without an answer.",
     )
     ALREADY_SENT = "AlreadySent", "Letters that the journal marks as sent, and that were deleted."
     REDRIVE_UNMARKED = (

@@ -11,6 +11,7 @@ import pytest
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
 from deadletter.outage.canary_sources import CanaryResult, DlqCanaries, judge_answer
+from deadletter.redrive.journal import Intent, JournalUnavailable, key_of, open_intents
 from tests.samples import letter, received
 
 FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
@@ -84,6 +85,7 @@ class Told:
 
     hidden: list[tuple[str, int]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    deletes: bool = True
 
     def hide(self, waits: Any) -> int:
         self.hidden += waits
@@ -93,24 +95,60 @@ class Told:
         self.hidden += [(handle, 0) for handle in handles]
 
     def delete(self, letters: Any) -> Any:
+        if not self.deletes:
+            return [taken for taken, _ in letters]
         self.deleted += [taken.handle for taken, _ in letters]
         return []
 
 
-def dead_letters(queue: Told, *, fifo: bool) -> DlqCanaries:
+@dataclass
+class MemoryJournal:
+    """The intents on record, by slot; the next calls of `down` get no answer."""
+
+    held: dict[str, Intent] = field(default_factory=dict)
+    down: set[str] = field(default_factory=set)
+
+    def _answers(self, call: str) -> None:
+        if call in self.down:
+            raise JournalUnavailable(call)
+
+    def read(self) -> list[Intent]:
+        return list(self.held.values())
+
+    def write(self, intent: Intent, replacing: Intent | None) -> None:
+        self._answers("write")
+        self.held[intent.slot] = intent
+
+    def mark(self, intent: Intent) -> None:
+        self._answers("mark")
+        self.held[intent.slot] = intent
+
+    def erase(self, intent: Intent) -> None:
+        self._answers("erase")
+        self.held.pop(intent.slot, None)
+
+    def merge(self, parts: Any, into: Any) -> None:
+        raise NotImplementedError
+
+
+def dead_letters(queue: Told, *, fifo: bool, journal: MemoryJournal | None = None) -> DlqCanaries:
+    """Canaries of a DLQ, of which one is on record."""
     nothing: Any = None
     hiding: Any = queue
-    return DlqCanaries(
+    source = DlqCanaries(
         queue=hiding,
         arn="arn:dlq",
         main_arn="arn:main",
         fifo=fifo,
         choice=nothing,
-        journal=nothing,
+        journal=journal or MemoryJournal(),
         room=nothing,
+        owner=lambda: "me",
         aside_seconds=ASIDE,
         clock=lambda: 0.0,
     )
+    assert source.record(received(letter()))
+    return source
 
 
 @pytest.mark.parametrize(("fifo", "seconds"), [(False, 180), (True, 0)])
@@ -136,3 +174,55 @@ def test_a_letter_that_was_processed_is_deleted(verdict: CanaryVerdict) -> None:
     processed = CanaryResult(verdict, Confirmation(canary.letter.message_id, "consumer"))
     assert dead_letters(queue, fifo=True).settle(canary, processed)
     assert queue == Told(deleted=[canary.handle])
+
+
+# What the journal says of a dead letter that the consumer was given.
+
+PROCESSED = CanaryResult(CanaryVerdict.SUCCESS, Confirmation("m1", "consumer"))
+LONG_AFTER = 2e10
+
+
+def test_the_intent_stands_before_the_consumer_is_called_and_names_the_queue() -> None:
+    journal = MemoryJournal()
+    dead_letters(Told(), fifo=False, journal=journal)
+    [intent] = journal.read()
+    assert [plan.key for plan in intent.plans] == [key_of("m1")]
+    assert intent.expires == received(letter()).locked_until
+    assert intent.home == received(letter()).home
+    assert open_intents([intent], 0).is_busy("m1")
+
+
+@pytest.mark.parametrize(
+    "result", [PROCESSED, *map(CanaryResult, (CanaryVerdict.FAILURE, CanaryVerdict.NEUTRAL))]
+)
+def test_an_answered_letter_leaves_nothing_in_the_journal(result: CanaryResult) -> None:
+    journal = MemoryJournal()
+    dead_letters(Told(), fifo=False, journal=journal).settle(received(letter()), result)
+    assert journal.held == {}
+
+
+def test_a_letter_without_an_answer_is_unknown_to_later_runs() -> None:
+    journal = MemoryJournal()
+    source = dead_letters(Told(), fifo=False, journal=journal)
+    source.settle(received(letter()), CanaryResult(CanaryVerdict.NO_ANSWER))
+    assert open_intents(journal.read(), LONG_AFTER).unknown_target("m1") == "main"
+
+
+def test_a_processed_letter_that_could_not_be_deleted_is_only_deleted_later() -> None:
+    journal = MemoryJournal()
+    source = dead_letters(Told(deletes=False), fifo=False, journal=journal)
+    assert not source.settle(received(letter()), PROCESSED)
+    assert open_intents(journal.read(), LONG_AFTER).confirmation_of("m1") is not None
+
+
+@pytest.mark.parametrize("down", [{"mark"}, {"erase"}, {"mark", "erase"}])
+def test_a_journal_that_fails_keeps_no_processed_letter_from_being_deleted(down: set[str]) -> None:
+    queue = Told()
+    source = dead_letters(queue, fifo=False, journal=MemoryJournal(down=down))
+    assert source.settle(received(letter()), PROCESSED)
+    assert queue.deleted == [received(letter()).handle]
+
+
+def test_a_letter_that_cannot_be_put_on_record_raises() -> None:
+    with pytest.raises(JournalUnavailable):
+        dead_letters(Told(), fifo=False, journal=MemoryJournal(down={"write"}))

@@ -36,6 +36,7 @@ from deadletter.outage.prober import (
     Health,
     Prober,
 )
+from deadletter.redrive.journal import JournalUnavailable
 from tests.outage.breakers import KEY, Announcements, Circuits
 
 ANSWER = 20.0
@@ -45,18 +46,32 @@ ILL = CanaryResult(CanaryVerdict.FAILURE)
 
 @dataclass
 class Letters:
-    """A source of letters; `settled` is the result of each letter that was tried."""
+    """A source of letters; `settled` is the result of each letter that was tried.
+
+    With `keeps_record` a journal knows what the consumer is given.
+    """
 
     arn: str = "arn:queue"
     letters: list[str] = field(default_factory=list)
     settled: list[tuple[str, CanaryResult]] = field(default_factory=list)
     fails_to_take: bool = False
     fails_to_settle: bool = False
+    keeps_record: bool = True
+    fails_to_record: bool = False
+    recorded: list[str] = field(default_factory=list)
+    locks: list[float] = field(default_factory=list)
+
+    def record(self, received: ReceivedLetter) -> bool:
+        if self.fails_to_record:
+            raise JournalUnavailable("throttled")
+        self.recorded.append(received.letter.message_id)
+        return self.keeps_record
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         if self.fails_to_take:
             raise QueueUnavailable("throttled")
         assert lock_seconds > ANSWER
+        self.locks.append(lock_seconds)
         if not self.letters:
             return None
         return ReceivedLetter(Letter(self.letters[0], "{}"), "handle", lock_seconds)
@@ -278,6 +293,134 @@ def test_a_result_after_an_override_changes_nothing(scene: Scene) -> None:
     assert scene.probe().next is Next.HAND_OVER
     assert scene.circuit.is_forced(scene.circuits.now)
     assert scene.circuit.successes == 0
+
+
+# Canaries that may be processed twice.
+
+
+NO_ANSWER = CanaryResult(CanaryVerdict.NO_ANSWER)
+DUPLICATE = "PossibleDuplicate"
+
+
+@pytest.fixture
+def live(scene: Scene) -> Scene:
+    """The canary is a message of the main queue, which SQS delivers again by itself."""
+    scene.sources = [Letters(letters=["a"], keeps_record=False)]
+    return scene
+
+
+def test_a_message_without_an_answer_is_counted_before_its_lock_can_end(live: Scene) -> None:
+    live.consumer.answers = [NO_ANSWER]
+    counted: list[int] = []
+    live.sources[0].settle = (  # type: ignore[method-assign]
+        lambda received, result: counted.append(live.circuits.metrics[DUPLICATE]) or False
+    )
+    assert live.probe().state == "OPEN"
+    assert counted == [1]
+    assert live.circuits.metrics[DUPLICATE] == 1
+
+
+def test_a_processed_message_that_could_not_be_deleted_is_counted(live: Scene) -> None:
+    live.sources[0].fails_to_settle = True
+    live.probe()
+    assert (live.circuits.metrics["Undeleted"], live.circuits.metrics[DUPLICATE]) == (1, 1)
+
+
+@pytest.mark.parametrize("result", [WELL, ILL, CanaryResult(CanaryVerdict.NEUTRAL)])
+def test_an_answered_message_is_no_possible_duplicate(live: Scene, result: CanaryResult) -> None:
+    live.consumer.answers = [result]
+    live.probe()
+    assert live.circuits.metrics[DUPLICATE] == 0
+
+
+def test_a_consumer_that_was_certainly_not_called_processed_nothing(live: Scene) -> None:
+    live.consumer.answers = [ConsumerUnavailable("throttled")]
+    with pytest.raises(ConsumerUnavailable):
+        live.probe()
+    assert live.circuits.metrics[DUPLICATE] == 0
+
+
+@pytest.mark.parametrize("result", [NO_ANSWER, WELL])
+def test_a_letter_on_record_is_counted_by_the_run_that_sends_it_again(
+    scene: Scene, result: CanaryResult
+) -> None:
+    scene.consumer.answers = [result]
+    scene.sources[0].fails_to_settle = True
+    scene.probe()
+    assert scene.sources[0].recorded == ["a"]
+    assert scene.circuits.metrics[DUPLICATE] == 0
+
+
+class Killed(BaseException):
+    """The prober's process ends."""
+
+
+def killed() -> None:
+    raise Killed
+
+
+def test_a_message_whose_prober_died_is_counted_by_the_next_one_before_its_lock_ends(
+    live: Scene,
+) -> None:
+    live.circuits.policy = replace(live.circuits.policy, lease=600)
+    live.consumer.meanwhile = killed
+    taken = live.circuits.now
+    with pytest.raises(Killed):
+        live.probe()
+    assert live.circuits.metrics[DUPLICATE] == 0
+    while live.circuit.permit is not None:
+        live.circuits.now += live.probe().wait_seconds
+    assert live.circuits.metrics[DUPLICATE] == 1
+    assert live.circuits.now - taken < live.sources[0].locks[0]
+    assert len(live.consumer.asked) == 1
+
+
+def test_a_prober_that_died_before_the_consumer_had_a_letter_leaves_no_duplicate(
+    live: Scene,
+) -> None:
+    live.sources[0].take = lambda key, lock_seconds: killed()  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        live.probe()
+    live.circuits.now += live.circuits.policy.lease + 60
+    assert live.probe().state == "OPEN"
+    assert live.circuits.metrics[DUPLICATE] == 0
+
+
+def test_a_message_that_cannot_be_named_in_the_permit_is_not_tried(live: Scene) -> None:
+    original = live.sources[0].take
+
+    def take(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        live.circuits.down = 1
+        return original(key, lock_seconds)
+
+    live.sources[0].take = take  # type: ignore[method-assign]
+    with pytest.raises(CircuitsUnavailable):
+        live.probe()
+    assert live.consumer.asked == []
+    assert [copy for copy, _ in live.sources[0].settled] == ["a"]
+
+
+def test_a_message_is_not_tried_once_a_person_has_overridden_the_circuit(live: Scene) -> None:
+    original = live.sources[0].take
+
+    def take(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        override = Override(State.OPEN, "ada", "looks odd", live.circuits.now + 600)
+        live.circuits.apply(KEY, OverrideBegun(override))
+        return original(key, lock_seconds)
+
+    live.sources[0].take = take  # type: ignore[method-assign]
+    assert live.probe().next is Next.HAND_OVER
+    assert live.consumer.asked == []
+    assert [copy for copy, _ in live.sources[0].settled] == ["a"]
+
+
+def test_a_letter_that_cannot_be_put_on_record_is_not_tried(scene: Scene) -> None:
+    scene.sources[0].fails_to_record = True
+    with pytest.raises(JournalUnavailable):
+        scene.probe()
+    assert scene.consumer.asked == []
+    assert [copy for copy, _ in scene.sources[0].settled] == ["a"]
+    assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
 
 
 # Probes without a letter.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from botocore.exceptions import ReadTimeoutError
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.circuit.state import CircuitPolicy, State
+from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
@@ -215,6 +217,79 @@ def test_no_answer_leaves_the_letter_locked_for_it_may_be_at_work_still(
     assert probe().state == "OPEN"
     assert stage.bodies(stage.dlq) == ["1"]
     assert stage.take(stage.dlq) == []
+
+
+def test_a_dead_letter_without_an_answer_is_counted_by_the_run_that_sends_it_again(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.client = Failing(ReadTimeoutError(endpoint_url="lambda"))
+    probe()
+    assert probe.metrics["PossibleDuplicate"] == 0
+    stage.set_circuit("CLOSED")
+    stage.clock.advance(600)
+    report = stage.run()
+    assert (report.counts["PossibleDuplicate"], report.counts["Redriven"]) == (1, 1)
+    assert stage.bodies(stage.main) == ["1"]
+
+
+def test_a_dead_letter_that_was_processed_and_not_deleted_is_only_deleted_later(
+    probe: ProbedFunction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    with monkeypatch.context() as broken:
+        broken.setattr(stage.redriver_sqs, "delete_message_batch", lambda **_: {"Failed": []})
+        assert probe().state == "CLOSED"
+    assert probe.metrics["Undeleted"] == 1
+    assert stage.bodies(stage.dlq) == ["1"]
+    stage.clock.advance(600)
+    counts = stage.run().counts
+    assert (counts["AlreadySent"], counts.get("PossibleDuplicate", 0)) == (1, 0)
+    assert stage.bodies(stage.dlq) == stage.bodies(stage.main) == []
+
+
+class Killed(BaseException):
+    """The probe's process ends."""
+
+
+class Killing:
+    """A Lambda in whose invocation the caller dies."""
+
+    def invoke(self, **_: Any) -> Any:
+        raise Killed
+
+
+def test_a_dead_letter_whose_probe_died_is_counted_by_the_run_that_sends_it_again(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.client = Killing()
+    with pytest.raises(Killed):
+        probe()
+    stage.clock.advance(600)
+    probe()
+    assert probe.metrics["PossibleDuplicate"] == 0
+    stage.set_circuit("CLOSED")
+    assert stage.run().counts["PossibleDuplicate"] == 1
+
+
+@pytest.mark.parametrize("client", [Failing(ReadTimeoutError(endpoint_url="lambda")), Killing()])
+def test_a_live_message_without_an_answer_is_counted_while_it_is_locked(
+    probe: ProbedFunction, client: Any
+) -> None:
+    stage = probe.stage
+    stage.put("1")
+    probe.client = client
+    with suppress(Killed):
+        probe()
+    if (permit := probe.circuit().permit) is not None:
+        stage.clock.now = permit.until + CLOCK_SKEW + 1
+        probe()
+    assert probe.metrics["PossibleDuplicate"] == 1
+    assert stage.take(stage.main) == []
 
 
 def test_a_throttled_consumer_says_nothing_and_the_step_is_tried_again(

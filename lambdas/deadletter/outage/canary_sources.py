@@ -13,7 +13,7 @@ from typing import Protocol
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import RESPONSE, circuit_lane
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.queue import Queue, ReceivedLetter
+from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import (
     OUT_OF_ROOM,
@@ -28,7 +28,7 @@ from deadletter.redrive.journal import (
     open_intents,
 )
 from deadletter.redrive.mover import Left, Mover
-from deadletter.redrive.order import Order
+from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import Question, Router, usable_verdicts
@@ -109,6 +109,13 @@ class CanarySource(Protocol):
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
         """A letter of this circuit, locked for `lock_seconds`; None if there is none."""
 
+    def record(self, received: ReceivedLetter) -> bool:
+        """Put on record that the consumer is about to receive the letter.
+
+        Whoever sends it again counts it then as a possible duplicate. Returns False where no
+        record can be kept, because SQS itself delivers the letter again.
+        """
+
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
         """Delete a letter that was processed, and leave any other in its place.
 
@@ -116,6 +123,28 @@ class CanarySource(Protocol):
         stays locked, so that the next probe takes another one. So does a letter without an
         answer, because the consumer may still be working on it.
         """
+
+
+def _settle(slot: Slot, store: LetterStore, received: ReceivedLetter, result: CanaryResult) -> bool:
+    """Settle a letter that is on record in a slot: mark, delete, and close as the mover does.
+
+    What is processed and could not be deleted stays marked, and is only deleted later. The
+    intent of a letter without an answer stays open: the next run sees from it that the letter
+    may have been processed. Returns False if the letter may still be there.
+    """
+    if result.verdict is CanaryVerdict.NO_ANSWER:
+        return False
+    copy, gone = received.letter.message_id, False
+    if result.proof is not None:
+        with suppress(JournalUnavailable, ClaimLost):
+            slot.mark([copy])
+        gone = not store.delete([(received, result.proof)])
+        if not gone:
+            slot.keep([copy])
+    # An intent that cannot be closed stays: at worst its letter waits until its lock ends.
+    with suppress(JournalUnavailable):
+        slot.close()
+    return gone
 
 
 class MainQueueCanaries(CanarySource):
@@ -139,6 +168,9 @@ class MainQueueCanaries(CanarySource):
             return None
         return next(iter(self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
 
+    def record(self, received: ReceivedLetter) -> bool:
+        return False
+
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
         if result.proof is not None:
             return not self._queue.delete([(received, result.proof)])
@@ -153,7 +185,8 @@ class DlqCanaries(CanarySource):
     It leaves alone a letter that a rule stops, that is expired, poison or from another
     pipeline's queue, or that the journal shows as being moved. A letter of a FIFO group is
     left alone while an earlier letter of its group waits elsewhere. A letter that failed is
-    hidden for `aside_seconds`.
+    hidden for `aside_seconds`. An intent says that the consumer has the letter: `owner` gives
+    a new token for each.
     """
 
     def __init__(
@@ -166,6 +199,7 @@ class DlqCanaries(CanarySource):
         choice: CanaryChoice,
         journal: Journal,
         room: WaitingRoom,
+        owner: Callable[[], str],
         aside_seconds: float,
         clock: Callable[[], float],
     ) -> None:
@@ -177,7 +211,9 @@ class DlqCanaries(CanarySource):
         self._choice = choice
         self._journal = journal
         self._room = room
+        self._owner = owner
         self._clock = clock
+        self._slot: Slot | None = None
 
     @property
     def arn(self) -> str:
@@ -198,9 +234,20 @@ class DlqCanaries(CanarySource):
             if passed_over:
                 self._queue.make_visible([received.handle for received in passed_over])
 
+    def record(self, received: ReceivedLetter) -> bool:
+        slot = self._slot_of(self._owner(), received)
+        plan = Plan(key_of(received.letter.message_id), MAIN, 0)
+        try:
+            slot.intend([plan], received.locked_until)
+        except ClaimLost as error:
+            raise JournalUnavailable("the slot of a canary is taken") from error
+        self._slot = slot
+        return True
+
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        if result.proof is not None:
-            return not self._queue.delete([(received, result.proof)])
+        slot, self._slot = self._slot, None
+        if slot is not None and _settle(slot, self._queue, received, result):
+            return True
         if result.verdict is CanaryVerdict.FAILURE:
             # On FIFO the rest of the group would be hidden as long.
             self._queue.hide([(received.handle, 0 if self._fifo else self._aside)])
@@ -212,11 +259,14 @@ class DlqCanaries(CanarySource):
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
-        slot = Slot(self._journal, f"canary.{owner}", owner, home=order.received.home)
+        slot = self._slot_of(owner, order.received)
         gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
         if not gone:
             self.give_back(order.received)
         return gone
+
+    def _slot_of(self, owner: str, received: ReceivedLetter) -> Slot:
+        return Slot(self._journal, f"canary.{owner}", owner, home=received.home)
 
     def _fits(self, received: ReceivedLetter, key: str) -> bool:
         source = received.letter.source_arn
@@ -244,9 +294,7 @@ class LaneCanaries(CanarySource):
 
     Letters that were rescued from the DLQ while the circuit was open are due: for their
     circuit they have not been judged yet.
-    The shard's open intent is the claim, as for a run that sends letters from the room. A
-    canary without an answer leaves the intent open: the next run sees from it that the letter
-    may have been processed.
+    The shard's open intent is the claim, as for a run that sends letters from the room.
     """
 
     def __init__(
@@ -296,12 +344,11 @@ class LaneCanaries(CanarySource):
                 return received
         return None
 
+    def record(self, received: ReceivedLetter) -> bool:
+        return True
+
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        slot = self._claim()
-        gone = result.proof is not None and not self._room.delete([(received, result.proof)])
-        if result.verdict is not CanaryVerdict.NO_ANSWER:
-            slot.close()
-        return gone
+        return _settle(self._claim(), self._room, received, result)
 
     def give_back(self, received: ReceivedLetter) -> None:
         """Release a letter at once, because it was not tried."""

@@ -45,6 +45,7 @@ with no letter waiting, a closed circuit can harm none."""
 NOT_PAUSED = Metric.CONSUMER_NOT_PAUSED
 EMPTY = Metric.NOTHING_TO_PROBE
 UNDELETED = Metric.UNDELETED
+POSSIBLE_DUPLICATE = Metric.POSSIBLE_DUPLICATE
 
 
 class ConsumerUnavailable(Exception):
@@ -155,6 +156,9 @@ class Prober:
         if attempt.refused is None and circuit.permit is not None:
             execution, circuit = self._send_canary(execution, circuit, circuit.permit)
         elif attempt.refused is Refusal.LEASE_ENDED:
+            if circuit.permit is not None and circuit.permit.origin is not None:
+                # Its prober died, and the message is still locked.
+                self._count_metric(POSSIBLE_DUPLICATE, 1)
             circuit = self._end_lost_canary(circuit)
         return self._next_step(execution, circuit)
 
@@ -192,9 +196,12 @@ class Prober:
                     circuit = self._send_through_queue(circuit, permit, canary)
                     return replace(execution, empty=0), circuit
             for source in self._sources:
-                received = source.take(circuit.key, self._answer_seconds + LOCK_MARGIN_SECONDS)
+                # Longer than the lease too: if this prober dies, the next one counts the
+                # letter before it is seen again.
+                longest = max(self._answer_seconds, permit.until - self._clock())
+                received = source.take(circuit.key, longest + LOCK_MARGIN_SECONDS)
                 if received is not None:
-                    verdict = self._try_letter(source, received, permit)
+                    verdict = self._try_letter(source, received, circuit, permit)
                     circuit = self._answer(circuit, permit.owner, verdict)
                     return replace(execution, empty=0), circuit
         except (
@@ -247,7 +254,7 @@ class Prober:
         return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
     def _try_letter(
-        self, source: CanarySource, received: ReceivedLetter, permit: Permit
+        self, source: CanarySource, received: ReceivedLetter, circuit: Circuit, permit: Permit
     ) -> CanaryVerdict:
         if not permit.lasts_for(self._answer_seconds, self._clock()):
             # This prober was delayed: its lease could end, and another canary be sent, before
@@ -255,10 +262,18 @@ class Prober:
             source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
             return CanaryVerdict.NEUTRAL
         try:
+            on_record = source.record(received)
+            if not on_record and not self._name_canary(circuit, permit, received):
+                # A person has overridden the circuit meanwhile.
+                source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
+                return CanaryVerdict.NEUTRAL
             result = self._consumer.process(received, source.arn, permit.owner)
-        except ConsumerUnavailable:
+        except (ConsumerUnavailable, CircuitsUnavailable, JournalUnavailable):
             source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
             raise
+        if not on_record and result.verdict is CanaryVerdict.NO_ANSWER:
+            # SQS delivers it again when its lock ends.
+            self._count_metric(POSSIBLE_DUPLICATE, 1)
         try:
             gone = source.settle(received, result)
         except (QueueUnavailable, RoomUnavailable, JournalUnavailable):
@@ -266,4 +281,11 @@ class Prober:
         if result.proof is not None and not gone:
             # It will be received again; the consumer's claim shows that it was processed.
             self._count_metric(UNDELETED, 1)
+            if not on_record:
+                self._count_metric(POSSIBLE_DUPLICATE, 1)
         return result.verdict
+
+    def _name_canary(self, circuit: Circuit, permit: Permit, received: ReceivedLetter) -> bool:
+        """Name the letter in the permit, for the prober that finds it lost. False if refused."""
+        sent = CanarySent(circuit.generation, permit.owner, received.letter.message_id, 0)
+        return self._breaker.apply(circuit.key, sent).refused is None

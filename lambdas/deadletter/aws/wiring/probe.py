@@ -188,6 +188,7 @@ def _dead_letter_sources(
             choice=choice,
             journal=journal,
             room=room,
+            owner=world.new_id,
             aside_seconds=_retry_seconds(pipeline),
             clock=world.clock,
         ),
