@@ -407,7 +407,8 @@ class _Batch:
             return claim.standing is Standing.DUPLICATE
         sending = lot.send([envelope])
         if letter.message_id not in sending.confirmed:
-            why = sending.refused.get(letter.message_id, "no answer")
+            reasons = {**sending.refused, **sending.failed}
+            why = reasons.get(letter.message_id, "no answer")
             self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, why)
             self._withdraw(claim)
             return False

@@ -1,0 +1,120 @@
+"""A send whose answer is lost is one request, in each function that sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+
+from deadletter.aws import clients as made
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.probe import prober_for
+from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.world import World
+from deadletter.message.envelope import QueueTraits, seal
+from deadletter.message.letter import Letter
+from deadletter.message.queue import SendResult
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.report import Tally, nothing
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+
+FACTORIES = (made.clients, made.consumer_clients, made.outage_clients, made.consumer_call)
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
+RESOURCES = Resources(
+    main_url=f"{QUEUE}orders",
+    main_arn="arn:aws:sqs:eu-west-1:111122223333:orders",
+    dlq_url=f"{QUEUE}orders-dlq",
+    parking={"default": f"{QUEUE}orders-parking"},
+    dedicated={"slow": f"{QUEUE}orders-slow"},
+    letters_table="letters",
+    letters_bucket="bodies",
+    rules_table="rules",
+    circuits_table="circuits",
+    router_function="router",
+)
+PIPELINE = Pipeline("orders", consumer_library=True, dedicated=("slow",))
+BATCH = [seal(Letter("copy", "{}"), Stamp("copy", 1, 5), QueueTraits())]
+
+
+@pytest.fixture(autouse=True)
+def _account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    for factory in FACTORIES:
+        factory.cache_clear()
+    yield
+    for factory in FACTORIES:
+        factory.cache_clear()
+
+
+def world() -> World:
+    return World(clock=lambda: 1e9, wait=lambda _: None, new_id=lambda: "run", random=Random(1))
+
+
+def redriver_queues() -> Sequence[Any]:
+    redriver = redriver_for(PIPELINE, RESOURCES, made.clients(), world())
+    return list(redriver._setup.mover._targets.values())
+
+
+def parking_queues() -> Sequence[Any]:
+    consumer = consumer_for(
+        PIPELINE, RESOURCES, made.consumer_clients(), world(), count_metric=nothing
+    )
+    return list(consumer.parking.values())
+
+
+def probe_queues() -> Sequence[Any]:
+    prober = prober_for(
+        PIPELINE, RESOURCES, made.clients(), made.outage_clients(), world(), nothing
+    )
+    sender: Any = prober._sender
+    return list(sender._mover_for(Tally())._targets.values())
+
+
+def sends_with(queue: SqsQueue, fault: Any) -> tuple[SendResult, int]:
+    """The result of a send whose every answer is this fault, and the requests that it made."""
+    requests: list[str] = []
+
+    def answer(request: Any, **_: Any) -> Any:
+        requests.append(request.url)
+        if isinstance(fault, Exception):
+            raise fault
+        return AWSResponse(request.url, fault, {}, _Body(b"{}"))
+
+    events = queue._sending.meta.events
+    events.register("before-send.sqs.SendMessageBatch", answer)
+    result = queue.send(BATCH)
+    events.unregister("before-send.sqs.SendMessageBatch", answer)
+    return result, len(requests)
+
+
+class _Body:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self._content
+
+
+@pytest.mark.parametrize("queues", [redriver_queues, parking_queues, probe_queues])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ReadTimeoutError(endpoint_url=QUEUE),
+        ConnectionClosedError(endpoint_url=QUEUE),
+        500,
+        503,
+    ],
+)
+def test_a_send_without_an_answer_is_one_request(queues: Any, fault: Any) -> None:
+    for queue in queues():
+        result, requests = sends_with(queue, fault)
+        assert requests == 1
+        assert result == SendResult(unknown=frozenset({"copy"}))
