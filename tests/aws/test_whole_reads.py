@@ -150,6 +150,18 @@ def test_the_groups_of_a_fifo_room_are_read_in_order_and_at_once(account: Accoun
     assert taken_out(room) == NAMES
 
 
+def test_a_group_is_read_in_the_order_of_numbers_not_of_texts(account: Account) -> None:
+    room = account.room(fifo=True)
+    orders = [
+        waiting(f"sent {number}", MessageGroupId="g", SequenceNumber=str(number))
+        for number in (9, 10, 100)
+    ]
+    room.admit(orders[::-1])
+    entries = [entry for shard in range(SHARDS) for entry in room.due("due", shard, 100, 10)]
+    letters = room.read(entries, 1e10).letters
+    assert [taken.letter.message_id for taken in letters] == ["sent 9", "sent 10", "sent 100"]
+
+
 def test_every_lane_is_listed(account: Account) -> None:
     room = account.room()
     room.admit([waiting(name, lane=f"rule:{name}") for name in NAMES])

@@ -399,6 +399,20 @@ def test_the_fingerprint_is_type_message_and_place() -> None:
     assert len({diagnosis.fingerprint, *(other.fingerprint for other in others)}) == 5
 
 
+def test_at_one_place_a_fingerprint_differs_by_type_and_by_message() -> None:
+    def fail(error: BaseException) -> str:
+        return of(raised(error)).fingerprint
+
+    lost = fail(RuntimeError("the card was lost"))
+    assert fail(ValueError("the card was lost")) != lost
+    assert fail(RuntimeError("the card was declined")) != lost
+    # Some libraries write the same message with another case.
+    assert fail(RuntimeError("The card was LOST")) == lost
+    # The parts are not joined to one word.
+    card, cardl = type("Card", (Exception,), {}), type("Cardl", (Exception,), {})
+    assert fail(card("lost")) != fail(cardl("ost"))
+
+
 def test_a_deployment_does_not_change_a_fingerprint() -> None:
     code = "def work():\n    raise KeyError('x')\n"
     prints = set()

@@ -874,7 +874,29 @@ def test_failures_are_still_partial_when_switched_off() -> None:
     result = process_unguarded(three(), each, NOW)
     assert seen == ["m1", "m2", "m3"]
     assert result.to_response() == {"batchItemFailures": [{"itemIdentifier": "m2"}]}
+    assert fates(result) == ["PROCESSED", "FAILED", "SKIPPED"]
+    assert isinstance(result.results[1].error, Permanent)
     assert site.claims.calls == []
+
+
+def test_an_interrupt_ends_the_process_when_switched_off() -> None:
+    def each(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process_unguarded([record(letter())], each, NOW)
+
+
+def test_messages_without_a_group_are_no_group_when_switched_off() -> None:
+    def each(message: Mapping[str, Any]) -> None:
+        if message["messageId"] == "m1":
+            raise ValueError
+
+    alone = [
+        {**record(letter(message_id=name)), "eventSourceARN": "arn:aws:sqs:eu-west-1:1:q.fifo"}
+        for name in ("m1", "m2")
+    ]
+    assert process_unguarded(alone, each, NOW).failed == ("m1",)
 
 
 def test_a_handler_that_rewrites_its_record_leaks_no_content_when_switched_off() -> None:
