@@ -194,8 +194,8 @@ def test_checks_become_rarer_until_the_lease_has_ended(scene: Scene) -> None:
 
 def test_the_letters_lock_ends_while_an_answer_can_still_come(scene: Scene) -> None:
     scene.probe()
-    # A send is refused in the last 63 seconds of a lock.
-    assert scene.letters.locks == [63 + LEASE - ANSWER]
+    # A send is refused in the last 70 seconds of a lock.
+    assert scene.letters.locks == [70 + LEASE - ANSWER]
 
 
 def test_without_a_sender_the_permit_ends_with_its_lease(scene: Scene) -> None:
