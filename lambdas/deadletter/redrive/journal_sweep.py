@@ -41,6 +41,9 @@ MOST_MERGES = 2
 MOST_LOOKS = 8
 """Shards of the waiting room that one run looks into for their intents' sake."""
 
+_Gone = Mapping[str, Collection[bytes]]
+"""The letters of each intent that need not be on record any more, by its slot."""
+
 _SHARD = re.compile(r"room:(?P<lane>.+):(?P<shard>\d+)(?:\.\d+)?(?:~.*)?")
 _STAMP = re.compile(r"~(\d{15})\.")
 
@@ -103,8 +106,8 @@ def sweeps(reading: Reading, explained: Explained, owner: str, now: float) -> li
         buckets[scope, intent.expires // DAY].append(intent)
     is_crowded = len(ended) > MOST_STANDING
     names = _Names(owner, now)
-    explaining: list[SweepStep] = []
-    merging: list[SweepStep] = []
+    explaining: list[tuple[Sequence[Intent], _Gone]] = []
+    merging: list[tuple[Sequence[Intent], _Gone]] = []
     for (_, day), bucket in sorted(buckets.items(), key=lambda entry: -len(entry[1])):
         gone = {intent.slot: explained.keys(intent, reading) for intent in bucket}
         touched = [intent for intent in bucket if gone[intent.slot]]
@@ -114,14 +117,14 @@ def sweeps(reading: Reading, explained: Explained, owner: str, now: float) -> li
             others = []
         for parts in _groups([*touched, *others]):
             if len(parts) > 1 or gone[parts[0].slot]:
-                sweep = SweepStep(parts, _remainder(parts, gone, names))
-                (explaining if gone[parts[0].slot] else merging).append(sweep)
-    return [*explaining[:MOST_SWEEPS], *merging[:MOST_MERGES]]
+                (explaining if gone[parts[0].slot] else merging).append((parts, gone))
+    return [
+        SweepStep(parts, _remainder(parts, gone, names))
+        for parts, gone in (*explaining[:MOST_SWEEPS], *merging[:MOST_MERGES])
+    ]
 
 
-def _remainder(
-    parts: Sequence[Intent], gone: Mapping[str, Collection[bytes]], names: _Names
-) -> Intent | None:
+def _remainder(parts: Sequence[Intent], gone: _Gone, names: _Names) -> Intent | None:
     """What is left of several intents; None if nothing is."""
     kept = [merged([part], gone[part.slot]) if gone[part.slot] else part for part in parts]
     kept = [part for part in kept if part.plans]
