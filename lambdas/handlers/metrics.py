@@ -36,3 +36,5 @@ def count_metric_of(pipeline: str, name: str, number: int) -> None:
     with single_metric(name, unit(name), number, namespace=NAMESPACE) as metric:
         for dimension, value in dimensions(pipeline).items():
             metric.add_dimension(dimension, value)
+    # The function may be ended at any moment: what it counts at once has to be out.
+    sys.stdout.flush()

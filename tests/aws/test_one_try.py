@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from deadletter.aws import clients as made
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.probe import prober_for
+from deadletter.aws.wiring.redrive import clients as clients_of_a_run
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.message.envelope import QueueTraits, seal
@@ -93,6 +96,46 @@ def sends_with(queue: SqsQueue, fault: Any) -> tuple[SendResult, int]:
     result = queue.send(BATCH)
     events.unregister("before-send.sqs.SendMessageBatch", answer)
     return result, len(requests)
+
+
+class _CountsConnections(BaseHTTPRequestHandler):
+    """Answers each request, and keeps the connection for the next one."""
+
+    protocol_version = "HTTP/1.1"
+    connections = 0
+
+    def setup(self) -> None:
+        type(self).connections += 1
+        super().setup()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: Any) -> None:
+        """Write nothing."""
+
+
+def test_a_run_does_not_send_on_a_connection_that_was_idle_since_the_last_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_CountsConnections, "connections", 0)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _CountsConnections)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{server.server_port}")
+    for run in (1, 2):
+        sending = clients_of_a_run().sending
+        for _ in range(3):
+            sending.list_queues()
+        assert _CountsConnections.connections == run
+    clients_of_a_run()
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 class _Body:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import handlers.metrics
 import handlers.redrive
 from deadletter.redrive.report import Report
 from deadletter.settings.pipeline import Pipeline
@@ -70,3 +72,24 @@ def test_a_run_that_could_not_do_its_work_answers_with_its_trouble() -> None:
     context: Any = CONTEXT
     answer = handlers.redrive.handler({}, context)
     assert (answer["ended_well"], answer["trouble"]) == (False, "denied")
+
+
+def test_a_run_publishes_at_once_what_must_survive_it(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line of embedded metrics, in the middle of the run, with the metric's dimensions."""
+    published: list[str] = []
+
+    def redriver_for(*_: Any, count_metric: Any, **__: Any) -> Runs:
+        count_metric("PossibleDuplicate", 3)
+        published.append(capsys.readouterr().out)
+        return runs
+
+    monkeypatch.setattr(handlers.redrive, "redriver_for", redriver_for)
+    monkeypatch.setattr(handlers.metrics, "settings", lambda: (Pipeline("orders"), Resources()))
+    context: Any = CONTEXT
+    handlers.redrive.handler({}, context)
+    [line] = published
+    metric = json.loads(line)
+    assert metric["PossibleDuplicate"] == [3.0]
+    assert (metric["app"], metric["pipeline"]) == ("shop", "orders")

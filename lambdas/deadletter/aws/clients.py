@@ -27,6 +27,13 @@ _CONFIG = Config(
     retries={"total_max_attempts": 3, "mode": "standard"},
     max_pool_connections=32,
 )
+# A run or a decision has to end in time, whatever DynamoDB does: a call ends within 12 seconds.
+_TABLES = Config(
+    connect_timeout=1,
+    read_timeout=3,
+    retries={"total_max_attempts": 3, "mode": "standard"},
+    max_pool_connections=32,
+)
 # Sends have one try: after a lost answer a second one would make a copy that is never counted.
 _SENDING = Config(
     connect_timeout=1,
@@ -119,7 +126,7 @@ def clients() -> Clients:
     return Clients(
         sqs=boto3.client("sqs", config=_CONFIG),
         sending=boto3.client("sqs", config=_SENDING),
-        dynamodb=boto3.client("dynamodb", config=_CONFIG),
+        dynamodb=boto3.client("dynamodb", config=_TABLES),
         journal=boto3.client("dynamodb", config=_JOURNAL),
         s3=boto3.client("s3", config=_BODIES),
         functions=boto3.client("lambda", config=_PATIENT),

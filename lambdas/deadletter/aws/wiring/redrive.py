@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deadletter.aws.clients import Clients, clients, stepfunctions
+from deadletter.aws.clients import Clients, stepfunctions
+from deadletter.aws.clients import clients as clients_of_process
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
@@ -29,6 +30,17 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
 __all__ = ["clients", "redriver_for"]
+
+
+def clients() -> Clients:
+    """The clients of one run, whose sends begin on new connections.
+
+    SQS closes a connection that is idle between two runs, and a function that sleeps may not
+    notice: a send on it, which has one try, would be a send without an answer.
+    """
+    made = clients_of_process()
+    made.sending.close()
+    return made
 
 
 def redriver_for(
