@@ -18,10 +18,12 @@ from deadletter.failure.ledger import (
     Ledger,
     LedgerUnavailable,
     Records,
+    RecordsConflict,
     RecordsUnavailable,
 )
 from deadletter.message.stamp import Stamp
-from deadletter.testing.fakes import MemoryDynamoDB
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
 
@@ -92,6 +94,43 @@ def test_a_failure_forgets_nothing_else_that_the_row_says(aws: Aws, ledger: Dyna
     ledger.failed("a", ONE)
     row = ledger.rows(["a"])["a"]
     assert (row.stamp, row.recovered_at, row.failures) == (Stamp("a", 2, 5), 7.5, (ONE,))
+
+
+def test_facts_of_several_letters_are_stored_together_and_forget_no_failure(
+    ledger: DynamoDBLedger,
+) -> None:
+    ledger.failed("c5", ONE)
+    marks = {f"c{number}": Stamp(f"c{number}", number, 5) for number in range(100)}
+    ledger.store_stamps(marks)
+    rows = ledger.rows(list(marks))
+    assert {copy: row.stamp for copy, row in rows.items()} == marks
+    assert rows["c5"].failures == (ONE,)
+
+
+def test_a_transaction_that_is_cancelled_is_a_conflict_and_nothing_else_is() -> None:
+    """Each fact may be written by itself then; a ledger without an answer is asked no more."""
+    for code, raised in (
+        ("TransactionCanceledException", RecordsConflict),
+        ("InternalServerError", RecordsUnavailable),
+    ):
+        client: Any = Refusing(code)
+        ledger = DynamoDBLedger(client, LETTERS, "orders", Clock(), 100)
+        with pytest.raises(RecordsUnavailable) as error:
+            ledger.store_stamps({"a": Stamp("a", 1, 5), "b": Stamp("b", 1, 5)})
+        assert type(error.value) is raised
+
+
+class Refusing:
+    """A DynamoDB that refuses every call."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(**_: Any) -> Any:
+            raise client_error("TransactWriteItems", self._code, "no", status=400)
+
+        return refuse
 
 
 def test_a_row_stays_as_long_after_its_last_failure(aws: Aws, ledger: DynamoDBLedger) -> None:
