@@ -77,6 +77,7 @@ RUN = 60.0
 FAULTS = (
     *(Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.ERROR, Fault.THROTTLED),
     *(Fault.LOST_RETRIED, Fault.LOST_RETRIED, Fault.LOST, Fault.PAUSE),
+    *(Fault.HANG, Fault.SLOW),
 )
 
 
@@ -148,7 +149,7 @@ class BreakerSimulation:
         if self.scheduler.now >= self.healed_at or self.random.random() >= self.fault_rate:
             return None
         fault = self.random.choice(FAULTS)
-        if fault is Fault.PAUSE:
+        if fault in (Fault.PAUSE, Fault.HANG, Fault.SLOW):
             self.asleep.add(process)
         return fault
 
