@@ -24,7 +24,7 @@ from tests.simulation.simulator import (
     shape_of,
     simulate,
 )
-from tests.simulation.witness import Broken
+from tests.simulation.witness import BY_SQS, EXTRA, Broken
 
 SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "5000"))
 PARTS = 20
@@ -150,5 +150,5 @@ def test_the_same_seed_gives_the_same_log() -> None:
 def test_some_schedules_do_make_duplicates_and_count_them() -> None:
     """Faults that no tool can undo are among those tried: the proof is not of easy weather."""
     runs = [simulate(seed) for seed in range(300)]
-    assert sum(run.witness.counts["extra deliveries by us"] for run in runs) > 0
-    assert sum(run.witness.counts["extra deliveries by SQS"] for run in runs) > 0
+    assert sum(run.witness.counts[EXTRA] for run in runs) > 0
+    assert sum(run.witness.counts[BY_SQS] for run in runs) > 0

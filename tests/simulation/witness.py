@@ -33,11 +33,21 @@ FORGED = "forged-origin"
 """The origin that forged stamps name."""
 
 
-PROMPT_MARKS = False
-"""Whether the promise is checked that nothing lies between sends and their mark."""
-
 SEND_AND_MARK = 10.0
 """Seconds before its deadline after which a run sends nothing: it could not live to mark it."""
+
+
+# Why a copy may be delivered once more.
+CAUSES = LOST_ANSWER, KILLED, NEITHER = (
+    "its send had no answer",
+    "its process was killed before the mark",
+    "neither the mark nor the delete succeeded",
+)
+
+# What is counted of a schedule.
+EXTRA = "extra deliveries by us"
+PUBLISHED = "possible duplicates published"
+BY_SQS = "extra deliveries by SQS"
 
 
 class Entry(dict[str, Any]):
@@ -83,11 +93,11 @@ class Chunk:
         if copy in self.spent or key_of(copy) in self.marked:
             return None
         if copy in self.unanswered:
-            return "the answer to its send was lost"
+            return LOST_ANSWER
         if self.was_killed:
-            return "its process was killed before the mark"
+            return KILLED
         if self.is_mark_struck and copy in self.process.undeleted:
-            return "neither the mark nor the delete succeeded"
+            return NEITHER
         return None
 
 
@@ -187,7 +197,7 @@ class Witness:
         """A redriver has counted a metric where it outlives the process."""
         if metric == Metric.POSSIBLE_DUPLICATE and not process.dead:
             process.published += number
-            self.counts["possible duplicates published"] += number
+            self.counts[PUBLISHED] += number
 
     # What a process intends: seen when the call begins, before any pause.
 
@@ -203,7 +213,7 @@ class Witness:
                 self._intended(process, entry)
             return
         worker = (process, self._scheduler.worker())
-        if PROMPT_MARKS and self._unmarked.get(worker):
+        if self._unmarked.get(worker):
             if not any(_is_of_journal(key) for key in _written(name, options)):
                 raise Broken(f"{process.name} does {name} between its sends and their mark")
             del self._unmarked[worker]
@@ -393,11 +403,11 @@ class Witness:
         if cause is not None and payer is not None:
             chunk.spent.add(copy)
             payer.used += 1
-            self.counts["extra deliveries by us"] += 1
+            self.counts[EXTRA] += 1
             self.counts[f"  {cause}"] += 1
         elif self.revived[copy] > 0:
             self.revived[copy] -= 1
-            self.counts["extra deliveries by SQS"] += 1
+            self.counts[BY_SQS] += 1
         elif key_of(copy) in chunk.marked:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         elif cause is None:
@@ -542,8 +552,8 @@ class Witness:
 
     def check_counts(self) -> None:
         """As many possible duplicates are published as there are, and none without trouble."""
-        published = self.counts["possible duplicates published"]
-        if published < self.counts["extra deliveries by us"]:
+        published = self.counts[PUBLISHED]
+        if published < self.counts[EXTRA]:
             raise Broken("more extra deliveries than were published")
         if published and not self._is_troubled and not self.revived:
             raise Broken("possible duplicates are published and nothing has happened")
