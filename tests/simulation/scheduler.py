@@ -112,13 +112,14 @@ class Scheduler:
         self.plan = plan
         self.calls = 0
         self.log: list[tuple[Any, ...]] = []
-        self.delays: Callable[[str], float] = lambda _service: 0.0
+        self.delays: Callable[[str], float] | None = None
         # Each is told of process, service, call and options, and at the end of the answer.
         self.before_call: Callable[[Process, str, str, Mapping[str, Any]], None] | None = None
         self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_answer: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_strike: Callable[[Process, Strike, str, Mapping[str, Any]], None] | None = None
         self._actors: list[_Actor] = []
+        self._present: _Actor | None = None
         self._main = getcurrent()
 
     @property
@@ -137,7 +138,14 @@ class Scheduler:
 
     def sleep(self, seconds: float) -> None:
         """Let the present actor's time pass while the others work."""
-        self._main.switch(self.now + max(0.0, seconds))
+        until = self.clock.now + max(0.0, seconds)
+        present = self._present
+        for actor in self._actors:
+            if actor.wakes <= until and actor is not present:
+                self._main.switch(until)
+                return
+        # No other one has anything to do until then.
+        self.clock.now = until
 
     def wait(self, process: Process, seconds: float) -> None:
         """The same for a process, which may be killed meanwhile."""
@@ -198,6 +206,7 @@ class Scheduler:
                     raise AssertionError("every actor waits for another one")
                 continue
             actor = ready[0] if len(ready) == 1 else ready[self.random.randrange(len(ready))]
+            self._present = actor
             wakes = actor.body.switch()
             if actor.body.dead:
                 actors.remove(actor)
@@ -264,7 +273,7 @@ class Scheduler:
             self._pass(process, shortest + (longest - shortest) * random.random())
         for number in range(patience.tries):
             seconds = 0.001 + random.random() * 0.05
-            if delay := self.delays(call.service):
+            if self.delays is not None and (delay := self.delays(call.service)):
                 process.pauses += 1
                 seconds += delay * random.random() if delay < math.inf else delay
             if fault is Fault.SLOW and number == 0:
@@ -386,20 +395,17 @@ class TurnLock:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._owner: greenlet | None = None
+        self._is_held = False
         self._waiting: list[greenlet] = []
 
     def __enter__(self) -> None:
-        me = getcurrent()
-        while self._owner is not None:
-            if self._owner is me:
-                raise AssertionError("a lock is taken twice")
-            self._waiting.append(me)
+        while self._is_held:
+            self._waiting.append(getcurrent())
             self._scheduler.park()
-        self._owner = me
+        self._is_held = True
 
     def __exit__(self, *_: object) -> None:
-        self._owner = None
+        self._is_held = False
         if self._waiting:
             self._scheduler.wake(self._waiting.pop(0))
 

@@ -199,7 +199,7 @@ def shape_of(seed: int) -> Shape:
         life=random.choice((LIFE, LIFE, 300.0)),
         spells=spells_from(random),
         stale=random.random() < 0.5,
-        page=random.choice((None, 1, 2)),
+        page=random.choice((None, None, 1, 2)),
         hours=random.choice((None, 3)),
         killed_consumers=random.random() < 0.5,
     )
@@ -290,7 +290,8 @@ class Simulation:
             page=shape.page,
             hours=shape.hours,
         )
-        self.scheduler.delays = self._delay
+        if shape.spells:
+            self.scheduler.delays = self._delay
         self.witness = Witness(
             self.scheduler,
             self.stage.sqs,
