@@ -115,3 +115,11 @@ def test_the_end_of_a_run_is_the_end_of_all_turns_and_its_lane_keeps_its_claim()
     turns.work()
     assert (run.stopped, log) == ("the deadline is near", ["a"])
     assert turns.shares.claims == {"circuit:a": LETTERS}
+
+
+def test_what_a_worker_took_in_earlier_turns_does_not_shorten_this_one() -> None:
+    log: list[str] = []
+    busy = Pile("due0", 6, log, taken=50)
+    workers = {QUEUE: [Pile("queue", 20, log)], DUE: [busy, Pile("due1", 14, log)]}
+    turns_of(workers, limits(), Tally()).work()
+    assert log == ["due0", "due1", "queue", "due1", "queue"]

@@ -79,9 +79,12 @@ def _deep(code: CodeType) -> tuple[object, ...]:
 
 
 class Functions:
-    """The functions of some files that this process has imported, found by where they stand."""
+    """The functions of some files that this process has imported, found by where they stand.
 
-    def __init__(self, files: set[str]) -> None:
+    What is cached of functions anywhere in `folder` may come from the original.
+    """
+
+    def __init__(self, folder: str, files: set[str]) -> None:
         self._by_place: dict[tuple[str, str, int], list[FunctionType]] = {}
         self._closures: set[tuple[str, str]] = set()
         self._caches: list[_lru_cache_wrapper[object]] = []
@@ -93,7 +96,7 @@ class Functions:
                 outer, closure, _ = code.co_qualname.partition(".<locals>")
                 if closure:
                     self._closures.add((code.co_filename, outer))
-            elif isinstance(thing, _lru_cache_wrapper):
+            elif isinstance(thing, _lru_cache_wrapper) and _is_ours(thing, folder):
                 self._caches.append(thing)
 
     def swap(self, file: str, swap: Swap) -> bool:
@@ -107,3 +110,8 @@ class Functions:
             for function in functions:
                 function.__code__ = code
         return True
+
+
+def _is_ours(cache: _lru_cache_wrapper[object], folder: str) -> bool:
+    code = getattr(cache.__wrapped__, "__code__", None)
+    return code is not None and code.co_filename.startswith(folder)

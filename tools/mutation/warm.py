@@ -6,6 +6,7 @@ runs only the tests of its lines, the quickest first, and stops at the first tha
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import resource
@@ -20,6 +21,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tools.mutation.mutant import Ending, Mutant, Result
 from tools.mutation.swap import Functions, Swap
@@ -107,7 +110,11 @@ class WarmSession:
             return True
         items = session.items
         self.outcome.files = self._test_files(items, traced)
-        functions = Functions(set(self._files))
+        functions = Functions(str(self._library), set(self._files))
+        _warm_hypothesis()
+        # Nothing of it is ever garbage, and a collection would copy its pages into each fork.
+        gc.collect()
+        gc.freeze()
         for mutant, swap in self._swaps:
             tests = self._tests_of(mutant, items, traced)
             began = time.monotonic()
@@ -230,6 +237,11 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> None:
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
+@given(st.integers())
+def _warm_hypothesis(number: int) -> None:
+    """Hypothesis reads the constants of all modules at the first example: once for all forks."""
+
+
 def _tracer(files: dict[str, str], lines: set[tuple[str, int]]) -> Callable[..., Any]:
     def each_call(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
         module = files.get(frame.f_code.co_filename)
@@ -272,5 +284,7 @@ def _in_fork(work: Callable[[], Traced]) -> Traced:
 def options(tests: Iterable[str], marks: str) -> list[str]:
     """pytest's command line for these tests."""
     quiet = ["-q", "-x", "--assert=plain", "--no-header"]
-    without = ["-p", "no:cacheprovider", "-p", "no:xdist"]
+    # Two of them collect garbage several times at the end of each session.
+    plugins = ("cacheprovider", "xdist", "unraisableexception", "threadexception")
+    without = [text for plugin in plugins for text in ("-p", f"no:{plugin}")]
     return [*quiet, *without, "-m", marks, *tests]

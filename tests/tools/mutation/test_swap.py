@@ -50,7 +50,7 @@ def swapped(module: ModuleType, was: str, becomes: str) -> bool:
     assert SOURCE.count(was) == 1
     mutated = SOURCE.replace(was, becomes)
     swap = swap_for(compile(SOURCE, FILE, "exec"), compile(mutated, FILE, "exec"))
-    return swap is not None and Functions({FILE}).swap(FILE, swap)
+    return swap is not None and Functions("/somewhere", {FILE}).swap(FILE, swap)
 
 
 def test_a_function_runs_the_mutants_code_wherever_it_was_imported_to(counter: ModuleType) -> None:
