@@ -72,7 +72,7 @@ TARGETS = {
         ),
         Target(
             "failure",
-            ("tests/processing", "tests/routing", "tests/webhook", "tests/aws/test_ledger.py"),
+            ("tests/processing", "tests/routing", "tests/aws/test_ledger.py"),
         ),
         Target("routing", ("tests/redrive", "tests/rules/test_cookbook.py")),
         Target(
