@@ -255,6 +255,24 @@ def test_another_checked_address_is_tried_if_one_does_not_answer() -> None:
     assert tried == addresses
 
 
+def test_a_post_whose_answer_is_lost_is_not_sent_to_another_address() -> None:
+    """The endpoint may have accepted it: the next receive tries again, with the same id."""
+    requests = []
+
+    def hang_up(_connection: socket.socket, request: bytes) -> None:
+        requests.append(request)
+
+    with Endpoint(hang_up) as endpoint:
+        to = read_url("http://localhost", allow_loopback=True)
+        addresses = ["127.0.0.1", "127.0.0.2"]
+        poster = HttpsClient(
+            PATIENCE, time.monotonic, lookup=lambda *_: addresses, dial=endpoint.dial
+        )
+        with pytest.raises(NoAnswer):
+            poster(to, b"", {})
+    assert len(requests) == 1
+
+
 def test_of_many_addresses_only_a_few_are_tried() -> None:
     tried = []
 
