@@ -182,6 +182,8 @@ class Lot:
                 )
             case "refused":
                 return SendResult(refused={envelope.copy: "AccessDenied"})
+            case "failed":
+                return SendResult(failed={envelope.copy: "InternalError"})
             case _:
                 return SendResult(unknown=frozenset({envelope.copy}))
 
@@ -206,6 +208,7 @@ class Site:
     handled: list[str] = field(default_factory=list)
     raises: dict[str, BaseException] = field(default_factory=dict)
     unguarded: bool = False
+    published: list[tuple[str, int]] = field(default_factory=list)
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -229,6 +232,7 @@ class Site:
             clock=self.clock,
             random=Random(1),
             new_id=lambda: f"owner{next(names)}",
+            count_now=lambda name, number: self.published.append((name, number)),
         )
 
     def process(

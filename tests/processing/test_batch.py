@@ -347,15 +347,37 @@ def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> N
     assert (site.outcomes.reported, site.queue.calls) == ([], [])
 
 
-@pytest.mark.parametrize("answer", ["refused", "silence"])
-def test_a_letter_that_the_parking_lot_did_not_confirm_comes_back(answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [("refused", "AccessDenied"), ("failed", "InternalError"), ("silence", "no answer")],
+)
+def test_a_letter_that_the_parking_lot_did_not_confirm_comes_back(answer: str, why: str) -> None:
     site = Site(raises={"m1": Permanent()})
     site.lot.answer = answer
     result = site.process(record(letter()))
     assert result.failed == ("m1",)
+    assert [noticed.why for noticed in result.troubles] == [why]
     assert result.counts == {"ProcessingFailure": 1, "ParkingUnavailable": 1}
     site.lot.answer = "confirmed"
     assert site.process(record(letter(), receive=2)).failed == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "published"),
+    [("silence", [("PossibleDuplicate", 1)]), ("refused", []), ("failed", [])],
+)
+def test_a_letter_that_may_have_been_parked_is_counted_before_it_can_be_parked_again(
+    answer: str, published: list[tuple[str, int]]
+) -> None:
+    """At once: the process may end before the batch is reported."""
+    site = Site(raises={"m1": Permanent()})
+    site.lot.answer = answer
+    site.process(record(letter()))
+    assert site.published == published
+    site.lot.answer = "confirmed"
+    site.process(record(letter(), receive=2))
+    assert len(site.lot.sent) == 2
+    assert site.published == published
 
 
 def test_a_copy_that_was_parked_is_not_parked_again() -> None:

@@ -94,6 +94,9 @@ def runtime_from(value: str | None) -> Runtime:
         consumer_clients(),
         world,
         count_metric=lambda name, number: metrics.update({name: number}),
+        count_now=lambda name, number: _write_line(
+            emf.line({name: number}, app=named[1], pipeline=pipeline.name, at=time.time())
+        ),
     )
     return Runtime(consumer, time.time, _write_line, named[1], metrics)
 

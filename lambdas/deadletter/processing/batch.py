@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import DEFAULT_PARKING, Reason
+from deadletter.contract import DEFAULT_PARKING, Metric, Reason
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
@@ -63,12 +63,17 @@ def unhandled(_: Delivery) -> None:
     raise LookupError("no handler was given for this message")
 
 
+def _publish_nothing(_metric: str, _number: int) -> None:
+    """For consumers whose results are read in the same process."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
     """Guards, diagnoses and records what a handler does with the messages of one pipeline.
 
     `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
-    against being processed twice. `replace` gives it another handler.
+    against being processed twice. `count_now` publishes a metric before the batch goes on.
+    `replace` gives it another handler.
 
     What happens to a message if a step fails:
 
@@ -93,6 +98,7 @@ class Consumer:
     clock: Callable[[], float]
     random: Random
     new_id: Callable[[], str]
+    count_now: Callable[[str, int], None] = _publish_nothing
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -409,6 +415,9 @@ class _Batch:
         if letter.message_id not in sending.confirmed:
             reasons = {**sending.refused, **sending.failed}
             why = reasons.get(letter.message_id, "no answer")
+            if letter.message_id in sending.unknown:
+                # It may be in the lot, and is parked again when it comes back.
+                consumer.count_now(Metric.POSSIBLE_DUPLICATE, 1)
             self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, why)
             self._withdraw(claim)
             return False

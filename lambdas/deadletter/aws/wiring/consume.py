@@ -27,8 +27,12 @@ def consumer_for(
     *,
     handle: Handle = unhandled,
     count_metric: Callable[[str, int], None],
+    count_now: Callable[[str, int], None] | None = None,
 ) -> Consumer:
-    """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name."""
+    """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name.
+
+    `count_now` publishes a metric at once; without it `count_metric` does.
+    """
     name = pipeline.name
     breaker = breaker_for(pipeline, resources, clients, world)
     return Consumer(
@@ -61,4 +65,5 @@ def consumer_for(
         clock=world.clock,
         random=world.random,
         new_id=world.new_id,
+        count_now=count_now or count_metric,
     )
