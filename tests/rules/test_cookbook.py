@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -82,8 +83,9 @@ def length(span: float) -> str:
 def outcome(recipe: Recipe, example: Mapping[str, Any]) -> str:
     """The outcome of a letter, in the words of the page."""
     books = Books(recipe, example.get("failure"))
+    # A failure is recorded by the consumer library only.
     router = DirectRouter(
-        pipeline=pipeline(),
+        pipeline=replace(pipeline(), consumer_library="failure" in example),
         rules=books,
         ledger=books,
         circuits=books,
