@@ -11,7 +11,7 @@ import pytest
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
 from deadletter.outage.canary_sources import CanaryResult, DlqCanaries, judge_answer
-from deadletter.redrive.journal import Intent, JournalUnavailable, key_of, open_intents
+from deadletter.redrive.journal import Intent, JournalUnavailable, OpenIntents, key_of
 from tests.samples import letter, received
 
 FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
@@ -189,7 +189,7 @@ def test_the_intent_stands_before_the_consumer_is_called_and_names_the_queue() -
     assert [plan.key for plan in intent.plans] == [key_of("m1")]
     assert intent.expires == received(letter()).locked_until
     assert intent.home == received(letter()).home
-    assert open_intents([intent], 0).is_busy("m1")
+    assert OpenIntents([intent], 0).is_busy("m1")
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,14 @@ def test_a_letter_without_an_answer_is_unknown_to_later_runs() -> None:
     journal = MemoryJournal()
     source = dead_letters(Told(), fifo=False, journal=journal)
     source.settle(received(letter()), CanaryResult(CanaryVerdict.NO_ANSWER))
-    assert open_intents(journal.read(), LONG_AFTER).unknown_target("m1") == "main"
+    assert OpenIntents(journal.read(), LONG_AFTER).may_be_sent("m1")
 
 
 def test_a_processed_letter_that_could_not_be_deleted_is_only_deleted_later() -> None:
     journal = MemoryJournal()
     source = dead_letters(Told(deletes=False), fifo=False, journal=journal)
     assert not source.settle(received(letter()), PROCESSED)
-    assert open_intents(journal.read(), LONG_AFTER).confirmation_of("m1") is not None
+    assert OpenIntents(journal.read(), LONG_AFTER).confirmation_of("m1") is not None
 
 
 @pytest.mark.parametrize("down", [{"mark"}, {"erase"}, {"mark", "erase"}])

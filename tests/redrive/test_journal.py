@@ -14,14 +14,15 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import (
     GRACE,
     MAX_PLANS,
+    OUT_OF_ROOM,
     ROOM,
     ClaimLost,
     Intent,
     JournalUnavailable,
+    OpenIntents,
     Plan,
     Slot,
     key_of,
-    open_intents,
 )
 
 NOW = 1_000.0
@@ -99,21 +100,56 @@ def test_the_slot_tells_whether_an_intent_empties_the_waiting_room(
 )
 def test_a_letter_of_an_intent_is_sent_busy_or_unknown(now: float, sent: bool, state: str) -> None:
     written = intent("a", "b", target=ROOM)
-    intents = open_intents([written.marked(["a"]) if sent else written], now)
+    intents = OpenIntents([written.marked(["a"]) if sent else written], now)
     mark = Confirmation("a", "journal")
     assert intents.confirmation_of("a") == (mark if state == "sent" else None)
     assert intents.is_busy("a") is (state == "busy")
-    assert intents.unknown_target("a") == (ROOM if state == "unknown" else None)
+    assert intents.may_be_in_room("a") is (state == "unknown")
+    assert not intents.may_be_sent("a")
+    assert intents.stands("a")
     # No intent names this letter.
     assert intents.confirmation_of("c") is None
     assert not intents.is_busy("c")
-    assert intents.unknown_target("c") is None
+    assert not intents.may_be_in_room("c")
+    assert not intents.stands("c")
+
+
+@pytest.mark.parametrize("target", ["main", "parking:default", OUT_OF_ROOM])
+def test_a_letter_may_have_been_sent_whatever_another_intent_says_of_it(target: str) -> None:
+    """One intent may have sent it, and another one put it into the waiting room."""
+    intents = OpenIntents([intent("a", target=ROOM), intent("a", target=target)], NOW + GRACE)
+    assert intents.may_be_sent("a")
+    assert intents.may_be_in_room("a")
+
+
+def test_letters_with_the_same_first_bytes_are_told_apart() -> None:
+    first, second = (str(uuid.UUID(int=(7 << 64) + n)) for n in range(2))
+    intents = OpenIntents([intent(first)], NOW)
+    assert intents.is_busy(first)
+    assert not intents.stands(second)
+
+
+def test_each_letter_of_an_intent_is_known_by_its_own_target_and_mark() -> None:
+    mixed = Intent(
+        "slot",
+        "run",
+        1,
+        NOW,
+        [Plan(key_of(str(n)), ("main", ROOM, "parking:x")[n % 3], n) for n in range(100)],
+    ).marked([str(n) for n in range(0, 100, 7)], {"7": NEW_ID, "8": NEW_ID, "14": "no UUID"})
+    intents = OpenIntents([mixed], NOW + GRACE)
+    for n in range(100):
+        assert (intents.confirmation_of(str(n)) is not None) is (n % 7 == 0)
+        assert intents.may_be_in_room(str(n)) is (n % 7 != 0 and n % 3 == 1)
+        assert intents.may_be_sent(str(n)) is (n % 7 != 0 and n % 3 != 1)
+        assert intents.unrecorded(str(n)) == (NEW_ID if n == 7 else None)
+    assert intents.plan_of("7") == Plan(key_of("7"), ROOM, 7)
 
 
 def test_a_mark_in_any_intent_is_a_mark() -> None:
     intents = [intent("a").marked(["a"]), intent("a", owner="other", expires=NOW + 50)]
     for order in (intents, intents[::-1]):
-        assert open_intents(order, NOW).confirmation_of("a") == Confirmation("a", "journal")
+        assert OpenIntents(order, NOW).confirmation_of("a") == Confirmation("a", "journal")
 
 
 # A worker's slot.

@@ -15,9 +15,9 @@ from deadletter.redrive.journal import (
     OUT_OF_ROOM,
     ROOM,
     Intent,
+    OpenIntents,
     Plan,
     key_of,
-    open_intents,
 )
 from deadletter.redrive.journal_sweep import (
     LONG_AGO,
@@ -59,8 +59,8 @@ def reading(*intents: Intent, began: float = NOW) -> Reading:
     return Reading(
         began,
         intents,
-        open_intents([entry for entry in intents if not entry.is_of_room], began),
-        open_intents([entry for entry in intents if entry.is_of_room], began),
+        OpenIntents([entry for entry in intents if not entry.is_of_room], began),
+        OpenIntents([entry for entry in intents if entry.is_of_room], began),
     )
 
 

@@ -22,10 +22,10 @@ from deadletter.redrive.journal import (
     Intent,
     Journal,
     JournalUnavailable,
+    OpenIntents,
     Plan,
     Slot,
     key_of,
-    open_intents,
 )
 from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
@@ -277,10 +277,8 @@ class DlqCanaries(CanarySource):
 
     def _is_under_way(self, received: ReceivedLetter) -> bool:
         """Whether the mover has sent it, or may have: then the next redrive run handles it."""
-        copy = received.letter.message_id
-        opens = open_intents(self._journal.read(), self._clock())
-        touched = opens.confirmation_of(copy) is not None or opens.is_busy(copy)
-        return touched or opens.unknown_target(copy) is not None
+        intents = OpenIntents(self._journal.read(), self._clock())
+        return intents.stands(received.letter.message_id)
 
     def _is_overtaking(self, received: ReceivedLetter) -> bool:
         group = received.letter.group
@@ -376,14 +374,17 @@ class LaneCanaries(CanarySource):
         claimed = any(
             intent.slot == name or intent.slot.startswith(f"{name}~") for intent in intents
         )
-        opens = open_intents(intents, self._clock())
-        touched = opens.confirmation_of(seat.copy) is not None or opens.is_busy(seat.copy)
-        if claimed or touched or opens.unknown_target(seat.copy) is not None:
+        if claimed or self._is_touched(seat.copy, intents):
             return None
         slot = Slot(self._journal, name, self._owner())
         try:
             slot.intend([Plan(key_of(seat.copy), OUT_OF_ROOM, 0)], until)
         except ClaimLost:
+            return None
+        # Another run may have worked in the shard until the claim.
+        others = [intent for intent in self._journal.read() if intent.slot != name]
+        if self._is_touched(seat.copy, others):
+            slot.close()
             return None
         try:
             letters = self._room.read([seat], until).letters
@@ -394,6 +395,9 @@ class LaneCanaries(CanarySource):
             if self._slot is None:
                 slot.close()
         return None
+
+    def _is_touched(self, copy: str, intents: Sequence[Intent]) -> bool:
+        return OpenIntents(intents, self._clock()).stands(copy)
 
 
 def _is_gone(left: Left, slot: Slot) -> bool:

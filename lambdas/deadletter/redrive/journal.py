@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import compress
+from functools import cache, lru_cache
+from itertools import chain, compress
 from typing import Protocol, overload
 
 from deadletter.message.confirmation import Confirmation
@@ -32,7 +33,7 @@ the slots in which letters come out of it again."""
 OUT_OF_ROOM = ""
 """The target of a letter that comes out of the waiting room: unknown when it is claimed."""
 
-_IN_ROOM = frozenset({ROOM, OUT_OF_ROOM})
+_PREFIX = struct.Struct("<Q10x")
 
 _BITS = bytes.maketrans(b"01", b"\0\1")
 
@@ -52,6 +53,15 @@ def key_of(copy: str) -> bytes:
         return uuid.UUID(copy).bytes
     except ValueError:
         return hashlib.blake2b(copy.encode(), digest_size=KEY_BYTES).digest()
+
+
+def _prefix(key: bytes) -> int:
+    return int.from_bytes(key[:8], "little")
+
+
+@cache
+def _all_prefixes(count: int) -> struct.Struct:
+    return struct.Struct("<" + "Q10x" * count)
 
 
 def is_uuid(message_id: str) -> bool:
@@ -126,6 +136,14 @@ class PackedPlans(Sequence[Plan]):
         packed = self.packed
         return [packed[at : at + KEY_BYTES] for at in range(0, len(packed), _PLAN_BYTES)]
 
+    def prefixes(self) -> Iterable[int]:
+        """The first eight bytes of each key, as numbers: quicker to compare than the keys."""
+        count = len(self)
+        if count <= MAX_PLANS:
+            # Most have the same number of plans: all at once is twice as quick.
+            return _all_prefixes(count).unpack(self.packed)
+        return chain.from_iterable(_PREFIX.iter_unpack(self.packed))
+
     def target_of_each(self) -> Iterable[str]:
         return map(self.targets.__getitem__, self._target_numbers)
 
@@ -198,21 +216,36 @@ def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent
 
     It has the name of the first one, and ends when the last one does.
     """
-    plans: list[Plan] = []
+    targets = tuple(sorted({target for intent in intents for target in intent.packed.targets}))
+    packed = bytearray()
     new_ids: dict[int, str] = {}
-    sent = 0
+    sent = count = 0
     for intent in intents:
-        for position, plan in enumerate(intent.plans):
-            if plan.key in without:
-                continue
-            sent |= intent.is_sent(position) << len(plans)
-            if position in intent.new_ids:
-                new_ids[len(plans)] = intent.new_ids[position]
-            plans.append(plan)
+        plans = intent.packed
+        kept: Sequence[int] | None = None
+        if without:
+            kept = [at for at, key in enumerate(plans.keys()) if key not in without]
+        if kept is None and plans.targets == targets:
+            packed += plans.packed
+            kept = range(len(plans))
+            sent |= intent.sent << count
+        else:
+            kept = range(len(plans)) if kept is None else kept
+            for position, at in enumerate(kept, start=count):
+                plan = plans[at]
+                packed += plan.key + bytes((targets.index(plan.target), plan.attempt))
+                sent |= intent.is_sent(at) << position
+        if intent.new_ids:
+            new_ids.update(
+                (position, intent.new_ids[at])
+                for position, at in enumerate(kept, start=count)
+                if at in intent.new_ids
+            )
+        count += len(kept)
     return replace(
         intents[0],
         expires=max(intent.expires for intent in intents),
-        plans=tuple(plans),
+        plans=PackedPlans(bytes(packed), targets),
         sent=sent,
         new_ids=new_ids,
     )
@@ -247,66 +280,6 @@ class Journal(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIntents:
-    """The intents of all runs, by letter."""
-
-    _sent: Collection[bytes]
-    _busy: Collection[bytes]
-    _unknown: Mapping[bytes, str]
-    _unknown_in_room: Mapping[bytes, str] = field(default_factory=dict)
-    _new_ids: Mapping[bytes, tuple[str, Plan]] = field(default_factory=dict)
-
-    def confirmation_of(self, copy: str) -> Confirmation | None:
-        """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
-        return Confirmation(copy, "journal") if key_of(copy) in self._sent else None
-
-    def unrecorded(self, copy: str) -> str | None:
-        """The new message id of a copy that was sent without a stamp; None for any other.
-
-        Its facts may be missing in the ledger: write them before the copy is deleted.
-        """
-        new_id, _ = self._new_ids.get(key_of(copy), (None, None))
-        return new_id
-
-    def plan_of(self, copy: str) -> Plan:
-        """The plan under which a copy with an `unrecorded` id was sent."""
-        return self._new_ids[key_of(copy)][1]
-
-    def is_busy(self, copy: str) -> bool:
-        """Whether a worker whose locks have not ended may be sending this copy now."""
-        return key_of(copy) in self._busy
-
-    def may_be_sent(self, copy: str) -> bool:
-        """Whether an expired intent without a mark may have sent a copy to a queue."""
-        key = key_of(copy)
-        return key in self._unknown or self._unknown_in_room.get(key) == OUT_OF_ROOM
-
-    def may_be_in_room(self, copy: str) -> bool:
-        """Whether an expired intent without a mark may have put a copy into the waiting room."""
-        return self._unknown_in_room.get(key_of(copy)) == ROOM
-
-    def stands(self, copy: str) -> bool:
-        """Whether any intent names a copy."""
-        return self.names(key_of(copy))
-
-    def names(self, key: bytes) -> bool:
-        """Whether any intent names the copy with this key."""
-        places = (self._sent, self._busy, self._unknown, self._unknown_in_room)
-        return any(key in place for place in places)
-
-    def unknown_target(self, copy: str) -> str | None:
-        """Where a copy may have arrived: the target of its expired intent without mark, if any.
-
-        Of several, one into or out of the waiting room counts: a look into the room tells
-        whether it took effect.
-        """
-        key = key_of(copy)
-        if key in self._unknown_in_room:
-            return self._unknown_in_room[key]
-        return self._unknown.get(key)
-
-
 GRACE = 15.0
 """Seconds after an intent's end in which its last send may still be marked; includes clocks
 that differ by up to five seconds."""
@@ -317,33 +290,108 @@ def has_ended(intent: Intent, now: float) -> bool:
     return now >= intent.expires + GRACE
 
 
-def open_intents(intents: Iterable[Intent], now: float) -> OpenIntents:
-    """The intents by letter, as they are at `now` (epoch seconds)."""
-    sent: set[bytes] = set()
-    busy: set[bytes] = set()
-    unknown: dict[bytes, str] = {}
-    unknown_in_room: dict[bytes, str] = {}
-    new_ids: dict[bytes, tuple[str, Plan]] = {}
-    for intent in intents:
+@dataclass(slots=True)
+class _Letters:
+    """What intents say of letters, by key.
+
+    `maybe_sent` and `maybe_in_room` are those of expired intents without a mark; `new_ids` has
+    the ids and the plans of those that were sent without a stamp.
+    """
+
+    sent: set[bytes] = field(default_factory=set)
+    busy: set[bytes] = field(default_factory=set)
+    maybe_sent: set[bytes] = field(default_factory=set)
+    maybe_in_room: set[bytes] = field(default_factory=set)
+    new_ids: dict[bytes, tuple[str, Plan]] = field(default_factory=dict)
+
+    def add(self, intent: Intent, now: float) -> None:
         for at, new_id in intent.new_ids.items():
             plan = intent.plans[at]
-            new_ids[plan.key] = (new_id, plan)
+            self.new_ids[plan.key] = (new_id, plan)
         plans = intent.packed
         keys: Sequence[bytes] = plans.keys()
         targets: Iterable[str] = plans.target_of_each()
         if intent.sent:
             is_sent = intent.sent_of_each()
-            sent.update(compress(keys, is_sent))
+            self.sent.update(compress(keys, is_sent))
             unsent = bytes(1 - bit for bit in is_sent)
             keys, targets = list(compress(keys, unsent)), compress(targets, unsent)
         if not has_ended(intent, now):
-            busy.update(keys)
-        elif _IN_ROOM.isdisjoint(plans.targets):
-            unknown.update(zip(keys, targets, strict=True))
+            self.busy.update(keys)
+        elif ROOM not in plans.targets:
+            self.maybe_sent.update(keys)
         else:
             for key, target in zip(keys, targets, strict=True):
-                (unknown_in_room if target in _IN_ROOM else unknown)[key] = target
-    return OpenIntents(sent, busy, unknown, unknown_in_room, new_ids)
+                (self.maybe_in_room if target == ROOM else self.maybe_sent).add(key)
+
+
+class OpenIntents:
+    """What intents say of letters, as they are at `now` (epoch seconds).
+
+    Most letters are in none of them: that much is read from the stored bytes, and the rest only
+    when a letter is asked for that is in one.
+    """
+
+    def __init__(self, intents: Iterable[Intent], now: float) -> None:
+        self._intents = tuple(intents)
+        self._now = now
+        self._prefixes: set[int] = set()
+        for intent in self._intents:
+            self._prefixes.update(intent.packed.prefixes())
+        self._built: _Letters | None = None
+
+    def names(self, key: bytes) -> bool:
+        """Whether any intent names the copy with this key."""
+        if _prefix(key) not in self._prefixes:
+            return False
+        letters = self._letters
+        places = (letters.sent, letters.busy, letters.maybe_sent, letters.maybe_in_room)
+        return any(key in place for place in places)
+
+    def stands(self, copy: str) -> bool:
+        """Whether any intent names a copy."""
+        return self.names(key_of(copy))
+
+    def confirmation_of(self, copy: str) -> Confirmation | None:
+        """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
+        is_sent = self.stands(copy) and key_of(copy) in self._letters.sent
+        return Confirmation(copy, "journal") if is_sent else None
+
+    def unrecorded(self, copy: str) -> str | None:
+        """The new message id of a copy that was sent without a stamp; None for any other.
+
+        Its facts may be missing in the ledger: write them before the copy is deleted.
+        """
+        if not self.stands(copy):
+            return None
+        new_id, _ = self._letters.new_ids.get(key_of(copy), (None, None))
+        return new_id
+
+    def plan_of(self, copy: str) -> Plan:
+        """The plan under which a copy with an `unrecorded` id was sent."""
+        return self._letters.new_ids[key_of(copy)][1]
+
+    def is_busy(self, copy: str) -> bool:
+        """Whether a worker whose locks have not ended may be sending this copy now."""
+        return self.stands(copy) and key_of(copy) in self._letters.busy
+
+    def may_be_sent(self, copy: str) -> bool:
+        """Whether an expired intent without a mark may have sent a copy to a queue."""
+        return self.stands(copy) and key_of(copy) in self._letters.maybe_sent
+
+    def may_be_in_room(self, copy: str) -> bool:
+        """Whether an expired intent without a mark may have put a copy into the waiting room."""
+        return self.stands(copy) and key_of(copy) in self._letters.maybe_in_room
+
+    @property
+    def _letters(self) -> _Letters:
+        if self._built is None:
+            # Built by two threads at once, it is the same twice.
+            letters = _Letters()
+            for intent in self._intents:
+                letters.add(intent, self._now)
+            self._built = letters
+        return self._built
 
 
 class Slot:

@@ -15,7 +15,6 @@ from deadletter.redrive.journal import (
     Plan,
     has_ended,
     key_of,
-    open_intents,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Reading:
     def room_without(self, slot: str) -> OpenIntents:
         """The intents that move letters out of the room, but for the one in a slot."""
         others = (intent for intent in self.intents if intent.is_of_room and intent.slot != slot)
-        return open_intents(others, self.began)
+        return OpenIntents(others, self.began)
 
     def ended(self) -> list[Intent]:
         """The intents under which nothing is sent any more."""
@@ -95,7 +94,7 @@ class KnownIntents:
         self._journal = journal
         self._clock = clock
         self._lock = threading.Lock()
-        self._reading = Reading(-math.inf, (), open_intents([], 0), open_intents([], 0))
+        self._reading = Reading(-math.inf, (), OpenIntents([], 0), OpenIntents([], 0))
         self._in_hand: set[str] = set()
         self._left_queue: set[bytes] = set()
         self._left_room: set[bytes] = set()
@@ -124,8 +123,8 @@ class KnownIntents:
         self._reading = Reading(
             began,
             intents,
-            open_intents((intent for intent in intents if not intent.is_of_room), began),
-            open_intents((intent for intent in intents if intent.is_of_room), began),
+            OpenIntents((intent for intent in intents if not intent.is_of_room), began),
+            OpenIntents((intent for intent in intents if intent.is_of_room), began),
         )
 
     def take(self, copies: Iterable[str]) -> set[str]:

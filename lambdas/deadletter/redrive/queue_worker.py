@@ -63,6 +63,8 @@ class QueueWorker:
         )
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner, home=setup.home)
         self._stopped_groups: set[str] = set()
+        # The letters of the present chunk that intents of earlier runs name.
+        self._on_record: set[str] = set()
 
     @property
     def is_done(self) -> bool:
@@ -148,18 +150,20 @@ class QueueWorker:
         Copies that were sent are deleted. Those that another worker may be sending keep their
         locks: made visible, they would only be received again.
         """
-        intents = self._known.recent()
+        intents = later = self._known.recent()
+        on_record = [received for received in chunk if intents.stands(received.letter.message_id)]
         in_room: Mapping[str, Confirmation] = {}
-        if any(intents.is_unknown(received.letter.message_id) for received in chunk):
+        if any(intents.is_unknown(received.letter.message_id) for received in on_record):
             maybe_in_room = [
-                received for received in chunk if intents.may_be_in_room(received.letter.message_id)
+                received
+                for received in on_record
+                if intents.may_be_in_room(received.letter.message_id)
             ]
             in_room = self._room.find(maybe_in_room) if maybe_in_room else {}
             # A letter not found there may have left the room since the journal was read.
             has_left = len(in_room) < len(maybe_in_room)
             later = self._known.fresh() if has_left else self._known.recent(MOMENT)
-        else:
-            later = intents
+        self._on_record = {received.letter.message_id for received in on_record}
         unmoved: list[ReceivedLetter] = []
         maybe_sent: set[str] = set()
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
@@ -241,11 +245,10 @@ class QueueWorker:
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
         """Leave letters in place; those that no intent names are made visible after the run."""
         self._keep_locked(letters)
-        intents = self._known.last
         self._run.left.extend(
             received.handle
             for received in letters
-            if not intents.stands(received.letter.message_id)
+            if received.letter.message_id not in self._on_record
         )
 
     def _keep_locked(self, letters: Sequence[ReceivedLetter]) -> None:
