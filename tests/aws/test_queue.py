@@ -11,6 +11,7 @@ import pytest
 from deadletter.aws.queue import SqsQueue
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Letter
+from deadletter.message.queue import QueueUnavailable, TooManyInFlight
 from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemorySqs, client_error
@@ -98,6 +99,26 @@ def test_a_batch_without_an_answer_of_its_own_may_have_been_sent(
     sent = queue(refuse).send([outgoing("a", "1"), outgoing("b", "2")])
     assert sent.confirmed == {}
     assert set(sent.unknown) == ({"a", "b"} if may_have_been_sent else set())
+
+
+@pytest.mark.parametrize("code", ["OverLimit", "AWS.SimpleQueueService.OverLimit"])
+def test_a_queue_with_too_many_letters_in_flight_says_so(code: str) -> None:
+    """By the codes of both protocols of SQS."""
+
+    def refuse() -> dict[str, Any]:
+        raise client_error("ReceiveMessage", code, "", status=403)
+
+    with pytest.raises(TooManyInFlight):
+        queue(refuse).receive(10, 60, 0)
+
+
+def test_any_other_refusal_to_receive_says_nothing_of_letters_in_flight() -> None:
+    def refuse() -> dict[str, Any]:
+        raise client_error("ReceiveMessage", "AccessDenied", "", status=403)
+
+    with pytest.raises(QueueUnavailable) as refused:
+        queue(refuse).receive(10, 60, 0)
+    assert not isinstance(refused.value, TooManyInFlight)
 
 
 def test_a_lock_counts_from_the_request_not_from_the_answer() -> None:

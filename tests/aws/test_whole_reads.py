@@ -38,10 +38,10 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
-from deadletter.redrive.waiting_room import SHARDS
+from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
 from deadletter.routing.decision import Hold
 from deadletter.testing.clock import START, Clock
-from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, client_error
 from deadletter.watch.row import WatchRow
 from tests.tables import BUCKET, CIRCUITS, LETTERS, RULES, create_tables
 
@@ -73,9 +73,10 @@ class Account:
             new_id=lambda: "id",
         )
 
-    def room(self, *, fifo: bool = False) -> DynamoDBWaitingRoom:
-        s3: Any = MemoryS3(self.clock)
-        s3.create_bucket(Bucket=BUCKET)
+    def room(self, *, fifo: bool = False, s3: Any = None) -> DynamoDBWaitingRoom:
+        if s3 is None:
+            s3 = MemoryS3(self.clock)
+            s3.create_bucket(Bucket=BUCKET)
         return DynamoDBWaitingRoom(
             dynamodb=self.dynamodb,
             table=LETTERS,
@@ -95,8 +96,18 @@ def account() -> Account:
     return Account()
 
 
-def waiting(copy: str, lane: str = "due", **system: str) -> Order:
-    received = ReceivedLetter(Letter(copy, "{}", {}, system), "h", 0)
+class FailingBodies:
+    """An S3 that answers every read with the same error."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def get_object(self, **_: Any) -> Any:
+        raise client_error("GetObject", self._code, "")
+
+
+def waiting(copy: str, lane: str = "due", body: str = "{}", **system: str) -> Order:
+    received = ReceivedLetter(Letter(copy, body, {}, system), "h", 0)
     return Order(received, Hold(lane, 100, "waits"), Stamp(copy, 0, 5))
 
 
@@ -162,6 +173,25 @@ def test_a_group_is_read_in_the_order_of_numbers_not_of_texts(account: Account) 
     assert [taken.letter.message_id for taken in letters] == ["sent 9", "sent 10", "sent 100"]
 
 
+@pytest.mark.parametrize("code", ["NoSuchKey", "AccessDenied"])
+def test_a_body_that_is_gone_is_no_outage_of_s3(account: Account, code: str) -> None:
+    """Without the permission to list a bucket, S3 answers AccessDenied for a missing key."""
+    account.room().admit([waiting("a", body="x" * 9_000), waiting("b")])
+    room = account.room(s3=FailingBodies(code))
+    entries = [entry for shard in range(SHARDS) for entry in room.due("due", shard, 100, 10)]
+    contents = room.read(entries, 1e10)
+    assert [taken.letter.message_id for taken in contents.letters] == ["b"]
+    assert contents.broken == 1
+
+
+def test_a_body_that_cannot_be_read_now_keeps_the_letters_in_the_room(account: Account) -> None:
+    account.room().admit([waiting("a", body="x" * 9_000)])
+    room = account.room(s3=FailingBodies("SlowDown"))
+    entries = [entry for shard in range(SHARDS) for entry in room.due("due", shard, 100, 10)]
+    with pytest.raises(RoomUnavailable, match="SlowDown for s3:GetObject on bodies"):
+        room.read(entries, 1e10)
+
+
 def test_every_lane_is_listed(account: Account) -> None:
     room = account.room()
     room.admit([waiting(name, lane=f"rule:{name}") for name in NAMES])
@@ -220,6 +250,29 @@ def test_every_circuit_is_read_at_once(account: Account) -> None:
     # Keys are listed for people: a new one may come a second later.
     account.dynamodb.settle()
     assert sorted(account.breaker.keys()) == NAMES
+
+
+# What is used again for a time instead of being read.
+
+
+def test_rules_are_used_for_five_seconds_and_read_anew_by_a_clock_that_went_back(
+    account: Account,
+) -> None:
+    def rules() -> list[str]:
+        return [item["rule_id"] for item in account.rules.items("orders")]
+
+    assert rules() == []
+    key = {"pipeline": {"S": "orders"}, "rule_id": {"S": "stop"}}
+    account.dynamodb.put_item(TableName=RULES, Item=key)
+    account.clock.advance(4.9)
+    assert rules() == []
+    account.clock.advance(0.1)
+    assert rules() == ["stop"]
+    account.dynamodb.delete_item(TableName=RULES, Key=key)
+    assert rules() == ["stop"]
+    # Else a clock that was an hour ahead would keep the rules for an hour.
+    account.clock.advance(-3_600)
+    assert rules() == []
 
 
 # Batches that are larger than one request.

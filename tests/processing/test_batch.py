@@ -265,6 +265,7 @@ def test_a_record_that_trips_a_bug_of_ours_comes_back_alone() -> None:
     odd = Odd(record(letter(message_id="m2")))
     result = site.process(record(letter()), odd, record(letter(message_id="m3")))
     assert fates(result) == ["PROCESSED", "BROKEN", "PROCESSED"]
+    assert isinstance(result.results[1].error, ZeroDivisionError)
     assert result.failed == ("m2",)
 
 

@@ -225,3 +225,18 @@ def test_a_shard_in_which_another_run_works_is_left_alone_until_its_locks_end() 
     stage.clock.now = ends + GRACE
     assert run(stage) is not None
     assert everywhere(stage) == stage.bodies(stage.main) == [BODY]
+
+
+def test_a_delete_that_is_answered_after_the_lock_is_not_believed() -> None:
+    """By then SQS may have shown the copy again: it accepts the old handle and keeps the copy."""
+    stage = dead_letter()
+
+    def slowly(name: str, _options: dict[str, Any]) -> str | None:
+        if name == "delete_message_batch":
+            stage.clock.advance(LOCKS_END)
+        return None
+
+    assert run(stage, slowly) is not None
+    assert stage.bodies(stage.main) == [BODY]
+    # The mark stays, for the run that sees the copy again.
+    assert len(stage.journal()) == 1
