@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
 _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
 
+MOST_DELETES = 3
+"""Tries of a delete that SQS reports as failed: a letter that stays is received again by a later
+run, and its intent stands until then."""
+
 T = TypeVar("T")
 
 
@@ -128,25 +132,44 @@ class SqsQueue:
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
-        """Delete confirmed letters; returns those that may still be in the queue."""
+        """Delete confirmed letters; returns those that may still be in the queue.
+
+        Entries that SQS reports as failed, for no fault of ours, are tried again.
+        """
         check_confirmations(letters)
-        remaining: list[ReceivedLetter] = []
-        for batch in _batches([received for received, _ in letters]):
-            entries: list[Any] = [
-                {"Id": str(position), "ReceiptHandle": received.handle}
+        undeleted: list[ReceivedLetter] = []
+        pending = [received for received, _ in letters]
+        for _ in range(MOST_DELETES):
+            results = [self._delete(batch) for batch in _batches(pending)]
+            pending = [received for failed, _ in results for received in failed]
+            undeleted += [received for _, refused in results for received in refused]
+        return [*undeleted, *pending]
+
+    def _delete(
+        self, batch: Sequence[ReceivedLetter]
+    ) -> tuple[list[ReceivedLetter], list[ReceivedLetter]]:
+        """Delete up to ten; returns those that failed, and those for which a try is useless."""
+        entries: list[Any] = [
+            {"Id": str(position), "ReceiptHandle": received.handle}
+            for position, received in enumerate(batch)
+        ]
+        try:
+            answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+        except AWS_ERRORS as error:
+            self._note_refusal(self._refusal(error))
+            return [], list(batch)
+        deleted = {int(success["Id"]) for success in answer.get("Successful", [])}
+        refused = {
+            int(failure["Id"]) for failure in answer.get("Failed", []) if failure["SenderFault"]
+        }
+        return (
+            [
+                received
                 for position, received in enumerate(batch)
-            ]
-            try:
-                answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
-            except AWS_ERRORS as error:
-                self._note_refusal(self._refusal(error))
-                remaining.extend(batch)
-                continue
-            deleted = {int(success["Id"]) for success in answer.get("Successful", [])}
-            remaining.extend(
-                received for position, received in enumerate(batch) if position not in deleted
-            )
-        return remaining
+                if position not in deleted | refused
+            ],
+            [batch[position] for position in sorted(refused)],
+        )
 
     def make_visible(self, handles: Sequence[str]) -> None:
         """Make letters visible at once. Failures are ignored, because locks end by themselves."""
