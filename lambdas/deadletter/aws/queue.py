@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
 _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
 
-MOST_DELETES = 3
+MOST_DELETES = 4
 """Tries of a delete that SQS reports as failed: a letter that stays is received again by a later
 run, and its intent stands until then."""
 
