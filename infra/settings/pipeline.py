@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pydantic import Field, model_validator
@@ -28,6 +29,11 @@ from .kinds import (
 from .policy import PolicySettings, RetrySettings
 from .queues import VISIBILITY_PER_TIMEOUT, DeadLetterQueue, DedicatedQueue, MainQueue
 from .schedule import ScheduleSettings
+
+# What SQS sets anew when a letter is re-driven: with such a key it would be processed twice.
+_OF_ONE_COPY = re.compile(
+    r"\bsystem\W+(MessageDeduplicationId|SequenceNumber|SentTimestamp|Approximate\w+)"
+)
 
 
 class PipelineSettings(Settings):
@@ -243,6 +249,12 @@ class PipelineSettings(Settings):
             )
 
     def _check_consumer(self) -> None:
+        if of_one_copy := _OF_ONE_COPY.search(self.idempotency_key or ""):
+            raise refuse(
+                "idempotency_key",
+                self.idempotency_key,
+                f"a value that the producer wrote; {of_one_copy[1]} is another one in each copy",
+            )
         if isinstance(self.consumer, WebhookConsumer) and not self.writes_ledger:
             raise refuse("consumer_library", False, "true, because the webhook writes the ledger")
         if self.lease < self.consumer.timeout + CANARY_MARGIN:

@@ -169,6 +169,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'circuit.cooldown_cap is "4m"; allowed: at least the cooldown, 5m',
     ),
     (
+        {"idempotency_key": "system.MessageDeduplicationId"},
+        'idempotency_key is "system.MessageDeduplicationId"; allowed: a value that the producer'
+        " wrote; MessageDeduplicationId is another one in each copy",
+    ),
+    (
+        {"idempotency_key": "join(" - ', [body.id, system."SentTimestamp"])'},
+        'idempotency_key is "join(' - ', [body.id, system.\\"SentTimestamp\\"])"; allowed: a value'
+        " that the producer wrote; SentTimestamp is another one in each copy",
+    ),
+    (
         {"circuit": {"lease": 60}},
         "circuit.lease is 60; allowed: at least 30s more than consumer.timeout, 90s",
     ),
