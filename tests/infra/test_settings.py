@@ -174,9 +174,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         " wrote; MessageDeduplicationId is another one in each copy",
     ),
     (
-        {"idempotency_key": "join(" - ', [body.id, system."SentTimestamp"])'},
-        'idempotency_key is "join(' - ', [body.id, system.\\"SentTimestamp\\"])"; allowed: a value'
-        " that the producer wrote; SentTimestamp is another one in each copy",
+        {"idempotency_key": 'system."SentTimestamp" || body.id'},
+        'idempotency_key is "system.\\"SentTimestamp\\" || body.id"; allowed: a value that the'
+        " producer wrote; SentTimestamp is another one in each copy",
     ),
     (
         {"circuit": {"lease": 60}},
