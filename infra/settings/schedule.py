@@ -15,7 +15,8 @@ class ScheduleSettings(Settings):
     every: Seconds = Field(
         default=MINUTE, ge=MINUTE, le=DAY, multiple_of=MINUTE, description="how often it starts"
     )
-    timeout: Seconds = Field(default=55, ge=10, le=840, description="shorter than `every`")
+    # A run begins no chunk in its last ten seconds.
+    timeout: Seconds = Field(default=55, ge=20, le=840, description="shorter than `every`")
     memory: int = Field(default=512, ge=128, le=10240, description="megabytes, which also buy CPU")
 
     @model_validator(mode="after")

@@ -209,6 +209,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'idempotency_key is "body.["; allowed: a JMESPath expression, such as body.tenant',
     ),
     (
+        {"redrive": {"timeout": 10}},
+        f"redrive.timeout is 10; allowed: {DURATION.format('20s to 14m')}",
+    ),
+    (
         {"redrive": {"timeout": 60}},
         "redrive.timeout is 60; allowed: less than redrive.every, 1m",
     ),
