@@ -57,6 +57,21 @@ def test_an_entry_whose_digest_is_of_another_body_is_not_confirmed() -> None:
     assert "a" not in sent.refused
 
 
+@pytest.mark.parametrize("code", ["RequestThrottled", "AWS.SimpleQueueService.RequestThrottled"])
+def test_a_throttled_send_failed_and_a_denied_one_is_refused(code: str) -> None:
+    """Neither took effect; only the first may succeed at another try."""
+
+    def throttled() -> dict[str, Any]:
+        raise client_error("SendMessageBatch", code, "slow down", status=403)
+
+    def denied() -> dict[str, Any]:
+        raise client_error("SendMessageBatch", "AccessDenied", "no", status=403)
+
+    batch = [outgoing("a", "1")]
+    assert queue(throttled).send(batch).failed == {"a": code}
+    assert queue(denied).send(batch).refused == {"a": "AccessDenied"}
+
+
 def test_an_entry_is_confirmed_by_its_own_id_with_its_new_message_id() -> None:
     batch = [outgoing("a", "1"), outgoing("b", "2")]
     answer = {"Successful": [confirmed(1, "2"), confirmed(0, "1")]}

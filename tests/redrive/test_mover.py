@@ -180,6 +180,78 @@ def test_facts_of_unmarked_letters_are_one_request_after_the_mark() -> None:
     assert report.counts["RedriveUnmarked"] == 10
 
 
+def test_a_run_that_ends_right_after_its_mark_leaves_no_letter_without_its_facts() -> None:
+    """The mark has the new ids; the run that sees the letters again writes their facts."""
+    scene = Scene()
+    scene.fill(unmarked=5)
+
+    def kill(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == "transact_write_items":
+            calls.kill()
+
+    with pytest.raises(Killed):
+        scene.run(Calls(kill))
+    scene.drain()
+    assert scene.extra_copies() == 0
+    rows = [item for item in scene.stage.dynamodb.items("letters") if "stamp" in item]
+    assert len(rows) == 5
+
+
+def test_bodies_that_take_too_long_leave_their_letters_without_an_intent() -> None:
+    scene = Scene()
+    scene.fill(large_holds=3)
+
+    def delay(_calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == PUT_BODY:
+            scene.stage.clock.advance(16)
+
+    calls = Calls(delay)
+    report = scene.run(calls)
+    assert calls.names.count(PUT_BODY) == 3
+    assert report.counts["TooLateToSend"] == 3
+    assert (scene.stage.waiting(), scene.stage.journal()) == ([], [])
+    assert "batch_write_item" not in calls.names
+
+
+def test_a_room_that_is_not_reached_leaves_its_letters_free() -> None:
+    scene = Scene()
+    scene.fill(holds=3)
+
+    def refuse(_calls: Calls, name: str, options: Mapping[str, Any]) -> None:
+        if name == MARK and "lanes" in options["Key"]["pk"]["S"]:
+            raise client_error("UpdateItem", "InternalServerError", "no", status=500)
+
+    calls = Calls(refuse)
+    scene.run(calls)
+    assert scene.stage.journal() == []
+    assert "change_message_visibility_batch" in calls.names
+
+
+def test_a_letter_that_may_have_been_sent_is_counted_when_it_goes_into_the_room() -> None:
+    scene = Scene()
+    scene.fill(plain=2)
+
+    def kill(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == SEND:
+            calls.kill()
+
+    with pytest.raises(Killed):
+        scene.run(Calls(None, kill))
+    scene.stage.add_rule("hold all", tenantId="a", action="hold")
+    scene.drain()
+    assert len(scene.stage.waiting()) == 2
+    assert scene.published["PossibleDuplicate"] == 2
+
+
+def test_a_run_remembers_the_last_copies_that_it_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadletter.redrive.mover.MOST_REMEMBERED", 4)
+    scene = Scene()
+    scene.fill(plain=9)
+    redriver = scene.stage.redriver()
+    redriver.run(scene.stage.clock() + RUN_SECONDS)
+    assert len(redriver._setup.mover._moved) == 4
+
+
 def test_bodies_are_stored_before_the_intent_that_names_their_letters() -> None:
     calls = Calls()
     scene_of_sixty().run(calls)
@@ -369,6 +441,7 @@ def test_a_mark_that_is_not_written_deletes_what_was_sent_and_sends_nothing_agai
     calls = Calls(refuse)
     report = scene.run(calls)
     assert report.counts["JournalUnavailable"]
+    assert calls.names.count(SEND) == 1
     assert scene.extra_copies() == 0
     scene.drain()
     assert scene.extra_copies() == 0
@@ -417,7 +490,7 @@ def test_nothing_is_sent_after_a_slow_step_that_outlasts_the_time_to_send(slow: 
 
     def delay(calls: Calls, name: str, options: Mapping[str, Any]) -> None:
         if name == slow:
-            scene.stage.clock.advance(20)
+            scene.stage.clock.advance(50)
         if name == SEND or (name == "batch_write_item" and calls.names.count(SEND) == 0):
             late.extend([scene.stage.clock()] if scene.stage.clock() > deadline - 10 else [])
 
