@@ -35,6 +35,7 @@ class Log:
 
     failures: list[tuple[str, Failure]] = field(default_factory=list)
     recoveries: list[tuple[str, int, float]] = field(default_factory=list)
+    unasked: list[bool] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     raises: Exception | None = None
@@ -48,6 +49,7 @@ class Log:
         self._answer()
         known = any(recovery[0] == origin for recovery in self.recoveries)
         self.recoveries.append((origin, attempt, at))
+        self.unasked.append(unasked)
         return not known
 
     def stored_stamp(self, message_id: str) -> Stamp | None:

@@ -15,17 +15,18 @@ from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.stamp import Stamp
+from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.processing.batch import (
     CLAIM_MARGIN_SECONDS,
     FINISHING_SECONDS,
     process_unguarded,
     unhandled,
 )
+from deadletter.processing.idempotency import BusinessKey, Claim, key_of
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
-from tests.processing.doubles import DEADLINE, UNAVAILABLE, Site, record, redriven
+from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
 from tests.samples import NOW, letter
 
 FIFO = Pipeline("orders", fifo=True)
@@ -701,6 +702,67 @@ def test_each_error_is_counted_and_logged(how: Break, port: str, metric: str) ->
     result = site.process(*three())
     assert result.counts[metric] >= 1
     assert any(metric in line.values() for line in result.log_lines())
+
+
+def test_a_claim_whose_withdrawal_has_no_answer_still_counts_as_ours() -> None:
+    """Without a newer owner there is no reason not to park; the claim ends by its lease."""
+    site = Site(raises={"m2": ValueError("x"), "m3": Permanent()})
+    site.claims.raises["withdraw"] = UNAVAILABLE["claims"]()
+    result = site.process(*three())
+    assert fates(result) == ["PROCESSED", "FAILED", "PARKED"]
+
+
+def test_a_parking_claim_without_an_answer_parks_nothing() -> None:
+    """Else a copy that comes back could be parked twice."""
+
+    class NoParking(Desk):
+        def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
+            if key.text.startswith("parked:"):
+                raise UNAVAILABLE["claims"]()
+            return super().claim(key, owner, until)
+
+    site = Site(raises={"m1": Permanent()}, claims=NoParking())
+    assert fates(site.process(record(letter()))) == ["FAILED"]
+    assert site.lot.sent == []
+
+
+def test_a_copy_that_another_process_is_parking_comes_back() -> None:
+    site = Site(raises={"m1": Permanent()})
+    copy = record(letter())
+    key = key_of(letter(), initial_stamp(letter()), None, {})
+    site.claims.rows["parked:m1", key.payload] = "claimed"
+    assert fates(site.process(copy)) == ["FAILED"]
+    assert site.lot.sent == []
+
+
+def test_every_failure_keeps_the_error_of_its_handler() -> None:
+    """For callers that show tracebacks."""
+    error, final = ValueError("x"), Permanent()
+    site = Site(raises={"m2": error, "m3": final})
+    assert [result.error for result in site.process(*three()).results] == [None, error, final]
+
+
+def test_circuits_that_cannot_be_read_are_asked_once_a_batch() -> None:
+    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x"), "m3": ValueError("x")})
+    site.circuits.raises = UNAVAILABLE["circuits"]()
+    site.process(*three())
+    assert len(site.circuits.reads) == 1
+
+
+def test_a_letter_whose_stamp_is_unknown_stays_processed() -> None:
+    site = Site()
+    site.log.raises = UNAVAILABLE["ledger"]()
+    assert fates(site.process(record(full()))) == ["PROCESSED"]
+
+
+def test_a_recovery_says_whether_the_dependency_took_part_in_it() -> None:
+    """A canary that needed no work is no evidence."""
+    site = Site(raises={"m2": Skip()})
+    dead = [redriven(letter(message_id=name), origin=name) for name in ("m1", "m2")]
+    site.process(*map(record, dead))
+    site.process(record(dead[0], receive=2))
+    assert [origin for origin, _, _ in site.log.recoveries] == ["m1", "m2", "m1"]
+    assert site.log.unasked == [False, True, True]
 
 
 def test_an_unavailable_ledger_costs_no_message() -> None:
