@@ -832,6 +832,18 @@ def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) ->
     assert site.clock.now - delay < DEADLINE - FINISHING_SECONDS / 2
 
 
+def test_a_message_given_back_untried_is_recorded_under_its_origin_and_in_its_life() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.open()
+    site.log.stamps["m2"] = Stamp("kept", 5, 1)
+    dead = redriven(letter(message_id="m1"), attempt=2)
+    site.process(record(dead), record(full("m2")), record(letter(message_id="m3")))
+    recorded = [(origin, failure.attempt) for origin, failure in site.log.failures]
+    assert recorded == [("first", 2), ("kept", 5), ("m3", 0)]
+    assert all(failure.dependency_down for _, failure in site.log.failures)
+    assert {failure.message for _, failure in site.log.failures} == {"given back untried"}
+
+
 def test_an_unavailable_ledger_is_not_called_for_each_untried_message() -> None:
     site = Site()
     site.claims.raises = {"claim": UNAVAILABLE["claims"]()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import pytest
 from hypothesis import example, given
@@ -435,3 +435,30 @@ def test_every_resolver_answer_is_accepted_or_refused_without_another_error(addr
     with suppress(UrlRefused):
         refuse_addresses([address], HOOKS)
         assert ip_address(address)
+
+
+# IANA's registries of special addresses, and what clouds use inside: each with its exact size.
+NOT_PUBLIC = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32"),
+    *("169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24"),
+    *("192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24"),
+    *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
+    *("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    *("::/3", "4000::/2", "8000::/1"),
+)
+
+
+@pytest.mark.parametrize("text", NOT_PUBLIC)
+def test_a_range_is_refused_to_its_last_address_and_its_neighbours_are_not(text: str) -> None:
+    networks = [ip_network(each) for each in NOT_PUBLIC]
+    network = ip_network(text)
+    first, last = network.network_address, network.broadcast_address
+    assert not is_public(str(first))
+    assert not is_public(str(last))
+    largest = 2**network.max_prefixlen - 1
+    for beside in (int(first) - 1, int(last) + 1):
+        if not 0 <= beside <= largest:
+            continue
+        neighbour = type(first)(beside)
+        if not any(neighbour in other for other in networks if other.version == network.version):
+            assert is_public(str(neighbour)), neighbour
