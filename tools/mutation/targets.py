@@ -55,70 +55,16 @@ TARGETS = {
                 "tests/simulation/test_simulation.py",
             ),
         ),
-        Target(
-            "circuit",
-            (
-                "tests/outage",
-                "tests/processing",
-                "tests/watch",
-                "tests/aws/test_circuits_contract.py",
-                "tests/simulation/test_gates.py",
-                "tests/simulation/test_probe.py",
-            ),
-        ),
-        Target(
-            "message",
-            ("tests/failure", "tests/routing", "tests/redrive", "tests/processing"),
-        ),
-        Target(
-            "failure",
-            ("tests/processing", "tests/routing", "tests/aws/test_ledger.py"),
-        ),
-        Target("routing", ("tests/redrive", "tests/rules/test_cookbook.py")),
-        Target(
-            "processing",
-            (
-                "tests/consumer/test_face.py",
-                "tests/aws/test_claims_contract.py",
-                "tests/simulation/test_claims.py",
-            ),
-        ),
-        Target("watch", ("tests/aws/test_watch.py", "tests/handlers/test_watch.py")),
-        Target(
-            "outage",
-            (
-                "tests/watch",
-                "tests/aws/test_circuits_contract.py",
-                "tests/aws/test_event_source.py",
-                "tests/simulation/test_probe.py",
-            ),
-        ),
-        Target(
-            "rules",
-            (
-                "tests/routing",
-                "tests/processing/test_idempotency.py",
-                "tests/aws/test_rule_check.py",
-            ),
-        ),
-        Target(
-            "webhook",
-            (
-                "tests/aws/test_endpoints.py",
-                "tests/failure/test_classify.py",
-                "tests/outage/test_health.py",
-            ),
-        ),
-        Target(
-            "settings",
-            (
-                "tests/circuit",
-                "tests/routing",
-                "tests/processing",
-                "tests/consumer/test_face.py",
-                "tests/rules/test_checker.py",
-            ),
-        ),
+        Target("circuit"),
+        Target("message"),
+        Target("failure"),
+        Target("routing"),
+        Target("processing", ("tests/consumer/test_face.py",)),
+        Target("watch", ("tests/aws/test_watch.py",)),
+        Target("outage"),
+        Target("rules"),
+        Target("webhook"),
+        Target("settings"),
     )
 }
 
