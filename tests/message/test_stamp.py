@@ -148,3 +148,52 @@ def test_a_stamp_without_counts_is_of_a_first_life_and_is_not_forged() -> None:
     assert Stamp("origin").age(NOW) == 0.0
     assert from_data({"origin": "origin"}) == Stamp("origin", 0, 0)
     assert not StampReading(MARK).forged
+
+
+TEN = {f"a{number}": Attribute("String", "x") for number in range(10)}
+NINE = {name: TEN[name] for name in list(TEN)[:9]}
+CARRIED = {stamps.NAME: stamps.attribute(MARK)}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sender", "may_be"),
+    [
+        ({}, "AIDAPRODUCER", False),
+        (NINE, "AIDAPRODUCER", False),
+        (TEN, "AIDAPRODUCER", True),
+        # A producer's own attribute `Redrive` is no stamp that we left out.
+        (CARRIED, "AIDAPRODUCER", False),
+        ({**NINE, **CARRIED}, "AIDAPRODUCER", True),
+        ({}, REDRIVER, True),
+        (TEN, REDRIVER, True),
+        (CARRIED, REDRIVER, False),
+        ({**NINE, **CARRIED}, REDRIVER, False),
+        ({stamps.NAME: Attribute("String", "{}")}, REDRIVER, True),
+    ],
+)
+def test_the_ledger_may_keep_the_stamp_of_a_letter_that_carries_none_of_ours(
+    attributes: dict[str, Attribute], sender: str, may_be: bool
+) -> None:
+    assert (
+        stamps.may_be_in_ledger(letter(attributes=attributes, SenderId=sender), TRUSTED) is may_be
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"),
+    [
+        ("Redrive", True),
+        ("Redrive-original", True),
+        ("Redriv0", True),
+        ("Redriv9", True),
+        ("Redriven", False),
+        ("Redriv", False),
+        ("Redrivx", False),
+        ("Redriv10", False),
+        ("Reason7", False),
+        ("tenant1", False),
+        ("redrive", False),
+    ],
+)
+def test_only_the_names_that_we_give_are_reserved(name: str, reserved: bool) -> None:
+    assert stamps.is_reserved(name) is reserved

@@ -110,3 +110,10 @@ def test_no_depth_of_nesting_raises_anything_else(inner: str) -> None:
             read_json("[" * depth + inner + "]" * depth)
         except Unreadable as error:
             assert str(error) == "nested too deep"  # noqa: PT017 - most depths are readable
+
+
+def test_half_of_a_surrogate_pair_is_refused_at_every_depth() -> None:
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 200, limit + 10):
+        with pytest.raises(Unreadable):
+            read_json("[" * depth + '"\\ud800"' + "]" * depth)

@@ -44,16 +44,7 @@ TARGETS = {
     for target in (
         Target(
             "redrive",
-            (
-                "tests/handlers/test_redrive.py",
-                "tests/simulation/test_bounded_receives.py",
-                "tests/simulation/test_fair_runs.py",
-                "tests/simulation/test_gates.py",
-                "tests/simulation/test_interrupted_runs.py",
-                "tests/simulation/test_run_memory.py",
-                "tests/simulation/test_regressions.py",
-                "tests/simulation/test_simulation.py",
-            ),
+            ("tests/simulation/test_regressions.py", "tests/simulation/test_gates.py"),
         ),
         Target("circuit"),
         Target("message"),
