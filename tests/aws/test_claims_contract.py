@@ -106,6 +106,15 @@ def test_a_lease_that_has_ended_is_taken_over(desk: Desk) -> None:
     assert desk.claim("three").standing is BUSY
 
 
+def test_only_a_claim_that_was_abandoned_is_taken_over(desk: Desk) -> None:
+    assert not desk.claim("one").taken_over
+    desk.aws.clock.advance(LEASE + 1)
+    two = desk.claim("two")
+    assert two.taken_over
+    assert desk.port.withdraw(two)
+    assert not desk.claim("three").taken_over
+
+
 def test_a_claim_that_is_answered_after_its_lease_is_busy(desk: Desk) -> None:
     """A process was held up in the call: another owner may have the message by now."""
     until = desk.aws.clock() - 1

@@ -77,6 +77,7 @@ class Desk:
     raises: dict[str, Exception] = field(default_factory=dict)
     fenced: bool = False
     collision: bool = False
+    taken_over: bool = False
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         self._answer("claim")
@@ -88,7 +89,7 @@ class Desk:
         }.get(self.rows.get(row, ""), Standing.MINE)
         if standing is Standing.MINE:
             self.rows[row] = "claimed"
-        return Claim("\n".join(row), owner, until, standing, self.collision)
+        return Claim("\n".join(row), owner, until, standing, self.collision, self.taken_over)
 
     def done(self, claim: Claim) -> bool:
         return self._end(claim, "done")

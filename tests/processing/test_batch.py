@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,9 @@ from deadletter.failure.failure import Category
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
+from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Attribute, Letter
+from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.processing.batch import (
     CLAIM_MARGIN_SECONDS,
@@ -380,6 +382,21 @@ def test_a_letter_that_may_have_been_parked_is_counted_before_it_can_be_parked_a
     site.process(record(letter(), receive=2))
     assert len(site.lot.sent) == 2
     assert site.published == published
+
+
+def test_a_letter_whose_parking_process_died_is_counted_before_it_is_parked_again() -> None:
+    site = Site(raises={"m1": Permanent()})
+    site.claims.taken_over = True
+    before_the_send: list[tuple[str, int]] = []
+    send = site.lot.send
+
+    def watched(batch: Sequence[Envelope]) -> SendResult:
+        before_the_send.extend(site.published)
+        return send(batch)
+
+    site.lot.send = watched  # type: ignore[method-assign]
+    assert site.process(record(letter())).failed == ()
+    assert before_the_send == [("PossibleDuplicate", 1)]
 
 
 def test_a_copy_that_was_parked_is_not_parked_again() -> None:

@@ -8,7 +8,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, condition_failed
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, conflicting_item, stored_number
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    DynamoDBTable,
+    conflicting_item,
+    plain,
+    stored_number,
+)
 from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -63,11 +70,11 @@ class DynamoDBClaims:
         second = Claim(key.digest_with_payload, owner, until, Standing.MINE, collision=True)
         for _ in range(_MOST_TRIES):
             now = self._clock()
-            conflicting = self._put(first, key.payload, now)
+            claim, conflicting = self._put(first, key.payload, now)
             if conflicting is None or conflicting["payload"] == key.payload:
-                return self._with_standing(first, conflicting)
+                return self._with_standing(claim, conflicting)
             if self._keep_longer(first, conflicting, now):
-                return self._with_standing(second, self._put(second, key.payload, now))
+                return self._with_standing(*self._put(second, key.payload, now))
         raise ClaimsUnavailable("the row of another message with this key changes too often")
 
     def done(self, claim: Claim) -> bool:
@@ -87,8 +94,10 @@ class DynamoDBClaims:
             {":own": claim.owner, ":done": _DONE},
         )
 
-    def _put(self, claim: Claim, payload: str, now: float) -> Mapping[str, Any] | None:
-        """Write the row of a claim. Returns None, or the conflicting row if it is not written."""
+    def _put(
+        self, claim: Claim, payload: str, now: float
+    ) -> tuple[Claim, Mapping[str, Any] | None]:
+        """Write the row of a claim. Returns the claim, and the conflicting row if there is one."""
         never_claimed = "attribute_not_exists(pk)"
         # DynamoDB deletes an expired row hours or days later.
         expired = "#ttl <= :now"
@@ -105,7 +114,7 @@ class DynamoDBClaims:
             "ttl": self._ttl(now),
         }
         try:
-            self._table.put(
+            answer = self._table.put(
                 item,
                 f"{never_claimed} OR {expired}"
                 f" OR ({same_message} AND ({withdrawn} OR ({abandoned})))",
@@ -115,13 +124,16 @@ class DynamoDBClaims:
                     ":released": _RELEASED,
                     ":claimed": _CLAIMED,
                 },
+                ReturnValues="ALL_OLD",
             )
         except AWS_ERRORS as error:
             row = conflicting_item(error)
             if row is None:
                 raise ClaimsUnavailable("the claims gave no answer") from error
-            return _checked(row)
-        return None
+            return claim, _checked(row)
+        before = plain(answer.get("Attributes", {}))
+        abandoned_before = before.get("status") == _CLAIMED and before.get("payload") == payload
+        return replace(claim, taken_over=abandoned_before), None
 
     def _with_standing(self, claim: Claim, conflicting: Mapping[str, Any] | None) -> Claim:
         """The claim with its standing, which the conflicting row decides; no row, no conflict."""

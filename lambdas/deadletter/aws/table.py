@@ -182,13 +182,23 @@ class DynamoDBTable:
         items = batch_get(self._client, self._name, [_key(key) for key in sorted(set(keys))])
         return {(item[PARTITION], item[SORT]): item for item in items}
 
-    def put(self, item: Mapping[str, Any], condition: str, values: Mapping[str, Any] = {}) -> None:
-        """Put one item if the condition holds; `conflicting_item` gives the one that did not."""
-        self._client.put_item(
+    def put(
+        self,
+        item: Mapping[str, Any],
+        condition: str,
+        values: Mapping[str, Any] = {},
+        **options: Any,
+    ) -> Any:
+        """Put one item if the condition holds; `conflicting_item` gives the one that did not.
+
+        Returns DynamoDB's answer.
+        """
+        return self._client.put_item(
             TableName=self._name,
             Item=stored(item),
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
             **conditional(condition, values),
+            **options,
         )
 
     def change(

@@ -411,6 +411,9 @@ class _Batch:
         claim = self._claim(BusinessKey(f"parked:{letter.message_id}", delivery.key.payload))
         if claim is not None and claim.standing is not Standing.MINE:
             return claim.standing is Standing.DUPLICATE
+        if claim is not None and claim.taken_over:
+            # The process that was to park it died: it may be in the lot.
+            consumer.count_now(Metric.POSSIBLE_DUPLICATE, 1)
         sending = lot.send([envelope])
         if letter.message_id not in sending.confirmed:
             reasons = {**sending.refused, **sending.failed}

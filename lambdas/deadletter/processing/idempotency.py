@@ -70,7 +70,8 @@ class Claim:
     """One attempt to claim a message; its standing holds until `until` (epoch seconds).
 
     `key` is the hash that was claimed, `owner` the token of the claim. `collision` says that
-    another message had the same business key before.
+    another message had the same business key before, `taken_over` that an earlier owner has
+    neither finished nor withdrawn its claim: its effect may have happened.
     """
 
     key: str
@@ -78,6 +79,7 @@ class Claim:
     until: float
     standing: Standing
     collision: bool = False
+    taken_over: bool = False
 
 
 class Claims(Protocol):
