@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,28 @@ class Left:
     unknown: Sequence[ReceivedLetter] = ()
 
 
+class MovedCopies:
+    """The confirmations of the last `most` copies that a run has moved, for all its workers."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._confirmations: dict[bytes, Confirmation] = {}
+
+    def add(self, confirmations: Sequence[Confirmation]) -> None:
+        with self._lock:
+            for confirmation in confirmations:
+                self._confirmations[key_of(confirmation.copy)] = confirmation
+            while len(self._confirmations) > self._most:
+                del self._confirmations[next(iter(self._confirmations))]
+
+    def confirmation_of(self, copy: str) -> Confirmation | None:
+        return self._confirmations.get(key_of(copy))
+
+    def __len__(self) -> int:
+        return len(self._confirmations)
+
+
 class Mover:
     """Carries out orders for many letters at once: intent, send, mark, delete, in this order.
 
@@ -92,7 +115,7 @@ class Mover:
             fifo=fifo, targets=targets, clock=clock, in_parallel=in_parallel, tally=tally
         )
         # SQS may return a copy that was deleted, when its mark is gone already.
-        self._moved: dict[bytes, Confirmation] = {}
+        self._moved = MovedCopies(MOST_REMEMBERED)
         self._unknown: set[bytes] = set()
 
     def move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
@@ -116,7 +139,7 @@ class Mover:
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         """The confirmation that this run has moved a copy out of a queue."""
-        return self._moved.get(key_of(copy))
+        return self._moved.confirmation_of(copy)
 
     def is_unknown(self, copy: str) -> bool:
         """Whether this run may have sent a copy without a confirmation: it is left alone."""
@@ -298,7 +321,7 @@ class Mover:
         facts = {new_id: moves.envelopes[copy].stamp for copy, new_id in unmarked.items()}
         # The letter is on its way; sending it again would not bring its stamp back.
         self._tally.count(Metric.REDRIVE_UNRECORDED, self._unrecorded(facts))
-        self._remember(moved, moves)
+        self._moved.add([moves.confirmed[order.copy] for order in moved])
         remaining = store.delete([(order.received, moves.confirmed[order.copy]) for order in moved])
         undeleted = {received.letter.message_id for received in remaining}
         self._tally.count(Metric.UNDELETED, len(undeleted))
@@ -340,12 +363,6 @@ class Mover:
             self._tally.note_trouble(str(error))
             return len(stamps)
         return 0
-
-    def _remember(self, moved: Sequence[Order], moves: Moves) -> None:
-        for order in moved:
-            self._moved[key_of(order.copy)] = moves.confirmed[order.copy]
-        while len(self._moved) > MOST_REMEMBERED:
-            del self._moved[next(iter(self._moved))]
 
     def _left(self, orders: Sequence[Order], *parts: Moves) -> Left:
         confirmed = {copy for moves in parts for copy in moves.confirmed}
