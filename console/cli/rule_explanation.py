@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from deadletter.contract import MAIN_DLQ
+from deadletter.message import stamp
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive, decode
 
 from ..operations import rule_explanation as operation
@@ -77,7 +78,10 @@ def show(explanation: Explanation) -> Iterator[Block]:
     )
     facts = [f"{count(explanation.attempts, 're-drive')} so far"]
     if explanation.forged:
-        facts.append("it carries a Redrive attribute that is not ours, and is not believed")
+        facts.append(
+            f"it carries an attribute {stamp.NAME} that is not ours: it is not believed, and goes "
+            f"on as {stamp.KEPT_NAME}"
+        )
     yield line("; ".join(facts))
     if explanation.not_given_back:
         yield line(not_given_back(explanation.not_given_back))

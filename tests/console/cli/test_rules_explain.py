@@ -113,6 +113,8 @@ def test_attempts_do_not_count_the_next_redrive(orders: Any, dlq: Any) -> None:
 def test_a_forged_attribute_is_called_forged(orders: Any, dlq: Any) -> None:
     answer = explained(dlq, "--body", "-", "--attribute", "Redrive={}", answers="{}")
     assert answer["forged"] is True
+    shown = dlq("rules", "explain", "--body", "-", "--attribute", "Redrive={}", answers="{}").stdout
+    assert "is not believed, and goes on as Redrive-original" in " ".join(shown.split())
 
 
 def test_a_letter_of_a_dedicated_dlq_is_judged_as_such(
