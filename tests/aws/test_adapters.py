@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,7 +22,15 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fair_shares import Shares
-from deadletter.redrive.journal import ClaimLost, Intent, Plan, key_of
+from deadletter.redrive.journal import (
+    MAX_STANDING_PLANS,
+    ClaimLost,
+    Intent,
+    JournalUnavailable,
+    Plan,
+    key_of,
+    merged,
+)
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
@@ -165,6 +174,94 @@ class TestJournal:
         journal.mark(intent().marked(["a"]))
         [item] = letters.dynamodb.scan(TableName=LETTERS)["Items"]
         assert int(item["ttl"]["N"]) == intent().expires + ROWS_KEPT
+
+    def test_new_ids_and_the_queue_of_an_intent_are_read_as_they_were_written(
+        self, letters: Aws
+    ) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        new_id = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
+        homely = replace(intent(), home="dlq")
+        journal.write(homely, None)
+        marked = homely.marked(["b"], {"b": new_id})
+        assert list(marked.new_ids.values()) == [new_id]
+        journal.mark(marked)
+        assert journal.read() == [marked]
+
+    def test_an_intent_of_an_earlier_version_is_read(self, letters: Aws) -> None:
+        """It names no queue, and has no new ids."""
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        letters.dynamodb.put_item(
+            TableName=LETTERS,
+            Item={
+                "pk": {"S": "orders#journal"},
+                "sk": {"S": "run7.0.2"},
+                "own": {"S": "run7"},
+                "seq": {"N": "3"},
+                "expires": {"N": "1000"},
+                "targets": {"L": [{"S": "main"}, {"S": "room"}]},
+                "plans": {"B": key_of("a") + b"\x01\x02" + key_of("b") + b"\x00\x01"},
+                "sent": {"B": b"\x02"},
+                "ttl": {"N": "3889000"},
+            },
+        )
+        plans = (Plan(key_of("a"), "room", 2), Plan(key_of("b"), "main", 1))
+        assert journal.read() == [Intent("run7.0.2", "run7", 3, 1000.0, plans, 0b10)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"plans": {"B": b"cut off"}}, {"targets": {"L": []}}, {"own": {"N": "7"}}, {"sent": None}],
+    )
+    def test_a_malformed_item_stops_the_run(self, letters: Aws, change: dict[str, Any]) -> None:
+        """Passed over, its letters would be sent a second time."""
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        journal.write(intent(), None)
+        [item] = letters.dynamodb.scan(TableName=LETTERS)["Items"]
+        wrong = {name: value for name, value in {**item, **change}.items() if value}
+        letters.dynamodb.put_item(TableName=LETTERS, Item=wrong)
+        with pytest.raises(JournalUnavailable, match="malformed"):
+            journal.read()
+
+    def test_intents_are_merged_in_one_step(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        parts = [replace(intent(), slot=slot).marked(["a"]) for slot in ("x.0", "x.1")]
+        for part in parts:
+            journal.write(part, None)
+        into = replace(merged(parts), slot="~1.y")
+        journal.merge(parts, into)
+        assert journal.read() == [into]
+        journal.merge([into], None)
+        assert journal.read() == []
+
+    @pytest.mark.parametrize(
+        "meanwhile",
+        [
+            lambda journal, part: journal.mark(part.marked(["a"])),
+            lambda journal, part: journal.write(replace(part, sequence=9), part),
+            lambda journal, part: journal.write(replace(part, owner="heir"), part),
+            lambda journal, part: journal.erase(part),
+        ],
+    )
+    def test_nothing_is_merged_when_a_part_has_changed_since_it_was_read(
+        self, letters: Aws, meanwhile: Callable[[DynamoDBJournal, Intent], None]
+    ) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        parts = [replace(intent(), slot=slot) for slot in ("x.0", "x.1")]
+        for part in parts:
+            journal.write(part, None)
+        meanwhile(journal, parts[1])
+        before = journal.read()
+        with pytest.raises(ClaimLost):
+            journal.merge(parts, replace(merged(parts), slot="~1.y"))
+        assert journal.read() == before
+
+    def test_a_full_merged_intent_fits_into_an_item(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        copies = [str(UUID(int=number)) for number in range(MAX_STANDING_PLANS)]
+        plans = [Plan(key_of(copy), "main", 255) for copy in copies]
+        full = Intent("~1.y", "run", 1, 1000, plans, home="dlq")
+        full = full.marked(copies, dict(zip(copies, copies, strict=True)))
+        journal.write(full, None)
+        assert journal.read() == [full]
 
     def test_a_full_intent_fits_into_two_kilobytes(self, letters: Aws) -> None:
         journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)

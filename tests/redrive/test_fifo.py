@@ -192,3 +192,37 @@ def test_a_group_waits_in_one_shard_and_lone_letters_spread_over_all() -> None:
     letters = [letter(message_id=str(number), MessageGroupId="g") for number in range(200)]
     assert len({shard_of(item, fifo=True) for item in letters}) == 1
     assert {shard_of(item, fifo=False) for item in letters} == set(range(SHARDS))
+
+
+# Letters that may have been sent before.
+
+
+def again(
+    *decisions: Decision, maybe_sent: str, waits: Mapping[str, Wait] = {"g": Wait("lane", 7.0)}
+) -> list[Decision]:
+    """The decisions on letters of one group that waits; `maybe_sent` are some of their ids."""
+    letters = queued(*("g" for _ in decisions))
+    ordered = as_groups(letters, verdicts_of(*decisions), waits, set(maybe_sent))
+    return [ordered[str(number)].decision for number in range(len(decisions))]
+
+
+def test_a_letter_that_may_have_been_sent_goes_again_though_its_group_waits() -> None:
+    """At once, SQS's deduplication swallows it; after the group's wait it would not."""
+    first, second = again(REDRIVE, REDRIVE, maybe_sent="0")
+    assert first == REDRIVE
+    assert second == Hold("lane", 7.0, "its group waits")
+
+
+def test_several_of_them_go_again_as_long_as_they_are_the_first_of_their_group() -> None:
+    decisions = again(REDRIVE, REDRIVE, REDRIVE, REDRIVE, maybe_sent="013")
+    assert [isinstance(decision, Redrive) for decision in decisions] == [True, True, False, False]
+
+
+def test_a_letter_that_may_have_been_sent_waits_if_it_is_held_itself() -> None:
+    assert again(HOLD, maybe_sent="0") == [Hold("lane", 7.0, "its group waits")]
+
+
+def test_no_letter_passes_one_of_its_group_that_waits_from_now_on() -> None:
+    first, second = again(HOLD, REDRIVE, maybe_sent="1", waits={})
+    assert first == HOLD
+    assert isinstance(second, Hold)

@@ -21,8 +21,17 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
 from deadletter.processing import batch, delivery, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
-from deadletter.redrive import fifo, journal, openings, queue_worker, rescue, sending
+from deadletter.redrive import (
+    fifo,
+    journal,
+    journal_sweep,
+    openings,
+    queue_worker,
+    rescue,
+    sending,
+)
 from deadletter.redrive.journal import OpenIntents, Slot
+from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
@@ -515,6 +524,71 @@ def _() -> Iterator[None]:
         return init
 
     with replaced(DynamoDBJournal, "__init__", make):
+        yield
+
+
+# Of what stands in the journal.
+
+
+@bug("an intent that has ended leaves the journal at once")
+def _() -> Iterator[None]:
+    def everything(self: KnownIntents) -> set[bytes]:
+        return {key for intent in self.last.ended() for key in intent.packed.keys()}  # noqa: SIM118
+
+    with patch.object(KnownIntents, "left_queue", property(everything)):
+        yield
+
+
+@contextlib.contextmanager
+def merged_at_once() -> Iterator[None]:
+    """Merges as soon as two intents stand."""
+    with (
+        patch.object(journal_sweep, "MOST_STANDING", 1),
+        patch.object(journal_sweep, "MOST_OF_TODAY", 1),
+    ):
+        yield
+
+
+@bug("a merge forgets the marks")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda *rest: replace(original(*rest), sent=0)
+
+    with merged_at_once(), replaced(journal_sweep, "merged", make):
+        yield
+
+
+@bug("a merge erases and puts nothing")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda self, parts, into: original(self, parts, None)
+
+    with merged_at_once(), replaced(DynamoDBJournal, "merge", make):
+        yield
+
+
+@bug("what is kept of an intent loses its marks")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        return lambda self, keys, slot: replace(original(self, keys, slot), sent=0)
+
+    with replaced(journal.Intent, "only", make):
+        yield
+
+
+@bug("a reading of the journal is used by later runs")
+def _() -> Iterator[None]:
+    readings: list[Any] = []
+
+    def make(original: Any) -> Any:
+        def recent(self: Any, *rest: Any) -> Any:
+            if not readings:
+                readings.append(original(self, *rest))
+            return readings[0]
+
+        return recent
+
+    with replaced(KnownIntents, "recent", make):
         yield
 
 
