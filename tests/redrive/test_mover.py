@@ -533,6 +533,31 @@ def test_no_letter_enters_the_room_behind_one_of_its_group_that_may_come_back(fa
     assert scene.stage.waiting() == []
 
 
+def test_a_later_chunk_holds_a_letter_of_such_a_group_only_when_the_mark_is_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next intent of the slot is written after what stands: the mark is made up for there.
+
+    Each request of the router takes one letter: the second is in the worker's hand meanwhile.
+    """
+    monkeypatch.setattr("deadletter.redrive.letters_in_hand.MAX_REQUEST", 10)
+    scene = FifoScene()
+    marks: list[Any] = []
+
+    def lose(_calls: Calls, name: str, options: Mapping[str, Any]) -> None:
+        is_mark = name == MARK and "journal" in options["Key"]["pk"]["S"]
+        if is_mark or name == "delete_message_batch":
+            raise ReadTimeoutError(endpoint_url="aws")
+        if name == "batch_write_item":
+            marks.extend(intent["sent"]["B"] for intent in scene.stage.journal())
+
+    scene.run(Calls(lose))
+    assert b"\x01" in marks
+    scene.drain()
+    assert scene.extra_copies() == 0
+    assert len(scene.stage.bodies(scene.stage.main)) == len(scene.stage.waiting()) == 1
+
+
 def test_a_letter_that_was_marked_and_not_deleted_stops_no_hold_of_its_group() -> None:
     scene = FifoScene()
 
