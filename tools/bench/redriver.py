@@ -479,9 +479,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong += [f"{name}: {row.trouble}" for row in result.figures if row.trouble]
         results += result.figures
         if not options.json:
-            print(
-                "\n".join([*map(_row, result.figures), *filter(None, [result.ratio])]), flush=True
-            )
+            lines = [_row(figures) for figures in result.figures]
+            lines += [result.comparison] if result.comparison else []
+            print("\n".join(lines), flush=True)
     if options.json:
         print(json.dumps({"figures": [asdict(row) for row in results], "wrong": wrong}, indent=2))
     for fault in wrong:
