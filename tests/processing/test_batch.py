@@ -173,6 +173,7 @@ def test_a_failure_is_recorded_with_all_its_facts() -> None:
     assert (failure.at, failure.attempt, failure.receive) == (NOW, 2, 3)
     assert (failure.queue, failure.category) == ("orders", Category.TRANSIENT)
     assert (failure.http_status, failure.error_type) == (503, "Transient")
+    assert failure.message == "slow"
     assert failure.fingerprint
     assert not failure.dependency_down
     assert result.failed == ("m1",)
@@ -313,6 +314,14 @@ def test_a_full_letter_that_was_dead_is_recovered_by_its_kept_stamp() -> None:
     assert (origin, attempt) == ("first", 2)
 
 
+def test_a_full_letter_from_the_dlq_that_the_ledger_does_not_know_recovers_as_itself() -> None:
+    site = Site()
+    arn = "arn:aws:sqs:eu-west-1:111122223333:orders"
+    dead = replace(full(), system={**full().system, "DeadLetterQueueSourceArn": arn})
+    site.process(record(dead), permit="p")
+    assert site.log.recoveries == [("m1", 0, NOW)]
+
+
 def test_a_full_letter_in_its_first_life_is_not_recovered() -> None:
     site = Site()
     site.process(record(full()))
@@ -397,6 +406,18 @@ def test_a_letter_whose_parking_process_died_is_counted_before_it_is_parked_agai
     site.lot.send = watched  # type: ignore[method-assign]
     assert site.process(record(letter())).failed == ()
     assert before_the_send == [("PossibleDuplicate", 1)]
+
+
+def test_a_letter_that_a_rule_sent_back_is_parked_without_that_rule() -> None:
+    """The rule did not park it: its failure did."""
+    site = Site(raises={"m1": Permanent()})
+    sent = stamps.attribute(Stamp("first", 1, 1, rule="slow", decision="REDRIVE"))
+    back = redriven(letter())
+    site.process(record(replace(back, attributes={"Redrive": sent})))
+    [envelope] = site.lot.sent
+    stamp = stamps.parse(envelope.attributes["Redrive"].value)
+    assert stamp is not None
+    assert (stamp.rule, stamp.decision, stamp.reason) == (None, "PARK", "PERMANENT")
 
 
 def test_a_copy_that_was_parked_is_not_parked_again() -> None:

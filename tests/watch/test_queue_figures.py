@@ -1,0 +1,41 @@
+"""What is remembered of one queue, reading by reading."""
+
+from __future__ import annotations
+
+from deadletter.contract import MINUTE
+from deadletter.message.queue import Depth
+from deadletter.watch.observation import QueueState
+from deadletter.watch.queue_figures import empty_at, oldest_known, with_state
+from deadletter.watch.row import QueueRow
+from tests.watch.minutes import BEGIN
+
+
+def reading(row: QueueRow, letters: int, now: float) -> QueueRow:
+    state = QueueState(depth=Depth(letters, 0, 0), created=0.0, retention=1e6)
+    return with_state(row, state, now)
+
+
+def test_letters_that_are_left_only_become_fewer() -> None:
+    """Those that come later are not another pipeline's: a rescue has to receive them."""
+    row = QueueRow(letters=5, left=5)
+    assert [(row := reading(row, letters, BEGIN)).left for letters in (6, 2, 5)] == [5, 2, 2]
+    assert reading(QueueRow(left=None), 3, BEGIN).left == 3
+
+
+def test_after_five_minutes_of_zero_the_queue_was_empty_five_minutes_ago() -> None:
+    """A letter that came since then may not be in the count yet."""
+    row = reading(QueueRow(), 4, BEGIN)
+    for minute in range(1, 6):
+        row = reading(row, 0, BEGIN + minute * MINUTE)
+        assert row.empty_at is None
+    row = reading(row, 0, BEGIN + 6 * MINUTE)
+    assert row.empty_at == empty_at(row) == BEGIN + MINUTE
+
+
+def test_the_oldest_letter_is_the_one_seen_or_one_that_no_run_has_seen() -> None:
+    assert oldest_known(QueueRow(filled_at=None, oldest_seen=7.0)) is None
+    assert oldest_known(QueueRow(filled_at=10.0)) == 10.0
+    assert oldest_known(QueueRow(filled_at=10.0, oldest_seen=7.0)) == 7.0
+    assert oldest_known(QueueRow(filled_at=10.0, oldest_seen=12.0)) == 10.0
+    assert oldest_known(QueueRow(filled_at=10.0, oldest_seen=7.0, oldest_gone=7.0)) == 10.0
+    assert oldest_known(QueueRow(filled_at=10.0, drained_at=15.0)) == 15.0
