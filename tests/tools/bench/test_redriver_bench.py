@@ -31,6 +31,19 @@ def test_a_figure_over_its_limit_fails_the_bench(
     assert json.loads(output.out)["figures"][0]["letters"] == 1
 
 
+def test_the_table_has_a_row_for_each_measurement_and_the_comparison(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs = redriver.measure("small", 1, behaviour=Behaviour(latency=0.0))
+    case = redriver.CaseResult([costs, costs], comparison="twice the same")
+    monkeypatch.setattr(redriver, "CASES", {"fake": lambda: case})
+    assert redriver.main([]) == 0
+    header, *rows, comparison = capsys.readouterr().out.splitlines()
+    assert len(header.split("  ")) > 1
+    assert [row.split()[0] for row in rows] == ["small", "small"]
+    assert comparison == "twice the same"
+
+
 def test_an_unknown_case_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
