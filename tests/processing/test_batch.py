@@ -227,6 +227,14 @@ def test_a_message_comes_back_no_earlier_than_its_retry_after() -> None:
     assert site.queue.calls == [[("handle of m1", 1235)]]
 
 
+def test_a_record_without_a_receipt_handle_is_not_hidden() -> None:
+    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    bare = {name: value for name, value in record(letter()).items() if name != "receiptHandle"}
+    site.process(bare, record(letter(message_id="m2")))
+    [hidden] = site.queue.calls
+    assert [handle for handle, _ in hidden] == ["handle of m2"]
+
+
 def test_no_message_is_hidden_for_longer_than_sqs_allows() -> None:
     site = Site(raises={"m1": Transient(retry_after=86_400.0)})
     site.process(record(letter()))
@@ -580,6 +588,23 @@ def test_an_open_circuit_of_one_key_refuses_only_its_letters() -> None:
     assert len(site.circuits.reads) == 1
 
 
+def test_of_two_open_circuits_the_one_that_opens_later_is_waited_for() -> None:
+    keyed = Pipeline("orders", circuit_key="body.to", refuse_when_open=True)
+    for own, whole in ((77, 33), (33, 77)):
+        site = Site(keyed)
+        site.circuits.open("a", until=NOW + own)
+        site.circuits.open("orders", until=NOW + whole)
+        site.process(record(letter('{"to": "a"}')))
+        assert site.queue.calls == [[("handle of m1", 77)]]
+
+
+def test_the_circuits_of_a_whole_batch_are_read_at_once() -> None:
+    site = Site(Pipeline("orders", circuit_key="body.to", refuse_when_open=True))
+    bodies = ('{"to": "b"}', '{"to": "a"}', '{"to": "b"}', "no key")
+    site.process(*(record(letter(body, f"m{n}")) for n, body in enumerate(bodies)), {})
+    assert site.circuits.reads == [["a", "b", "orders"]]
+
+
 def test_an_unknown_circuit_refuses_nothing() -> None:
     site = Site(Pipeline("orders", refuse_when_open=True))
     site.circuits.raises = UNAVAILABLE["circuits"]()
@@ -762,6 +787,12 @@ def test_a_parking_claim_without_an_answer_parks_nothing() -> None:
     site = Site(raises={"m1": Permanent()}, claims=NoParking())
     assert fates(site.process(record(letter()))) == ["FAILED"]
     assert site.lot.sent == []
+
+
+def test_without_claims_a_permanent_failure_is_parked() -> None:
+    site = Site(unguarded=True, raises={"m1": Permanent()})
+    assert fates(site.process(record(letter()))) == ["PARKED"]
+    assert len(site.lot.sent) == 1
 
 
 def test_a_copy_that_another_process_is_parking_comes_back() -> None:
