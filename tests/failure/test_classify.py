@@ -481,3 +481,55 @@ def test_a_text_of_our_own_without_data_is_not_redacted() -> None:
     """Redacted, it would be useless on call, and differ from letter to letter."""
     diagnosis = diagnose(EndpointUnfit("the endpoint answered 422", status=422), None, now=NOW)
     assert (diagnosis.message, diagnosis.http_status) == ("the endpoint answered 422", 422)
+
+
+@pytest.mark.parametrize(("status", "read"), [(299, None), (300, 300), (599, 599), (600, None)])
+def test_a_status_that_is_no_refusal_is_not_read(status: int, read: int | None) -> None:
+    assert of(aws(status)).http_status == read
+
+
+def test_the_first_cause_with_a_category_counts() -> None:
+    refused = raised(Permanent("no"))
+    assert of(raised(make("ReadTimeout"), refused)).category is TRANSIENT
+    assert of(raised(make("Declared", category=Category.BUSINESS))).category is BUSINESS
+
+
+@pytest.mark.parametrize(
+    ("document", "category"),
+    [
+        ("{sixteen letters", SCHEMA),
+        ("{fifteen letter", TRANSIENT),
+        (" {fifteen letter ", TRANSIENT),
+    ],
+)
+def test_a_short_document_inside_a_body_shows_nothing(document: str, category: Category) -> None:
+    error = json.JSONDecodeError("no words", document, 0)
+    assert of(error, letter(f"before {document} after")).category is category
+    assert of(error, letter(document)).category is SCHEMA
+
+
+def test_a_document_in_the_middle_of_an_escaped_text_is_found() -> None:
+    document = '{"a": 1, "b": nothing}'
+    error = json.JSONDecodeError("no words", document, 0)
+    assert of(error, letter(json.dumps({"log": f"line {document} end"}))).category is SCHEMA
+
+
+def test_an_error_that_names_no_document_does_not_blame_the_letter() -> None:
+    nothing = json.JSONDecodeError("no words", "", 0)
+    nothing.doc = None  # type: ignore[assignment]  # as a foreign parser leaves it
+    assert of(nothing, letter("")).category is TRANSIENT
+    empty = UnicodeDecodeError("utf-8", b"", 0, 1, "no words")
+    assert of(empty, letter("")).category is TRANSIENT
+
+
+def test_a_date_in_another_zone_is_that_moment() -> None:
+    moment = email.utils.parsedate_to_datetime("Wed, 21 Oct 2026 09:28:00 +0200").timestamp()
+    assert retry_after("Wed, 21 Oct 2026 09:28:00 +0200", moment - 60) == 60.0
+    assert retry_after("Wed, 21 Oct 2026 07:28:00 GMT", moment - 60) == 60.0
+
+
+def test_a_header_may_be_a_number() -> None:
+    headers: dict[str, Any] = {"Retry-After": 7}
+    assert of(make("Busy", headers=headers)).retry_after == 7.0
+    headers = {"Retry-After": True}
+    assert of(make("Busy", headers=headers)).retry_after is None

@@ -135,3 +135,40 @@ def test_failures_from_before_a_release_do_not_count() -> None:
     assert row.lives_by_fingerprint() == {"f1": 2}
     assert LedgerRow((before,), released_at=2.0).last is None
     assert NO_ROW.last is None
+
+
+@pytest.mark.parametrize(
+    ("attempt", "receive", "name"),
+    [(0, 1, "f0_1"), (0, 2, "f0_0"), (7, 3, "f7_1"), (8, 1, "f0_1"), (9, 4, "f1_0")],
+)
+def test_a_row_keeps_eight_lives_and_two_receives_of_each(
+    attempt: int, receive: int, name: str
+) -> None:
+    """More would make each write of the row dearer than a KB or two."""
+    assert slot(failed(attempt=attempt, receive=receive)) == name
+
+
+def test_a_row_that_cannot_be_read_is_not_an_empty_one() -> None:
+    assert row_from_item({"attempt": "many"}).unreadable
+    assert not NO_ROW.unreadable
+    assert not row_from_item({}).unreadable
+
+
+def test_a_failure_at_the_moment_of_the_release_counts() -> None:
+    item = {"f4_1": failed(at=10.0, attempt=4).to_data(), "released_at": Decimal(10)}
+    assert row_from_item(item).attempt == 4
+    assert row_from_item({**item, "released_at": Decimal("10.5")}).attempt == 0
+
+
+def test_only_a_row_that_says_so_recovered_without_its_dependency() -> None:
+    assert row_from_item({"recovered_unasked": True}).recovered_unasked
+    assert not row_from_item({"recovered_unasked": False}).recovered_unasked
+    assert not row_from_item({}).recovered_unasked
+
+
+def test_a_failure_without_a_count_of_receives_is_of_the_first() -> None:
+    data = failed().to_data()
+    del data["receive"]
+    row = row_from_item({"f0_1": data})
+    assert row.last is not None
+    assert row.last.receive == 1

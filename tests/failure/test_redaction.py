@@ -160,3 +160,44 @@ def test_redaction_never_raises_and_is_short(text: str, body: str, value: bytes)
     assert len(left) <= LONGEST
     assert left.replace("…", "").isascii()
     assert not any(character.isdigit() for character in left)
+
+
+def test_a_redacted_text_has_at_most_two_hundred_characters() -> None:
+    forty = ["word"] * 40
+    assert redact(" ".join(forty), None) == " ".join(forty)
+    assert redact(" ".join([*forty[:39], "fives"]), None) == " ".join(forty[:39])
+
+
+def test_the_last_word_of_a_text_that_is_cut_may_be_cut_itself() -> None:
+    assert redact("1 " * 997 + "better", None) == "… better"
+    assert redact("1 " * 997 + "betters", None) == "…"
+
+
+def test_a_word_of_seventeen_letters_may_be_a_token() -> None:
+    assert redact("the responsibilities end", None) == "the responsibilities end"
+    assert redact("the responsibilitiess end", None) == "the … end"
+
+
+def test_four_letters_of_a_word_are_searched_in_the_letter_and_the_other_way_round() -> None:
+    assert redact("no fund here", ORDER) == "no … here"
+    assert redact("no superacme here", ORDER) == "no … here"
+    assert redact("no acmeish here", ORDER) == "no … here"
+
+
+def coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        coded(b"the wombat sleeps"),
+        # One character more than base64 can have.
+        coded(b"the wombat sleeps!") + "A",
+        coded(b"\xff\xfe\x00wombat\xff\xfe\x00"),
+        coded(coded(b"a wombat in two layers").encode()),
+        coded(coded(b'{"animal": "\\u0077ombat"}').encode()),
+    ],
+)
+def test_words_in_base64_are_words_of_the_letter(body: str) -> None:
+    assert redact("one wombat died", letter(body)) == "one … died"

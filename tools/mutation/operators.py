@@ -15,6 +15,9 @@ from parso.tree import NodeOrLeaf
 Positions = Iterator[tuple[tuple[int, int], tuple[int, int]]]
 
 
+_EMPTY = ("None", "False")
+
+
 class DropStatement(Operator):
     """`call()`, `raise ...` and `total += 1` become `pass`: an act that is forgotten."""
 
@@ -57,10 +60,13 @@ class InvertMembership(Operator):
 
 
 class ReturnNothing(Operator):
-    """`return value` becomes `return None`: an answer that is forgotten."""
+    """`return value` becomes `return None`: an answer that is forgotten.
+
+    False is left alone: as the answer of a predicate it is the same as None.
+    """
 
     def mutation_positions(self, node: NodeOrLeaf) -> Positions:
-        if node.type == "return_stmt" and node.children[1].get_code().strip() != "None":
+        if node.type == "return_stmt" and node.children[1].get_code().strip() not in _EMPTY:
             yield (node.start_pos, node.end_pos)
 
     def mutate(self, node: NodeOrLeaf, index: int) -> NodeOrLeaf:

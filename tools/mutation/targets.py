@@ -48,7 +48,7 @@ TARGETS = {
         ),
         Target("circuit"),
         Target("message"),
-        Target("failure"),
+        Target("failure", ("tests/processing",)),
         Target("routing"),
         Target("processing", ("tests/consumer/test_face.py",)),
         Target("watch", ("tests/aws/test_watch.py",)),
