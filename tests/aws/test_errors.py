@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
-from deadletter.aws.errors import surely_refused
+from deadletter.aws.errors import cancelled, is_throttle, surely_refused
 
 
 def answered(status: int | None, retries: int | None = 0) -> ClientError:
@@ -41,3 +41,40 @@ def test_a_4xx_after_a_retry_says_nothing_of_the_earlier_tries(status: int) -> N
 )
 def test_any_other_answer_or_none_may_have_had_its_effect(error: Any) -> None:
     assert not surely_refused(error)
+
+
+def named(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code}}, "SendMessageBatch")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "RequestThrottled",
+        "AWS.SimpleQueueService.RequestThrottled",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    ],
+)
+def test_a_throttled_call_may_succeed_later(code: str) -> None:
+    assert is_throttle(named(code))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        named("AccessDenied"),
+        named("AWS.SimpleQueueService.NonExistentQueue"),
+        named("InternalError"),
+        ReadTimeoutError(endpoint_url="sqs"),
+    ],
+)
+def test_any_other_error_is_no_throttle(error: Any) -> None:
+    assert not is_throttle(error)
+
+
+def test_only_a_cancelled_transaction_has_changed_nothing() -> None:
+    assert cancelled(named("TransactionCanceledException"))
+    assert not cancelled(named("TransactionInProgressException"))
+    assert not cancelled(ReadTimeoutError(endpoint_url="dynamodb"))

@@ -97,6 +97,20 @@ def test_a_fault_of_the_service_is_not_refused_for_good() -> None:
     answer = {"Failed": [failure(0, sender_fault=False)]}
     sent = queue(lambda: answer).send([outgoing("a", "1")])
     assert (dict(sent.confirmed), dict(sent.refused)) == ({}, {})
+    assert (dict(sent.failed), set(sent.unknown)) == ({"a": "InternalError"}, set())
+
+
+@pytest.mark.parametrize(
+    ("code", "another_try_helps"), [("RequestThrottled", True), ("AccessDenied", False)]
+)
+def test_a_batch_that_was_throttled_may_be_sent_again(code: str, another_try_helps: bool) -> None:
+    def refuse() -> dict[str, Any]:
+        raise client_error("SendMessageBatch", code, "", status=403)
+
+    sent = queue(refuse).send([outgoing("a", "1"), outgoing("b", "2")])
+    assert set(sent.failed) == ({"a", "b"} if another_try_helps else set())
+    assert set(sent.refused) == (set() if another_try_helps else {"a", "b"})
+    assert sent.unknown == frozenset()
 
 
 @pytest.mark.parametrize(
