@@ -12,7 +12,6 @@ from deadletter.aws import table
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.fate import Fate
 from deadletter.message import envelope
@@ -467,14 +466,15 @@ def _() -> Iterator[None]:
 @bug("the journal is read as it was a while ago")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def query(self: Any, condition: str, values: Any, **options: Any) -> Any:
-            if str(values.get(":p", "")).endswith("#journal"):
-                options.pop("ConsistentRead", None)
-            return original(self, condition, values, **options)
+        def pages(client: Any, **query: Any) -> Any:
+            partition = query["ExpressionAttributeValues"].get(":p", {}).get("S", "")
+            if partition.endswith("#journal"):
+                query.pop("ConsistentRead")
+            return original(client, **query)
 
-        return query
+        return pages
 
-    with replaced(DynamoDBTable, "query", make):
+    with replaced(table, "pages", make):
         yield
 
 
