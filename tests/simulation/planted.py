@@ -174,22 +174,6 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a delete answered after the lock's end is believed")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def settle(self: Any, source: Any, orders: Any, slot: Any, progress: Any) -> Any:
-            longer = [
-                replace(order, received=replace(order.received, locked_until=1e12))
-                for order in orders
-            ]
-            return original(self, source, longer, slot, progress)
-
-        return settle
-
-    with replaced(Mover, "_settle", make):
-        yield
-
-
 @bug("abandoned intents are thrown away")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
