@@ -1,4 +1,4 @@
-"""The journal in DynamoDB: one small item per worker, with its current intent."""
+"""The journal in DynamoDB: a small item per worker, and few with the letters that stand."""
 
 from __future__ import annotations
 
