@@ -97,6 +97,32 @@ def test_a_canary_from_the_dlq_recovers_in_the_life_it_died_in() -> None:
     assert result.counts["RedriveSuccess"] == 1
 
 
+def test_a_letter_that_carries_its_own_origin_id_again_was_dead_by_its_attempt() -> None:
+    """A canary is tried in place: its copy is the first one, and its stamp counts an attempt."""
+    site = Site()
+    site.process(record(redriven(letter(), attempt=1, origin="m1")))
+    assert site.log.recoveries == [("m1", 1, NOW)]
+
+
+def test_a_full_letter_that_carries_its_stamp_is_not_looked_up() -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    nine = dict(list(full().attributes.items())[:9])
+    site.process(record(redriven(replace(full(), attributes=nine), attempt=2)))
+    assert site.log.asked == []
+    [(origin, failure)] = site.log.failures
+    assert (origin, failure.attempt) == ("first", 2)
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "", "1.5"])
+def test_a_receive_that_is_not_counted_is_the_first(count: str) -> None:
+    site = Site(raises={"m1": ValueError("x")})
+    odd = record(letter())
+    odd["attributes"]["ApproximateReceiveCount"] = count
+    site.process(odd)
+    [(_, failure)] = site.log.failures
+    assert failure.receive == 1
+
+
 def test_a_message_that_was_never_dead_is_not_recovered() -> None:
     site = Site()
     site.process(record(letter(), receive=4))

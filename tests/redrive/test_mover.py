@@ -376,6 +376,28 @@ def test_a_failed_entry_is_tried_a_few_times_and_then_left_without_an_intent() -
     assert "PossibleDuplicate" not in again.counts
 
 
+def test_a_failed_entry_is_not_waited_for_when_there_is_no_time_to_send_it_again() -> None:
+    scene = Scene()
+    scene.fill(plain=2)
+    stage = scene.stage
+    stage.redriver_sqs = PartlyFailing(stage.redriver_sqs, is_odd, 99)  # type: ignore[assignment]
+    last_moment = stage.clock() + RUN_SECONDS - SEND_AND_MARK
+    ends: list[float] = []
+
+    def slow_send(calls: Calls, name: str, options: Mapping[str, Any]) -> None:
+        if name == SEND:
+            stage.clock.now = last_moment - 0.01
+        if name == "delete_message_batch":
+            ends.append(stage.clock())
+
+    calls = Calls(slow_send)
+    report = scene.run(calls)
+    assert (calls.names.count(SEND), report.counts["Redriven"]) == (1, 1)
+    assert ends == [last_moment - 0.01]
+    # Only the poll that finds the queue empty takes a second.
+    assert stage.clock() == pytest.approx(last_moment - 0.01 + 1)
+
+
 def test_a_lost_answer_is_tried_once_and_its_letters_keep_their_locks() -> None:
     scene = Scene()
     scene.fill(plain=3)
