@@ -87,3 +87,7 @@ def test_malformed_data_is_refused(change: dict[str, Any]) -> None:
         from_data({**failed().to_data(), **change})
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_data({})
+
+
+def test_a_failure_that_counts_no_receives_is_of_the_first() -> None:
+    assert Failure(1.0, 0, Category.TRANSIENT).receive == 1

@@ -196,7 +196,7 @@ def coded(data: bytes) -> str:
         coded(b"the wombat sleeps!") + "A",
         coded(b"\xff\xfe\x00wombat\xff\xfe\x00"),
         coded(coded(b"a wombat in two layers").encode()),
-        coded(coded(b'{"animal": "\\u0077ombat"}').encode()),
+        coded(coded(b'{"animal": "wo\\u006dbat"}').encode()),
     ],
 )
 def test_words_in_base64_are_words_of_the_letter(body: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from deadletter.failure.failure import Category
-from deadletter.failure.signals import Permanent, Skip, Transient
+from deadletter.failure.signals import Permanent, Skip, Transient, reject_deferred_result
 
 
 def test_a_permanent_failure_is_business_by_default() -> None:
@@ -23,3 +25,27 @@ def test_a_curable_category_is_not_permanent(category: Category) -> None:
 def test_a_verdict_needs_no_text() -> None:
     assert [str(error) for error in (Permanent(), Transient(), Skip())] == ["", "", ""]
     assert (Transient().status, Transient().retry_after) == (None, None)
+
+
+def test_the_text_of_a_verdict_may_be_named() -> None:
+    verdicts = (Permanent(why="gone"), Transient(why="busy"), Skip(why="known"))
+    assert [str(error) for error in verdicts] == ["gone", "busy", "known"]
+
+
+def test_a_coroutine_is_refused_and_closed() -> None:
+    async def later() -> None:
+        """Never runs."""
+
+    result = later()
+    with pytest.raises(TypeError, match="plain function"):
+        reject_deferred_result(result)
+    assert inspect.getcoroutinestate(result) == inspect.CORO_CLOSED
+
+
+def test_an_awaitable_that_cannot_be_closed_is_refused_too() -> None:
+    class Later:
+        def __await__(self) -> None:
+            """Never runs."""
+
+    with pytest.raises(TypeError, match="plain function"):
+        reject_deferred_result(Later())
