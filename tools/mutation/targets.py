@@ -42,9 +42,17 @@ class Target:
 TARGETS = {
     target.package: target
     for target in (
+        # Much of it only shows in whole runs: the short ones of the simulator.
         Target(
             "redrive",
-            ("tests/simulation/test_regressions.py", "tests/simulation/test_gates.py"),
+            (
+                "tests/simulation/test_regressions.py",
+                "tests/simulation/test_gates.py",
+                "tests/simulation/test_fair_runs.py",
+                "tests/simulation/test_bounded_receives.py",
+                "tests/simulation/test_interrupted_runs.py",
+                "tests/simulation/test_simulation.py",
+            ),
         ),
         Target("circuit"),
         Target("message"),
