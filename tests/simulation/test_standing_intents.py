@@ -131,6 +131,25 @@ def test_an_intent_about_letters_that_are_gone_leaves_when_its_place_is_seen_emp
     assert stage.journal() == []
 
 
+def test_an_idle_run_reads_the_journal_once_an_hour_and_ends_well_without_it() -> None:
+    stage = Stage()
+    reads: list[str] = []
+
+    def refuse(name: str, options: dict[str, Any]) -> str | None:
+        if name == "query" and "#journal" in str(options):
+            reads.append(name)
+            return "refused"
+        return None
+
+    for _ in range(24):
+        report = run(stage, refuse)
+        assert report is not None
+        assert report.stopped == "nothing to do"
+        assert report.ended_well
+    # Two hours in steps of five minutes.
+    assert 2 <= len(reads) <= 3
+
+
 def test_a_letter_that_somebody_holds_keeps_the_intents_of_its_queue() -> None:
     """SQS counts it as in flight: the queue is not empty."""
     stage = dead_letter()

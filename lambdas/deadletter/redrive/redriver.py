@@ -180,8 +180,7 @@ class Redriver:
                 self._shares = openings.next_shares(memory.shares)
                 self._end_pass(now, emptied=depth.total == 0)
                 if now // HOUR != (memory.ended_at or 0.0) // HOUR:
-                    self._known.fresh()
-                    self._sweep_journal(deadline)
+                    self._sweep_journal(deadline, reads=True)
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
         except BaseException:
@@ -295,10 +294,13 @@ class Redriver:
             )
         return stopped
 
-    def _sweep_journal(self, deadline: float) -> None:
-        """Take out of the journal what the run has explained; a later run can do it as well."""
+    def _sweep_journal(self, deadline: float, *, reads: bool = False) -> None:
+        """Take out of the journal what the run has explained; a later run can do it as well.
+
+        `reads` is for runs that have not read the journal.
+        """
         try:
-            if self._known.left_queue or self._known.left_room:
+            if reads or self._known.left_queue or self._known.left_room:
                 self._known.fresh()
             reading, now = self._known.last, self._clock()
             if not reading.ended():
