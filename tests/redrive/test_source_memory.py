@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from deadletter.redrive.source_memory import (
     UNKNOWN,
     RunEnd,
     SourceMemory,
     after_look,
     after_run,
+    seconds_until_next_try,
+    with_lost_run,
 )
 
 
@@ -59,3 +63,31 @@ def test_looks_add_up_and_a_look_is_no_run() -> None:
     end = RunEnd(ended=90, stopped="looked", looks=3, oldest=50)
     memory = after_look(after_look(UNKNOWN, end), end)
     assert memory == SourceMemory(looks=6, looked_at=90, oldest=50)
+
+
+def test_a_run_that_lost_its_lease_is_counted_once_and_only_when_the_lease_is_over() -> None:
+    held = SourceMemory(held_until=1_000.0, fruitless=1, fruitless_at=500.0)
+    assert with_lost_run(held, 999.0) is held
+    lost = with_lost_run(held, 1_000.0)
+    assert (lost.fruitless, lost.fruitless_at, lost.ended_at) == (2, 1_000.0, 1_000.0)
+    assert not lost.last_ended_well
+    assert with_lost_run(lost, 2_000.0) is lost
+
+
+def test_a_source_whose_lease_was_given_back_has_lost_no_run() -> None:
+    assert with_lost_run(UNKNOWN, 1_000.0) is UNKNOWN
+
+
+def test_the_first_run_of_a_source_may_be_lost_too() -> None:
+    assert with_lost_run(SourceMemory(held_until=0.5), 1_000.0).fruitless == 1
+
+
+@pytest.mark.parametrize(
+    ("fruitless", "minutes"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 15), (5, 15), (1_000, 15)]
+)
+def test_letters_are_left_alone_for_longer_up_to_a_quarter_of_an_hour(
+    fruitless: int, minutes: float
+) -> None:
+    memory = SourceMemory(fruitless=fruitless, fruitless_at=1_000.0)
+    assert seconds_until_next_try(memory, 1_000.0) == 60 * minutes
+    assert seconds_until_next_try(memory, 1_000.0 + 60 * minutes + 1) == 0.0
