@@ -48,8 +48,10 @@ class Stage:
 
     # Messages.
 
-    def send(self, body: str = "{}", url: str | None = None, group: str = "g") -> str:
-        """Send a message as a producer. Returns its id."""
+    def send(
+        self, body: str = "{}", url: str | None = None, group: str = "g", attributes: int = 0
+    ) -> str:
+        """Send a message as a producer, with so many attributes. Returns its id."""
         options: dict[str, Any] = {}
         if self.pipeline.fifo:
             self._numbers["sent"] += 1
@@ -57,15 +59,25 @@ class Stage:
                 "MessageGroupId": group,
                 "MessageDeduplicationId": f"m{self._numbers['sent']}",
             }
+        if attributes:
+            value = {"DataType": "String", "StringValue": "x"}
+            options["MessageAttributes"] = {f"a{at}": value for at in range(attributes)}
         answer = self.account.sqs.send_message(
             QueueUrl=url or self.main, MessageBody=body, **options
         )
         return str(answer["MessageId"])
 
-    def die(self, number: int = 1, *, main: str | None = None, body: str = "{}") -> list[str]:
+    def die(
+        self,
+        number: int = 1,
+        *,
+        main: str | None = None,
+        body: str = "{}",
+        attributes: int = 0,
+    ) -> list[str]:
         """Send messages that fail at once until they are in the DLQ. Returns their ids."""
         url = main or self.main
-        ids = [self.send(body, url, group=f"g{i}") for i in range(number)]
+        ids = [self.send(body, url, group=f"g{i}", attributes=attributes) for i in range(number)]
         self.bury(ids, url)
         return ids
 
