@@ -504,6 +504,9 @@ class Client:
     def __init__(self, service: str) -> None:
         self._service = service
 
+    def close(self) -> None:
+        """Close its connections: it has none."""
+
     def __getattr__(self, operation: str) -> Any:
         account, function = RUNNING[-1]
         attribute = getattr(account.client(self._service, function), operation)
