@@ -80,7 +80,8 @@ class RunLimits:
 
     @property
     def lock_seconds(self) -> int:
-        return math.ceil(max(0.0, self.deadline - self.clock())) + LOCK_PAST_DEADLINE
+        # Rounded down: sends end so long before the lock does, and before the deadline too.
+        return math.floor(max(0.0, self.deadline - self.clock())) + LOCK_PAST_DEADLINE
 
     @property
     def locked_until(self) -> float:
