@@ -64,6 +64,7 @@ class Patience:
 
 
 BRIEF = Patience(connect=2, read=3, tries=2)
+ONCE = Patience(connect=2, read=3, tries=1)
 
 
 @dataclass(eq=False)
@@ -295,6 +296,7 @@ class Scheduler:
 
     def _hang(self, call: _Call, patience: Patience) -> None:
         """A try without an answer: it takes effect, late, or not at all."""
+        call.process.faults += 1
         arrives = self.random.random()
         if arrives < 0.5:
             self._pass(call.process, patience.read * 2 * arrives, call)

@@ -44,6 +44,7 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
 from tests.simulation.scheduler import (
+    ONCE,
     Client,
     Crash,
     Fault,
@@ -543,7 +544,7 @@ class Simulation:
 
         clients: Any = ConsumerClients(
             sqs=Client(scheduler, process, "sqs", stage.consumer_sqs),  # type: ignore[arg-type]
-            sending=Client(scheduler, process, "sqs", stage.consumer_sqs),  # type: ignore[arg-type]
+            sending=Client(scheduler, process, "sqs", stage.consumer_sqs, ONCE),  # type: ignore[arg-type]
             dynamodb=Client(scheduler, process, "dynamodb", stage.dynamodb),  # type: ignore[arg-type]
         )
         world = World(
