@@ -82,7 +82,11 @@ def mutants(source: str) -> Iterator[dict[str, Any]]:
         chunk = node.get_code()
         for name, kind in operators().items():
             for occurrence in range(10_000):
-                mutated = mutate_code(chunk, kind(), occurrence)
+                try:
+                    mutated = mutate_code(chunk, kind(), occurrence)
+                except AttributeError:
+                    # ExceptionReplacer knows no dotted name.
+                    continue
                 if mutated is None:
                     break
                 whole = source[:start] + mutated + source[start + len(chunk) :]
