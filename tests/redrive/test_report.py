@@ -162,3 +162,139 @@ def test_no_count_of_parallel_workers_is_lost() -> None:
             pool.submit(work)
     report = tally.report("orders", "dlq", "done")
     assert report.counts[Metric.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
+
+
+# Whether a run could do its work.
+
+
+def ends(tally: Tally) -> tuple[bool, str]:
+    report = tally.report("orders", "dlq", "done")
+    return report.ended_well, report.trouble
+
+
+def test_a_run_without_letters_ends_well() -> None:
+    tally = Tally()
+    assert ends(tally) == (True, "")
+    assert tally.fruitless is None
+
+
+def test_a_run_none_of_whose_letters_left_its_place_has_not_ended_well() -> None:
+    tally = Tally()
+    tally.count_tried(2)
+    tally.count_tried(1)
+    assert tally.fruitless is True
+    # Letters that stay for a fault of their own need a person, the redriver does not.
+    assert ends(tally) == (True, "")
+    tally.count_futile(1)
+    assert ends(tally) == (False, "none of 3 letters could be moved")
+    tally.count_gone(1)
+    assert tally.fruitless is False
+    assert ends(tally) == (True, "")
+
+
+def test_a_target_that_took_none_of_its_letters_is_trouble_although_others_moved() -> None:
+    tally = Tally()
+    tally.count_tried(5)
+    tally.count_gone(2)
+    tally.count_target("slow", 2, 2)
+    tally.count_target("parking", 0, 0)
+    assert ends(tally) == (True, "")
+    tally.count_target("main", 3, 0)
+    assert tally.fruitless is True
+    assert ends(tally) == (False, "none of 3 letters could be moved to main")
+    tally.count_target("main", 2, 1)
+    assert tally.fruitless is False
+    assert ends(tally) == (True, "")
+
+
+def test_another_target_that_took_nothing_is_trouble_and_no_fruitless_run() -> None:
+    tally = Tally()
+    tally.count_tried(3)
+    tally.count_gone(1)
+    tally.count_target("main", 1, 1)
+    tally.count_target("slow", 2, 0)
+    assert tally.fruitless is False
+    assert ends(tally) == (False, "none of 2 letters could be moved to slow")
+
+
+def test_letters_received_for_nothing_are_those_that_did_not_arrive() -> None:
+    tally = Tally()
+    assert tally.futile == 0
+    tally.count_target("main", 10, 7)
+    tally.count_futile(2)
+    tally.count_target("slow", 1, 0)
+    assert tally.futile == 6
+
+
+def test_a_run_that_fails_names_its_first_trouble() -> None:
+    tally = Tally()
+    tally.fail("")
+    assert ends(tally) == (False, "the run could not do its work")
+    tally.fail("denied")
+    tally.note_trouble("later")
+    assert ends(tally) == (False, "denied")
+
+
+def test_trouble_that_is_noted_does_not_end_a_run_badly() -> None:
+    tally = Tally()
+    tally.note_trouble("denied")
+    assert ends(tally) == (True, "denied")
+
+
+# The oldest letter.
+
+
+def test_the_oldest_letter_that_stays_is_kept_in_seconds() -> None:
+    tally = Tally()
+    assert tally.oldest_left is None
+    # A letter without a SentTimestamp says nothing.
+    tally.note_left([None, 0])
+    assert tally.oldest_left is None
+    tally.note_left([7_500, None, 9_000])
+    assert tally.oldest_left == 7.5
+    tally.note_left([8_000])
+    assert tally.oldest_left == 7.5
+    tally.note_left([1_000])
+    assert tally.oldest_left == 1.0
+
+
+# What is published at once.
+
+
+def test_what_was_published_during_the_run_is_not_published_twice() -> None:
+    published: list[tuple[str, int]] = []
+    tally = Tally(lambda metric, number: published.append((str(metric), number)))
+    tally.count_now(Metric.REDRIVEN, 5)
+    tally.count_now(Metric.REDRIVEN)
+    tally.count_now(Metric.HELD, 0)
+    tally.count(Metric.REDRIVEN, 3)
+    tally.count(Metric.RECEIVED)
+    assert published == [("Redriven", 5), ("Redriven", 1)]
+    assert tally.count_of(Metric.REDRIVEN) == 9
+    report = tally.report("orders", "dlq", "done")
+    assert report.counts == {"Redriven": 9, "Received": 1}
+    assert report.published == {"Redriven": 6}
+    assert report.unpublished == {"Redriven": 3, "Received": 1}
+    assert report.metrics()["Redriven"] == 3
+
+
+def test_the_metrics_that_need_a_person_are_named_when_they_were_counted() -> None:
+    tally = Tally()
+    tally.count(Metric.UNSENDABLE)
+    tally.count(Metric.UNDECIDED, 0)
+    tally.count(Metric.REDRIVEN)
+    assert tally.report("orders", "dlq", "done").troubles == ["Unsendable"]
+    tally.count_failures([kind("a", 11)], of=11)
+    assert tally.report("orders", "dlq", "done").troubles == ["Unsendable", "DominantFailure"]
+
+
+def test_the_returned_report_names_what_stayed_and_what_may_be_twice() -> None:
+    tally = Tally()
+    tally.count(Metric.LEFT_IN_PLACE, 4)
+    tally.count(Metric.POSSIBLE_DUPLICATE, 2)
+    tally.fail("denied")
+    returned = tally.report("orders", "dlq", "done").to_json()
+    assert (returned["received"], returned["moved"], returned["failed"]) == (0, 0, 0)
+    assert (returned["left"], returned["possible_duplicates"]) == (4, 2)
+    assert (returned["ended_well"], returned["trouble"]) == (False, "denied")
+    assert "dominant_failure" not in returned

@@ -121,3 +121,122 @@ def test_a_run_that_sends_nothing_there_asks_neither_for_pace_nor_for_backlog() 
     clock.advance(51)
     with pytest.raises(RunStopped, match="deadline"):
         run.permission(1)
+
+
+def test_letters_stay_locked_for_a_minute_after_the_deadline() -> None:
+    clock = Clock(1_000.0)
+    run = limits(clock, Backlog(), deadline=1_055.0)
+    assert (run.lock_seconds, run.locked_until) == (115, 1_115.0)
+    clock.advance(0.5)
+    # Never longer than until then: a later run begins there.
+    assert (run.lock_seconds, run.locked_until) == (114, 1_115.0)
+    clock.advance(60)
+    assert run.lock_seconds == 60
+
+
+def test_no_chunk_is_begun_in_the_last_ten_seconds() -> None:
+    clock = Clock(1_000.0)
+    run = limits(clock, Backlog(), deadline=1_055.0)
+    clock.now = 1_044.9
+    assert run.permission(1) == 1
+    clock.now = 1_045.0
+    with pytest.raises(RunStopped, match="the deadline is near"):
+        run.permission(1)
+
+
+def test_a_run_that_one_worker_ended_ends_for_the_others_with_the_first_reason() -> None:
+    run = limits(Clock(), Backlog(None))
+    run.stop("the router gave no answer")
+    run.stop("later")
+    with pytest.raises(RunStopped, match=r"^the router gave no answer$"):
+        run.permission(1)
+    assert run.stopped == "the router gave no answer"
+
+
+def test_a_main_queue_at_its_limit_is_not_full_yet() -> None:
+    assert limits(Clock(), Backlog(5)).permission(1) == 1
+
+
+def test_the_backlog_is_read_every_five_seconds() -> None:
+    clock, main = Clock(1_000.0), Backlog(0)
+    run = limits(clock, main)
+    assert run.permission(1) == 1
+    main.visible = 6
+    clock.advance(4.9)
+    assert run.permission(1) == 1
+    clock.advance(0.1)
+    with pytest.raises(RunStopped, match="6 messages wait in the main queue already"):
+        run.permission(1)
+
+
+def test_the_backlog_is_read_again_only_five_seconds_after_the_last_time() -> None:
+    clock, main = Clock(1_000.0), Backlog(0)
+    run = limits(clock, main)
+    run.permission(1)
+    clock.advance(5)
+    run.permission(1)
+    main.visible = 6
+    clock.advance(4.9)
+    assert run.permission(1) == 1
+
+
+def test_only_what_was_granted_and_not_sent_goes_back_to_the_pace() -> None:
+    run = limits(Clock(), Backlog(), tokens=4.0)
+    run.give_back(0)
+    assert run.bucket.tokens == 4.0
+    run.give_back(1)
+    assert run.bucket.tokens == 5.0
+    run.give_back(-1)
+    assert run.bucket.tokens == 5.0
+
+
+@pytest.mark.parametrize(("left", "most", "granted"), [(2, 100, 2), (2, 1, 1), (1, 100, 1)])
+def test_no_more_letters_are_granted_than_may_be_tried(left: int, most: int, granted: int) -> None:
+    run = limits(Clock(), Backlog(), paced=False, backlog_limit=None, trial=lambda: left)
+    assert run.permission(most) == granted
+
+
+@pytest.mark.parametrize("left", [0, -1])
+def test_a_run_ends_when_no_letter_is_left_to_try(left: int) -> None:
+    run = limits(Clock(), Backlog(), trial=lambda: left)
+    with pytest.raises(RunStopped, match="no letter could be moved: the rest is left alone"):
+        run.permission(100)
+
+
+def test_a_run_waits_for_its_pace_no_longer_than_until_ten_seconds_before_the_deadline() -> None:
+    clock = Clock(1_000.0)
+    run = limits(clock, Backlog(), rate=0.1, burst=1, tokens=0.0, deadline=1_020.0)
+    with pytest.raises(RunStopped, match="the pace allows no more"):
+        run.permission(1)
+    assert clock.now == 1_000.0
+    run = limits(clock, Backlog(), rate=0.1, burst=1, tokens=0.0, deadline=1_020.1)
+    assert run.permission(1) == 1
+    assert clock.now == 1_010.0
+
+
+def test_a_wait_for_the_pace_is_never_shorter_than_the_clock_can_tell() -> None:
+    """A bucket that lacks a billionth of a token would otherwise be asked thousands of times."""
+    waits: list[float] = []
+    clock = Clock(1_000.0)
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.advance(seconds)
+
+    run = limits(clock, Backlog(), rate=50.0, burst=10, tokens=9.999)
+    run._wait = wait
+    assert run.permission(10) == 10
+    assert waits == [0.05]
+
+
+def test_of_eleven_letters_a_whole_batch_of_ten_is_granted() -> None:
+    clock = Clock()
+    run = limits(clock, Backlog(), rate=5.5, burst=500.0, tokens=11.0)
+    assert granted_after(run, clock) == (10, 0)
+    assert run.bucket.tokens == 1.0
+
+
+def test_a_slow_pace_still_allows_one_letter_at_a_time() -> None:
+    clock = Clock()
+    run = limits(clock, Backlog(), rate=0.4, burst=10.0, tokens=1.0)
+    assert granted_after(run, clock) == (1, 0)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.source_memory import (
+    REMEMBERED_TROUBLES,
     UNKNOWN,
     RunEnd,
     SourceMemory,
     after_look,
+    after_rescue,
     after_run,
     seconds_until_next_try,
     with_lost_run,
@@ -91,3 +94,97 @@ def test_letters_are_left_alone_for_longer_up_to_a_quarter_of_an_hour(
     memory = SourceMemory(fruitless=fruitless, fruitless_at=1_000.0)
     assert seconds_until_next_try(memory, 1_000.0) == 60 * minutes
     assert seconds_until_next_try(memory, 1_000.0 + 60 * minutes + 1) == 0.0
+
+
+def test_the_fields_of_a_lost_run() -> None:
+    held = SourceMemory(held_until=1_000.0, ended_at=900.0, ended_well_at=900.0, stopped="done")
+    lost = with_lost_run(held, 1_000.5)
+    assert lost == SourceMemory(
+        held_until=1_000.0,
+        ended_at=1_000.0,
+        ended_well_at=900.0,
+        stopped="done",
+        trouble="the last run was cut off before its end",
+        fruitless=1,
+        fruitless_at=1_000.0,
+    )
+    # A fruitless run that ended later has counted already.
+    later = SourceMemory(held_until=1_000.0, fruitless=3, fruitless_at=1_000.5)
+    assert with_lost_run(later, 2_000.0) is later
+
+
+def test_a_source_without_a_run_has_no_trouble_and_nothing_to_wait_for() -> None:
+    assert UNKNOWN.last_ended_well
+    assert seconds_until_next_try(UNKNOWN, 1_000.0) == 0.0
+    assert not SourceMemory(ended_at=70.0).last_ended_well
+    assert not SourceMemory(ended_at=70.0, ended_well_at=10.0).last_ended_well
+    assert SourceMemory(ended_at=70.0, ended_well_at=70.0).last_ended_well
+    # An older version counted without keeping the time.
+    assert seconds_until_next_try(SourceMemory(fruitless=2), 1_000.0) == 0.0
+
+
+def test_the_pause_runs_from_the_end_of_the_last_fruitless_run() -> None:
+    memory = SourceMemory(fruitless=1, fruitless_at=1_000.0)
+    assert seconds_until_next_try(memory, 1_030.0) == 90.0
+    assert seconds_until_next_try(memory, 1_119.5) == 0.5
+    assert seconds_until_next_try(memory, 1_120.0) == 0.0
+
+
+def test_a_run_that_names_no_trouble_leaves_the_known_one() -> None:
+    before = SourceMemory(trouble="denied")
+    assert after_run(before, RunEnd(ended=70, stopped="x", well=False)).trouble == "denied"
+    other = RunEnd(ended=70, stopped="x", well=False, trouble="throttled")
+    assert after_run(before, other).trouble == "throttled"
+
+
+def test_a_run_that_gave_no_turns_leaves_the_shares_as_they_are() -> None:
+    before = SourceMemory(shares=Shares("due", "circuit:a"))
+    assert after_run(before, RunEnd(ended=70, stopped="x")).shares == Shares("due", "circuit:a")
+    moved = Shares("queue", "circuit:b")
+    assert after_run(before, RunEnd(ended=70, stopped="x", shares=moved)).shares == moved
+
+
+def test_a_rescue_remembers_letters_that_need_a_person_and_no_end_of_a_run() -> None:
+    before = SourceMemory(
+        ended_at=50.0, stopped="done", trouble="denied", fruitless=2, troubles={"Undecided": 10.0}
+    )
+    end = RunEnd(
+        ended=90,
+        stopped="x",
+        well=False,
+        trouble="other",
+        fruitless=True,
+        pass_began=85.0,
+        emptied=True,
+        troubles=["Unsendable"],
+        shares=Shares("due"),
+    )
+    assert after_rescue(before, end) == SourceMemory(
+        emptied_at=85.0,
+        ended_at=50.0,
+        stopped="done",
+        trouble="denied",
+        fruitless=2,
+        troubles={"Undecided": 10.0, "Unsendable": 90.0},
+    )
+
+
+def test_without_a_look_the_time_of_the_last_one_stays() -> None:
+    before = SourceMemory(looks=7, looked_at=60.0)
+    assert after_look(before, RunEnd(ended=90, stopped="x")) == before
+    assert after_look(before, RunEnd(ended=90, stopped="x", looks=1)).looked_at == 90
+
+
+def test_a_source_that_no_run_has_seen_has_no_looks_no_lease_and_no_fruitless_runs() -> None:
+    assert (UNKNOWN.looks, UNKNOWN.held_until, UNKNOWN.fruitless) == (0, 0.0, 0)
+
+
+def test_a_page_about_a_letter_is_remembered_for_each_metric_that_has_one() -> None:
+    assert {str(metric) for metric in REMEMBERED_TROUBLES} == {
+        "PossibleDuplicate",
+        "RedriveUnrecorded",
+        "Unsendable",
+        "Undecided",
+        "BrokenInWaitingRoom",
+        "DominantFailure",
+    }

@@ -107,3 +107,28 @@ def test_seconds_until_letters_may_go_count_up_to_the_burst(
 ) -> None:
     shared, _ = limiter(rate=2, burst=10, tokens=tokens)
     assert shared.seconds_until(letters) == seconds
+
+
+def test_a_slowed_bucket_has_a_share_of_rate_burst_and_tokens_and_room_for_one_letter() -> None:
+    full = TokenBucket(rate=50.0, burst=100.0, tokens=80.0, at=7.0)
+    assert full.slowed(1.0) == full
+    assert full.slowed(0.2) == TokenBucket(rate=10.0, burst=20.0, tokens=20.0, at=7.0)
+    # Tokens that the last run left are not multiplied too.
+    assert full.less(75).slowed(0.2).tokens == 5.0
+    assert full.slowed(0.001).burst == 1.0
+    assert full.slowed(0.5).at_moment(8.0).tokens == 50.0
+
+
+def test_a_bucket_gains_its_rate_each_second_and_no_second_twice() -> None:
+    bucket = TokenBucket(rate=2.0, burst=10.0, tokens=1.0, at=100.0)
+    assert bucket.at_moment(102.0) == TokenBucket(2.0, 10.0, 5.0, 102.0)
+    assert bucket.at_moment(99.0) == bucket
+    assert bucket.at_moment(1_000.0).tokens == 10.0
+
+
+def test_one_letter_goes_for_one_token_and_none_for_less() -> None:
+    shared, _ = limiter(rate=1, burst=10, tokens=1)
+    assert shared.take(5) == 1
+    shared, _ = limiter(rate=1, burst=10, tokens=0.99)
+    assert shared.take(5) == 0
+    assert shared.bucket.tokens == 0.99
