@@ -910,6 +910,50 @@ def test_a_function_with_one_second_uses_most_of_it() -> None:
     assert fates(result) == ["PROCESSED"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "end", "fate"),
+    [
+        (30.0, 28.99, "PROCESSED"),
+        (30.0, 29.0, "LATE"),
+        # A fifth of the time, if that is less than a second.
+        (1.0, 0.79, "PROCESSED"),
+        (1.0, 0.81, "LATE"),
+        (0.0, 0.0, "LATE"),
+    ],
+)
+def test_the_last_second_or_fifth_of_the_time_begins_no_message(
+    seconds: float, end: float, fate: str
+) -> None:
+    site = Site()
+    site.clock.now = 0.0
+    consumer = site.consumer(lambda _: setattr(site.clock, "now", end))
+    first, second = consumer.process(three()[:2], deadline=seconds).results
+    assert first.fate.name == ("PROCESSED" if seconds else "LATE")
+    assert second.fate.name == fate
+
+
+@pytest.mark.parametrize(("end", "recorded"), [(29.49, 2), (29.5, 0)])
+def test_the_last_half_second_records_no_untried_message(end: float, recorded: int) -> None:
+    site = Site()
+    site.clock.now = 0.0
+    consumer = site.consumer(lambda _: setattr(site.clock, "now", end))
+    result = consumer.process(three(), deadline=30.0)
+    assert fates(result) == ["PROCESSED", "LATE", "LATE"]
+    assert len(site.log.failures) == recorded
+
+
+def test_the_time_that_a_batch_takes_counts_to_the_twelve_hours_of_its_messages() -> None:
+    """SQS counts them from the receive, and refuses a longer wait altogether."""
+    site = Site()
+
+    def slow(_: object) -> None:
+        site.clock.advance(20)
+        raise Transient(retry_after=86_400.0)
+
+    site.process(record(letter()), handle=slow)
+    assert site.queue.calls == [[("handle of m1", 42_580)]]
+
+
 @pytest.mark.parametrize("delay", [0.3, 10.0])
 def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) -> None:
     """If the process is killed while recording, the processed messages come back too."""

@@ -187,6 +187,20 @@ def test_a_business_key_is_not_the_key_of_another_message_with_its_payload() -> 
     assert forged.digest != first.digest_with_payload
 
 
+def test_the_keys_of_one_message_are_the_same_in_every_version() -> None:
+    """A key outlives a deployment: with other keys, each done message would be done again."""
+    business_key = BusinessKey("key:7", payload_of(with_attributes(a=Attribute("Binary", b"1"))))
+    assert business_key.payload == (
+        "646841192c3e0652ee0cc18cf2795e7b7e12ce801e4de0288870abe67fe40831"
+    )
+    assert business_key.digest == (
+        "2d010349b4166f1e9334fc5908781316a3d387b3a6c270168d469d0cf24b53db"
+    )
+    assert business_key.digest_with_payload == (
+        "43cb8d926c6659e0a0e4ec9aa15885e53a08c129ae4e4e902f727114ad2764e5"
+    )
+
+
 def _sent(letter: Letter) -> list[tuple[str, Attribute]]:
     """What the producer sent as attributes, under names that no life changes."""
     named = [

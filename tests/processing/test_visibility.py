@@ -63,3 +63,11 @@ def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(
 def test_the_wait_for_a_past_moment_is_the_default() -> None:
     assert until(130.0, 100.0, 7.0) == 30.0
     assert until(100.0, 100.0, 7.0) == until(0.0, 100.0, 7.0) == 7.0
+
+
+def test_the_longest_wait_is_twelve_hours_less_ten_minutes() -> None:
+    """SQS refuses a longer one, counted from a receive up to ten minutes before the batch."""
+    assert in_reach(43_200.0, 0.0) == 42_600
+    assert in_reach(43_200.0, 30.0) == 42_570
+    assert in_reach(42_600.0, 0.5) == 42_600
+    assert in_reach(-1.0, 0.0) == 0

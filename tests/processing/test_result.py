@@ -1,0 +1,140 @@
+"""The response, the counts and the log of one batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deadletter.failure.classify import Diagnosis
+from deadletter.failure.failure import Category
+from deadletter.failure.fate import Evidence, Fate
+from deadletter.processing.result import (
+    BatchResult,
+    MessageResult,
+    NoticedTrouble,
+    Trouble,
+    Troubles,
+)
+
+DOWN = Diagnosis(Category.TRANSIENT, "Timeout", "slow", http_status=503)
+
+
+def failed(message_id: str = "m1", **more: Any) -> MessageResult:
+    return MessageResult(message_id, Fate.FAILED, DOWN, **more)
+
+
+def test_the_log_line_of_a_failure_has_its_facts() -> None:
+    [line] = BatchResult((failed(wait=12.34),)).log_lines()
+    assert line == {
+        "what": "not processed",
+        "message_id": "m1",
+        "fate": "ProcessingFailure",
+        "category": "transient",
+        "error_type": "Timeout",
+        "why": "slow",
+        "fingerprint": DOWN.fingerprint,
+        "http_status": 503,
+        "wait": 12.3,
+    }
+
+
+def test_a_log_line_leaves_out_what_is_unknown() -> None:
+    without_status = Diagnosis(Category.TRANSIENT, "Timeout", "slow")
+    lines = BatchResult(
+        (
+            MessageResult("m1", Fate.BUSY),
+            MessageResult("m2", Fate.LATE, wait=0.0),
+            MessageResult("m3", Fate.PARKED, without_status),
+        )
+    ).log_lines()
+    assert lines[0] == {"what": "not processed", "message_id": "m1", "fate": str(Fate.BUSY)}
+    assert lines[1]["wait"] == 0.0
+    assert lines[2]["what"] == "parked"
+    assert "http_status" not in lines[2]
+    assert "wait" not in lines[2]
+
+
+def test_processed_skipped_and_repeated_messages_are_not_logged() -> None:
+    fates = (Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE)
+    assert BatchResult(tuple(MessageResult("m", fate) for fate in fates)).log_lines() == []
+
+
+def test_the_log_line_of_a_trouble_says_why_only_if_it_is_known() -> None:
+    troubles = (
+        NoticedTrouble("m1", Trouble.LEASE_LOST),
+        NoticedTrouble("m2", Trouble.NOT_PARKED, "AccessDenied"),
+    )
+    assert BatchResult(troubles=troubles).log_lines() == [
+        {"what": "trouble", "message_id": "m1", "trouble": "LeaseLost"},
+        {
+            "what": "trouble",
+            "message_id": "m2",
+            "trouble": "ParkingUnavailable",
+            "why": "AccessDenied",
+        },
+    ]
+
+
+def test_the_counts_add_up_fates_troubles_and_recoveries() -> None:
+    result = BatchResult(
+        (failed("m1"), failed("m2"), MessageResult("m3", Fate.PROCESSED)),
+        (NoticedTrouble("m1", Trouble.LEDGER), NoticedTrouble("m2", Trouble.LEDGER)),
+        recovered=2,
+    )
+    assert result.counts == {
+        "ProcessingFailure": 2,
+        "Processed": 1,
+        "LedgerUnavailable": 2,
+        "RedriveSuccess": 2,
+    }
+    assert BatchResult().counts == {}
+
+
+def test_any_failure_outweighs_the_successes_of_a_canarys_batch() -> None:
+    good, duplicate = MessageResult("m1", Fate.PROCESSED), MessageResult("m2", Fate.DUPLICATE)
+    assert BatchResult((good, failed())).verdict is Evidence.FAILURE
+    assert BatchResult((duplicate, good)).verdict is Evidence.SUCCESS
+    assert BatchResult((duplicate,)).verdict is Evidence.NEUTRAL
+
+
+def test_only_a_canarys_response_has_a_verdict() -> None:
+    assert BatchResult((failed(),)).to_response() == {
+        "batchItemFailures": [{"itemIdentifier": "m1"}]
+    }
+    assert BatchResult((failed(),), canary=True).to_response()["deadletter"] == {
+        "verdict": "failure"
+    }
+
+
+def test_an_error_is_neither_printed_nor_compared() -> None:
+    """Its text may quote the message."""
+    first, second = failed(error=ValueError("Rumpelstiltskin")), failed(error=None)
+    assert "Rumpelstiltskin" not in repr(first)
+    assert first == second
+
+
+@pytest.mark.parametrize("untried", ["yes", 1, None])
+def test_only_an_error_that_says_so_exactly_counts_as_untried(untried: Any) -> None:
+    """A foreign error may have an attribute of this name: its failure still counts."""
+    error = type("Foreign", (Exception,), {"untried": untried})()
+    assert failed(error=error).evidence is Evidence.FAILURE
+
+
+def test_a_failure_without_a_diagnosis_is_no_evidence() -> None:
+    assert MessageResult("m1", Fate.FAILED).evidence is Evidence.NEUTRAL
+
+
+def test_an_unexpected_error_is_noticed_by_its_type_alone() -> None:
+    """Only the library's own errors are known to quote no message."""
+    troubles = Troubles(1_790_000_000.0)
+    with troubles.noticing(LookupError, Trouble.LEDGER, "m1"):
+        raise LookupError("the table gave no answer")
+    with troubles.noticing(LookupError, Trouble.LEDGER, "m2"):
+        raise ZeroDivisionError("Rumpelstiltskin")
+    assert troubles.noticed == (
+        NoticedTrouble("m1", Trouble.LEDGER, "the table gave no answer"),
+        NoticedTrouble("m2", Trouble.BROKEN, "ZeroDivisionError"),
+    )
+    assert troubles.has(Trouble.LEDGER)
+    assert not troubles.has(Trouble.CLAIMS)
