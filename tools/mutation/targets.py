@@ -60,7 +60,7 @@ TARGETS = {
         Target("routing"),
         Target("processing", ("tests/consumer/test_face.py",)),
         Target("watch", ("tests/aws/test_watch.py",)),
-        Target("outage", ("tests/simulation/test_probe.py",)),
+        Target("outage", ("tests/simulation/test_probe.py", "tests/simulation/test_post.py")),
         Target("rules"),
         Target("webhook"),
         Target("settings"),

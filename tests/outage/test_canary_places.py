@@ -1,0 +1,604 @@
+"""Which letter is the canary, how long it is locked, and what becomes of those passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.letter import Letter
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.outage.canary_sources import (
+    CanaryResult,
+    DlqCanaries,
+    LaneCanaries,
+    MainQueueCanaries,
+)
+from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan, key_of
+from deadletter.redrive.mover import Left
+from deadletter.redrive.order import Order
+from deadletter.redrive.waiting_room import (
+    END_OF_TIME,
+    SHARDS,
+    Lane,
+    RoomContents,
+    RoomUnavailable,
+    Wait,
+    WaitingRoomEntry,
+)
+from deadletter.routing.decision import Redrive
+from tests.outage.test_canary_sources import MemoryJournal
+from tests.samples import NOW, letter, received
+
+KEY = "orders"
+PROCESSED = CanaryResult(CanaryVerdict.SUCCESS, Confirmation("m1", "consumer"))
+
+
+@dataclass
+class LetterQueue:
+    """A queue that gives its letters one by one, and keeps what it was told."""
+
+    letters: list[Letter] = field(default_factory=list)
+    receives: list[tuple[int, int, int]] = field(default_factory=list)
+    waits: list[tuple[str, int]] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    deletes: bool = True
+
+    def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> list[ReceivedLetter]:
+        self.receives.append((most, lock_seconds, wait_seconds))
+        batch, self.letters = self.letters[:most], self.letters[most:]
+        return [received(message) for message in batch]
+
+    def make_visible(self, handles: Sequence[str]) -> None:
+        self.waits += [(handle, 0) for handle in handles]
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        self.waits += waits
+        return 0
+
+    def delete(self, letters: Any) -> list[ReceivedLetter]:
+        if not self.deletes:
+            return [taken for taken, _ in letters]
+        self.deleted += [taken.letter.message_id for taken, _ in letters]
+        return []
+
+
+def letters(*names: str) -> list[Letter]:
+    return [letter(message_id=name) for name in names]
+
+
+def handles(*names: str) -> list[tuple[str, int]]:
+    """Those letters visible at once."""
+    return [(f"handle of {name}", 0) for name in names]
+
+
+@dataclass
+class Chosen:
+    """Accepts only the letters with these names."""
+
+    names: set[str]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        self.asked.append((received.letter.message_id, key))
+        return received.letter.message_id in self.names
+
+
+@dataclass
+class SharedJournal(MemoryJournal):
+    """A journal that other runs write too; `rival` has claimed the slot that is written next."""
+
+    rival: bool = False
+    meanwhile: Callable[[], None] = lambda: None
+    written: list[Intent] = field(default_factory=list)
+
+    def write(self, intent: Intent, replacing: Intent | None) -> None:
+        if self.rival:
+            raise ClaimLost(intent.slot)
+        super().write(intent, replacing)
+        self.written.append(intent)
+        self.meanwhile()
+
+
+def others_intent(slot: str, copy: str = "other", *, expires: float = NOW + 60) -> Intent:
+    return Intent(slot, "another", 1, expires, [Plan(key_of(copy), "main", 0)])
+
+
+@dataclass
+class Room:
+    """Letters in lanes; every one of them lies in the shard named for it."""
+
+    held: dict[tuple[str, int], list[Letter]] = field(default_factory=dict)
+    groups: dict[str, Wait] = field(default_factory=dict)
+    asked: list[tuple[str, int, float, int]] = field(default_factory=list)
+    groups_asked: list[tuple[list[str], str]] = field(default_factory=list)
+    locks: list[float] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    down: bool = False
+    gone: bool = False
+
+    def lanes(self) -> list[Lane]:
+        return [Lane(name, 0.0) for name in {lane for lane, _ in self.held}]
+
+    def due(self, lane: str, shard: int, until: float, most: int) -> list[WaitingRoomEntry]:
+        self.asked.append((lane, shard, until, most))
+        return [
+            WaitingRoomEntry(message.message_id, message.message_id, lane, shard, 0.0)
+            for message in self.held.get((lane, shard), [])
+        ][:most]
+
+    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+        if self.down:
+            raise RoomUnavailable("down")
+        self.locks.append(locked_until)
+        if self.gone:
+            return RoomContents([])
+        return RoomContents(
+            [ReceivedLetter(letter(message_id=entry.copy), "", locked_until) for entry in entries]
+        )
+
+    def waits(self, groups: Sequence[str], home: str) -> dict[str, Wait]:
+        self.groups_asked.append((list(groups), home))
+        return {group: self.groups[group] for group in groups if group in self.groups}
+
+    def delete(self, letters: Any) -> list[ReceivedLetter]:
+        self.deleted += [taken.letter.message_id for taken, _ in letters]
+        return []
+
+
+class LastChoice:
+    """Turns every order round, and chooses the last."""
+
+    def shuffle(self, things: list[int]) -> None:
+        things.reverse()
+
+    def choice(self, things: Sequence[Any]) -> Any:
+        return things[-1]
+
+
+# The main queue.
+
+
+def main_queue(queue: LetterQueue) -> MainQueueCanaries:
+    any_queue: Any = queue
+    return MainQueueCanaries(queue=any_queue, arn="arn:main", key=KEY)
+
+
+def test_one_message_of_the_main_queue_is_locked_for_the_whole_seconds_that_were_asked() -> None:
+    queue = LetterQueue(letters("a", "b"))
+    canary = main_queue(queue).take(KEY, 79.2)
+    assert canary is not None
+    assert canary.letter.message_id == "a"
+    # A short poll, of 0 seconds, may miss a message that is there.
+    assert queue.receives == [(1, 80, 2)]
+    assert main_queue(LetterQueue()).take(KEY, 80) is None
+
+
+def test_the_main_queue_gives_no_canary_of_a_single_key_and_counts_no_receive() -> None:
+    queue = LetterQueue(letters("a"))
+    assert main_queue(queue).take("endpoint-7", 80) is None
+    assert queue.receives == []
+
+
+def test_of_a_message_in_the_main_queue_no_record_can_be_kept() -> None:
+    assert not main_queue(LetterQueue()).record(received(letter()))
+
+
+@pytest.mark.parametrize(
+    ("result", "deletes", "gone", "waits", "deleted"),
+    [
+        (PROCESSED, True, True, [], ["m1"]),
+        (PROCESSED, False, False, [], []),
+        (CanaryResult(CanaryVerdict.FAILURE), True, False, handles("m1"), []),
+        (CanaryResult(CanaryVerdict.NEUTRAL), True, False, [], []),
+        # The consumer may still be at work on it.
+        (CanaryResult(CanaryVerdict.NO_ANSWER), True, False, [], []),
+    ],
+)
+def test_a_message_is_gone_only_once_it_is_deleted_and_visible_only_once_it_failed(
+    result: CanaryResult,
+    deletes: bool,
+    gone: bool,
+    waits: list[tuple[str, int]],
+    deleted: list[str],
+) -> None:
+    queue = LetterQueue(deletes=deletes)
+    assert main_queue(queue).settle(received(letter()), result) is gone
+    assert (queue.waits, queue.deleted) == (waits, deleted)
+
+
+# The DLQ.
+
+
+@dataclass
+class DlqScene:
+    """A DLQ whose canaries are chosen by name."""
+
+    queue: LetterQueue
+    choice: Chosen
+    journal: SharedJournal = field(default_factory=SharedJournal)
+    room: Room = field(default_factory=Room)
+    fifo: bool = False
+    main_arn: str = "arn:main"
+
+    def source(self) -> DlqCanaries:
+        queue: Any = self.queue
+        room: Any = self.room
+        return DlqCanaries(
+            queue=queue,
+            arn="arn:dlq",
+            main_arn=self.main_arn,
+            fifo=self.fifo,
+            choice=self.choice,
+            journal=self.journal,
+            room=room,
+            owner=lambda: "me",
+            aside_seconds=180.5,
+            clock=lambda: NOW,
+        )
+
+    def take(self, lock_seconds: float = 80) -> str | None:
+        canary = self.source().take(KEY, lock_seconds)
+        return canary.letter.message_id if canary else None
+
+
+def test_a_probe_looks_at_five_dead_letters_at_most_and_releases_them() -> None:
+    """Each receive counts for its letter."""
+    scene = DlqScene(LetterQueue(letters(*"abcdef")), Chosen({"f"}))
+    assert scene.take(79.2) is None
+    assert scene.queue.receives == [(1, 80, 2)] * 5
+    assert scene.queue.waits == handles(*"abcde")
+
+
+def test_the_fifth_dead_letter_may_be_the_canary_and_stays_locked() -> None:
+    scene = DlqScene(LetterQueue(letters(*"abcde")), Chosen({"e"}))
+    assert scene.take() == "e"
+    assert scene.queue.waits == handles(*"abcd")
+    assert scene.choice.asked == [(name, KEY) for name in "abcde"]
+
+
+def test_an_empty_dlq_is_asked_once() -> None:
+    scene = DlqScene(LetterQueue(letters("a")), Chosen(set()))
+    assert scene.take() is None
+    assert len(scene.queue.receives) == 2
+    assert scene.queue.waits == handles("a")
+
+
+@pytest.mark.parametrize(
+    ("source", "main_arn", "canary"),
+    [
+        ("arn:main", "arn:main", "a"),
+        ("arn:other", "arn:main", None),
+        # SQS does not say where it died, or the pipeline has no ARN to compare.
+        (None, "arn:main", "a"),
+        ("arn:other", "", "a"),
+    ],
+)
+def test_only_a_letter_known_to_be_of_another_queue_is_foreign(
+    source: str | None, main_arn: str, canary: str | None
+) -> None:
+    system = {} if source is None else {"DeadLetterQueueSourceArn": source}
+    message = letter(message_id="a", **system)
+    scene = DlqScene(LetterQueue([message]), Chosen({"a"}), main_arn=main_arn)
+    assert scene.take() == canary
+
+
+@pytest.mark.parametrize("expires", [NOW + 60, NOW - 3_600])
+def test_a_letter_that_any_intent_names_is_left_to_the_next_run(expires: float) -> None:
+    scene = DlqScene(LetterQueue(letters("a", "b")), Chosen({"a", "b"}))
+    scene.journal.held["slot"] = others_intent("slot", "a", expires=expires)
+    assert scene.take() == "b"
+
+
+@pytest.mark.parametrize(
+    ("fifo", "waiting", "canary"),
+    [(True, "g", None), (True, "another", "a"), (False, "g", "a")],
+)
+def test_a_canary_overtakes_no_letter_of_its_fifo_group_that_waits(
+    fifo: bool, waiting: str, canary: str | None
+) -> None:
+    """On a standard queue the group is the tenant of a fair queue, and has no order."""
+    scene = DlqScene(
+        LetterQueue([letter(message_id="a", MessageGroupId="g")]), Chosen({"a"}), fifo=fifo
+    )
+    scene.room.groups[waiting] = Wait("due", NOW)
+    assert scene.take() == canary
+    assert scene.room.groups_asked == ([(["g"], "dlq")] if fifo else [])
+
+
+def test_a_letter_without_a_group_overtakes_none() -> None:
+    scene = DlqScene(LetterQueue(letters("a")), Chosen({"a"}), fifo=True)
+    assert scene.take() == "a"
+    assert scene.room.groups_asked == []
+
+
+def test_the_intent_of_a_dead_canary_names_its_prober_and_is_the_first_of_its_slot() -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()))
+    assert scene.source().record(received(letter()))
+    [intent] = scene.journal.written
+    assert (intent.slot, intent.owner, intent.home) == ("canary.me", "me", "dlq")
+    assert intent.plans == [Plan(key_of("m1"), "main", 0)]
+
+
+def test_a_slot_that_another_run_has_taken_stops_the_canary() -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(rival=True))
+    with pytest.raises(JournalUnavailable, match="the slot of a canary is taken"):
+        scene.source().record(received(letter()))
+
+
+def test_a_letter_that_was_never_on_record_is_released_without_the_journal() -> None:
+    """So it is when the intent could not be written."""
+    scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(down={"erase", "mark"}))
+    assert not scene.source().settle(received(letter()), CanaryResult(CanaryVerdict.FAILURE))
+    assert scene.queue.waits == [("handle of m1", 181)]
+
+
+def test_each_dead_canary_is_settled_under_its_own_intent() -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()))
+    source = scene.source()
+    source.record(received(letter()))
+    assert source.settle(received(letter()), PROCESSED)
+    # Nothing is on record now: without an intent nothing may be deleted.
+    assert not source.settle(received(letter(message_id="m2")), PROCESSED)
+    assert scene.queue.deleted == ["m1"]
+
+
+@dataclass
+class OneMove:
+    """A mover whose letter stays or may be gone; it keeps the intents of the time of the move."""
+
+    left: Left
+    slots: list[Any] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
+
+    def move_from_queue(self, queue: object, orders: Sequence[Order], slot: Any) -> Left:
+        return self.move_from_room(orders, slot)
+
+    def move_from_room(self, orders: Sequence[Order], slot: Any) -> Left:
+        self.slots.append(slot)
+        self.orders += orders
+        return self.left
+
+
+def order_of(message: ReceivedLetter) -> Order:
+    return Order(message, Redrive(0, "tries circuit orders"), Stamp("m1", 1))
+
+
+MESSAGE = received(letter())
+
+
+@pytest.mark.parametrize(
+    ("left", "gone", "waits"),
+    [
+        (Left(), True, []),
+        (Left(stayed=[MESSAGE]), False, handles("m1")),
+        # It may have been sent, so its lock has to end by itself.
+        (Left(unknown=[MESSAGE]), True, []),
+    ],
+)
+def test_a_dead_letter_is_visible_at_once_only_if_it_was_certainly_not_sent(
+    left: Left, gone: bool, waits: list[tuple[str, int]]
+) -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()))
+    mover: Any = OneMove(left)
+    source = scene.source()
+    assert source.move(mover, order_of(MESSAGE), "permit") is gone
+    assert scene.queue.waits == waits
+    [slot] = mover.slots
+    slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
+    [intent] = scene.journal.written
+    assert (intent.slot, intent.owner, intent.home) == ("canary.permit", "permit", "dlq")
+
+
+def test_a_journal_that_cannot_close_a_move_does_not_undo_it() -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()))
+    mover: Any = OneMove(Left())
+    original = mover.move_from_queue
+
+    def move(queue: object, orders: Sequence[Order], slot: Any) -> Left:
+        slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
+        scene.journal.down = {"erase"}
+        left: Left = original(queue, orders, slot)
+        return left
+
+    mover.move_from_queue = move
+    assert scene.source().move(mover, order_of(MESSAGE), "permit")
+    assert list(scene.journal.held) == ["canary.permit"]
+
+
+# The circuit's lane.
+
+LANE = "circuit:orders"
+
+
+@dataclass
+class LaneScene:
+    """A waiting room; of several shards or letters the last comes first."""
+
+    room: Room
+    choice: Chosen = field(default_factory=lambda: Chosen(set("abcdefgh")))
+    journal: SharedJournal = field(default_factory=SharedJournal)
+    fifo: bool = False
+
+    def source(self) -> LaneCanaries:
+        room: Any = self.room
+        random: Any = LastChoice()
+        return LaneCanaries(
+            arn="arn:main",
+            fifo=self.fifo,
+            room=room,
+            choice=self.choice,
+            journal=self.journal,
+            owner=lambda: "me",
+            clock=lambda: NOW,
+            random=random,
+        )
+
+    def take(self) -> str | None:
+        canary = self.source().take(KEY, 80)
+        return canary.letter.message_id if canary else None
+
+
+def test_the_circuits_own_lane_comes_before_the_letters_that_are_due() -> None:
+    scene = LaneScene(Room({("due", 0): letters("a"), (LANE, 0): letters("b")}))
+    assert scene.take() == "b"
+    assert scene.room.asked[-1] == (LANE, 0, END_OF_TIME, 5)
+
+
+def test_a_letter_that_is_due_now_may_be_the_canary() -> None:
+    scene = LaneScene(Room({("due", 3): letters("a")}))
+    assert scene.take() == "a"
+    assert scene.room.asked[-1] == ("due", 3, NOW, 5)
+
+
+def test_lanes_of_other_circuits_are_not_asked() -> None:
+    scene = LaneScene(Room({("circuit:endpoint-7", 0): letters("a"), ("parked", 0): letters("b")}))
+    assert scene.take() is None
+    assert scene.room.asked == []
+
+
+def test_all_shards_are_asked_in_an_order_by_chance() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    assert scene.take() == "a"
+    assert [shard for _, shard, _, _ in scene.room.asked] == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert SHARDS == 8
+
+
+@pytest.mark.parametrize(("fifo", "canary"), [(False, "c"), (True, "a")])
+def test_on_fifo_the_earliest_letter_of_a_shard_is_tried_and_else_any(
+    fifo: bool, canary: str
+) -> None:
+    assert LaneScene(Room({(LANE, 0): letters(*"abc")}), fifo=fifo).take() == canary
+
+
+def test_a_canary_is_claimed_like_a_run_claims_its_shard_until_its_lock_ends() -> None:
+    scene = LaneScene(Room({(LANE, 2): letters("a")}))
+    assert scene.take() == "a"
+    [intent] = scene.journal.read()
+    assert (intent.slot, intent.owner, intent.expires) == ("room:circuit:orders:2", "me", NOW + 80)
+    assert intent.plans == [Plan(key_of("a"), "", 0)]
+    assert scene.room.locks == [NOW + 80]
+
+
+@pytest.mark.parametrize(
+    ("slot", "canary"),
+    [
+        ("room:circuit:orders:0", None),
+        # Letters of the shard that were kept on record.
+        ("room:circuit:orders:0~owner.1", None),
+        ("room:circuit:orders:1", "a"),
+        ("room:circuit:orders:01", "a"),
+        ("worker", "a"),
+    ],
+)
+def test_a_shard_that_a_run_works_in_is_left_to_it(slot: str, canary: str | None) -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    scene.journal.held[slot] = others_intent(slot)
+    assert scene.take() == canary
+
+
+def test_a_letter_in_an_intent_of_another_slot_is_not_claimed() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a"), (LANE, 1): letters("b")}))
+    scene.journal.held["worker"] = others_intent("worker", "b")
+    assert scene.take() == "a"
+    assert [intent.slot for intent in scene.journal.written] == ["room:circuit:orders:0"]
+
+
+def test_a_shard_that_another_run_claims_first_is_passed_over() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}), journal=SharedJournal(rival=True))
+    assert scene.take() is None
+    assert scene.room.locks == []
+
+
+def test_a_letter_that_another_run_claimed_meanwhile_is_released() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    meanwhile = others_intent("worker", "a")
+    scene.journal.meanwhile = lambda: scene.journal.held.update(worker=meanwhile)
+    assert scene.take() is None
+    assert scene.journal.read() == [meanwhile]
+    assert scene.room.locks == []
+
+
+def test_a_letter_that_is_refused_leaves_its_shard_free_and_the_next_is_tried() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a"), (LANE, 1): letters("b")}), Chosen({"a"}))
+    assert scene.take() == "a"
+    assert scene.choice.asked == [("b", KEY), ("a", KEY)]
+    assert [intent.slot for intent in scene.journal.read()] == ["room:circuit:orders:0"]
+
+
+def test_a_letter_that_has_left_its_lane_is_no_canary() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}, gone=True))
+    assert scene.take() is None
+    assert (scene.choice.asked, scene.journal.read()) == ([], [])
+
+
+def test_a_room_without_an_answer_frees_the_shard() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}, down=True))
+    with pytest.raises(RoomUnavailable):
+        scene.take()
+    assert scene.journal.read() == []
+
+
+def lane_canary(scene: LaneScene) -> tuple[LaneCanaries, ReceivedLetter]:
+    source = scene.source()
+    canary = source.take(KEY, 80)
+    assert canary is not None
+    return source, canary
+
+
+def test_a_processed_letter_of_the_lane_is_deleted_and_its_shard_free() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    source, canary = lane_canary(scene)
+    assert source.record(canary)
+    proof = Confirmation("a", "consumer")
+    assert source.settle(canary, CanaryResult(CanaryVerdict.SUCCESS, proof))
+    assert (scene.room.deleted, scene.journal.read()) == (["a"], [])
+
+
+@pytest.mark.parametrize("down", [set(), {"erase"}])
+def test_a_letter_of_the_lane_is_given_back_by_closing_its_intent(down: set[str]) -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    source, canary = lane_canary(scene)
+    scene.journal.down = down
+    source.give_back(canary)
+    assert len(scene.journal.read()) == len(down)
+    assert scene.room.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("left", "gone"),
+    [(Left(), True), (Left(stayed=[MESSAGE]), False), (Left(unknown=[MESSAGE]), True)],
+)
+def test_a_letter_of_the_lane_moves_under_the_intent_that_claimed_it(
+    left: Left, gone: bool
+) -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    source, canary = lane_canary(scene)
+    mover: Any = OneMove(left)
+    assert source.move(mover, order_of(canary), "permit") is gone
+    assert [order.copy for order in mover.orders] == ["a"]
+    assert scene.journal.read() == []
+
+
+def test_a_letter_is_settled_only_after_it_was_taken() -> None:
+    with pytest.raises(AssertionError, match="taken before it is settled"):
+        LaneScene(Room()).source().settle(received(letter()), PROCESSED)
+
+
+def test_a_letter_of_the_lane_is_settled_once() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    source, canary = lane_canary(scene)
+    source.settle(canary, PROCESSED)
+    with pytest.raises(AssertionError):
+        source.settle(canary, PROCESSED)
+
+
+def test_sources_name_the_queue_that_the_consumer_is_told() -> None:
+    assert main_queue(LetterQueue()).arn == "arn:main"
+    assert DlqScene(LetterQueue(), Chosen(set())).source().arn == "arn:dlq"
+    assert LaneScene(Room()).source().arn == "arn:main"
