@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from deadletter.circuit.state import (
     NO_END,
     RAMP_STEPS,
+    Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
     Override,
+    Permit,
     State,
 )
 from deadletter.circuit.transitions import (
@@ -30,6 +33,7 @@ from deadletter.outage.execution_step import (
     Execution,
     Next,
     execution_from_json,
+    seconds_to_probe,
 )
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 from tests.outage.test_event_source import OneMapping
@@ -218,3 +222,131 @@ def test_an_execution_is_read_from_the_states_input() -> None:
 def test_an_execution_with_a_bad_field_is_refused(change: dict[str, object], why: str) -> None:
     with pytest.raises(BadExecution, match=why):
         execution_from_json({"key": KEY, "generation": 1, "restart": 0, **change})
+
+
+@pytest.mark.parametrize(
+    ("wait", "seconds"),
+    [(-5.0, 1), (0.0, 1), (1.0, 1), (1.01, 2), (86_399.5, 86_400), (86_400.5, 86_400)],
+)
+def test_a_wait_is_a_whole_number_of_seconds_from_one_to_a_day(wait: float, seconds: int) -> None:
+    step = EXECUTION.step_to(Next.PROBE, Circuit(KEY), wait)
+    assert step.wait_seconds == seconds
+
+
+def test_only_a_further_probe_is_handed_over_after_500() -> None:
+    for probes, to, goes in [
+        (499, Next.PROBE, Next.PROBE),
+        (500, Next.PROBE, Next.HAND_OVER),
+        (500, Next.RESUME, Next.RESUME),
+    ]:
+        assert replace(EXECUTION, probes=probes).step_to(to, Circuit(KEY)).next is goes
+
+
+@pytest.mark.parametrize(
+    ("permit", "elapsed", "seconds"),
+    [
+        (None, 0, 5),
+        # A prober that invokes the consumer: looked at when its lease is over for every clock.
+        (Permit("me", NOW + 100), 0, 111),
+        (Permit("me", NOW + 100), 40, 71),
+        # A canary in the main queue: as long as it has been under way, from 20 seconds on.
+        (Permit("me", NOW + 100, "m", 1, NOW), 0, 20),
+        (Permit("me", NOW + 100, "m", 1, NOW), 21, 21),
+        (Permit("me", NOW + 100, "m", 1, NOW), 90, 21),
+    ],
+)
+def test_the_wait_for_a_canary_depends_on_how_it_was_sent(
+    permit: Permit | None, elapsed: float, seconds: float
+) -> None:
+    half_open = Circuit(KEY, State.HALF_OPEN, permit=permit)
+    assert seconds_to_probe(half_open, NOW + elapsed) == seconds
+
+
+def test_an_open_circuit_is_probed_when_its_cooldown_is_over() -> None:
+    assert seconds_to_probe(Circuit(KEY, State.OPEN, open_until=NOW + 30), NOW) == 30
+
+
+def test_a_step_is_written_with_the_word_that_the_state_machine_compares() -> None:
+    step = replace(EXECUTION, probes=2, empty=1, said="OPEN").step_to(
+        Next.HAND_OVER, Circuit(KEY, State.OPEN), 7.0
+    )
+    assert step.to_json() == {
+        "next": "hand over",
+        "state": "OPEN",
+        "wait_seconds": 7,
+        "probes": 2,
+        "empty": 1,
+        "said": "OPEN",
+    }
+    assert type(step.to_json()["next"]) is str
+
+
+def test_an_execution_begins_without_probes_and_unannounced() -> None:
+    assert execution_from_json({"key": KEY, "generation": 0, "restart": 0}) == Execution(
+        KEY, 0, 0, probes=0, empty=0, said="", pause_failed=False
+    )
+    assert (EXECUTION.probes, EXECUTION.empty) == (0, 0)
+
+
+def test_each_step_of_a_ramp_of_300_seconds_lasts_a_minute() -> None:
+    scene = Scene().trip()
+    scene.steps.take("pause", EXECUTION)
+    scene.close()
+    waits = []
+    for _ in range(RAMP_STEPS):
+        step = scene.steps.take("resume", EXECUTION)
+        waits.append(step.wait_seconds)
+        scene.circuits.now += step.wait_seconds
+    assert waits == [60, 60, 60, 60, 1]
+    assert scene.circuits.held[KEY].paused is None
+
+
+def test_a_step_that_comes_late_waits_only_for_the_rest_of_its_time() -> None:
+    scene = Scene().trip()
+    scene.steps.take("pause", EXECUTION)
+    scene.close()
+    scene.circuits.now += 70
+    step = scene.steps.take("resume", EXECUTION)
+    assert (step.next, step.wait_seconds) == (Next.RESUME, 50)
+    assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=20)
+
+
+def test_a_consumer_that_was_not_paused_needs_no_ramp() -> None:
+    scene = Scene().trip()
+    scene.close()
+    step = scene.steps.take("resume", EXECUTION)
+    assert (step.next, step.said) == (Next.CLOSED, "CLOSED")
+    assert scene.announced.published == [("", "CLOSED")]
+    assert scene.mappings.changes == 0
+
+
+def test_a_pause_repeated_after_the_circuit_has_closed_pauses_nothing() -> None:
+    scene = Scene().trip()
+    scene.close()
+    assert scene.steps.take("pause", EXECUTION).next is Next.PROBE
+    assert scene.mappings.changes == 0
+
+
+@pytest.mark.parametrize(
+    ("execution", "metrics"),
+    [
+        (Execution(KEY, 1, 0), {"CircuitState": 2, "CircuitOpened": 1}),
+        # An outage is counted once, by the first execution that runs it.
+        (Execution(KEY, 1, 1), {"CircuitState": 2}),
+        (Execution(KEY, 1, 0, said="HALF_OPEN"), {"CircuitState": 2}),
+        (Execution(KEY, 1, 0, said="OPEN"), {}),
+    ],
+)
+def test_an_outage_is_counted_once(execution: Execution, metrics: dict[str, int]) -> None:
+    counts: Counter[str] = Counter()
+    announcer = CircuitAnnouncer(
+        pipeline=KEY,
+        announcer=Announcements(),
+        count_metric=lambda name, number: counts.update({name: number}),
+    )
+    circuit = Circuit(KEY, State.OPEN)
+    assert announcer.announce(execution, circuit) == replace(execution, said="OPEN")
+    assert counts == metrics
+    closed = Circuit(KEY, State.CLOSED)
+    assert announcer.announce(replace(execution, said=""), closed).said == "CLOSED"
+    assert counts["CircuitOpened"] == metrics.get("CircuitOpened", 0)

@@ -10,6 +10,7 @@ from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, Override, Pause,
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
+    MappingPaused,
     OverrideBegun,
     PermitTaken,
     Tripped,
@@ -232,3 +233,94 @@ def test_a_mapping_that_is_changing_is_busy(
         consumer_pause.pause(circuits.held[KEY])
     assert circuits.held[KEY].paused is None
     assert lambda_.changes == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "limits"),
+    [
+        (None, [2, 4, 8, 16, None]),
+        (2, [2, 2, 2, 2, 2]),
+        (3, [2, 2, 2, 2, 3]),
+        (50, [10, 20, 30, 40, 50]),
+        (1_000, [200, 400, 600, 800, 1_000]),
+    ],
+)
+def test_a_consumer_comes_back_in_five_steps_from_lambdas_minimum(
+    own: int | None, limits: list[int | None]
+) -> None:
+    assert [low_concurrency(own, step) for step in range(1, 6)] == limits
+
+
+def test_a_mapping_without_a_limit_has_none_after_the_ramp(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    lambda_.mapping = ConsumerMapping("m", True)
+    consumer_pause.pause(circuits.held[KEY])
+    close(circuits)
+    limits = []
+    for step in range(1, RAMP_STEPS + 1):
+        consumer_pause.resume(circuits.held[KEY], step)
+        assert lambda_.mapping is not None
+        limits.append(lambda_.mapping.concurrency)
+    assert limits == [2, 4, 8, 16, None]
+    assert lambda_.mapping == ConsumerMapping("m", True)
+
+
+def test_a_mapping_that_is_already_as_wanted_is_not_busy(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    consumer_pause.pause(circuits.held[KEY])
+    close(circuits)
+    consumer_pause.resume(circuits.held[KEY], RAMP_STEPS - 1)
+    lambda_.mapping = ConsumerMapping("m", True, concurrency=50)
+    lambda_.slow = 1
+    changes = lambda_.changes
+    assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS).paused is None
+    assert lambda_.changes == changes
+
+
+def test_a_mapping_that_is_changing_is_not_resumed_yet(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    consumer_pause.pause(circuits.held[KEY])
+    close(circuits)
+    lambda_.slow = 1
+    with pytest.raises(MappingBusy):
+        consumer_pause.resume(circuits.held[KEY], RAMP_STEPS)
+    assert lambda_.changes == 1
+    assert circuits.held[KEY].paused is not None
+
+
+def test_a_pause_that_is_written_is_carried_out_by_the_repeated_step(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    """The step died between its two writes."""
+    circuits.apply(KEY, MappingPaused("m", 50))
+    consumer_pause.pause(circuits.held[KEY])
+    assert lambda_.mapping == ConsumerMapping("m", False, concurrency=50)
+    consumer_pause.pause(circuits.held[KEY])
+    assert lambda_.changes == 1
+
+
+def test_a_mapping_that_replaced_the_paused_one_is_left_alone(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    circuits.apply(KEY, MappingPaused("earlier", 50))
+    assert consumer_pause.pause(circuits.held[KEY]) == circuits.held[KEY]
+    assert lambda_.changes == 0
+
+
+def test_a_circuit_without_a_pause_has_nothing_to_resume(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    lambda_.mapping = ConsumerMapping("m", False, concurrency=50)
+    events = len(circuits.events)
+    assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS) == circuits.held[KEY]
+    assert (lambda_.changes, len(circuits.events)) == (0, events)
+
+
+def test_a_consumer_with_a_mapping_is_not_counted_as_one_without(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    consumer_pause.pause(circuits.held[KEY])
+    assert circuits.metrics == {}

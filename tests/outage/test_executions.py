@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from deadletter.circuit.state import Circuit, Pause, State
 from deadletter.outage.executions import (
     START_SECONDS,
@@ -71,3 +73,24 @@ def test_a_mapping_that_we_did_not_pause_is_left_alone() -> None:
 def test_an_unreadable_circuit_is_left_to_a_person() -> None:
     unreadable = Circuit("orders", State.OPEN, unreadable=True)
     assert repairs_for("orders", [unreadable], set(), NOW) == Repairs()
+
+
+@pytest.mark.parametrize(("age", "lost"), [(59.9, False), (60.0, True)])
+def test_an_execution_is_lost_a_minute_after_its_start_and_not_before(
+    age: float, lost: bool
+) -> None:
+    started = replace(OPEN, started=NOW - age)
+    assert repairs_for("orders", [started], set(), NOW) == Repairs((started,) if lost else ())
+
+
+def test_the_name_stays_the_same_between_versions() -> None:
+    """Two versions that run at once would else start two executions for one outage."""
+    assert execution_name("orders", "orders", 5, 2) == (
+        "a89d7ca487f6954d82841ee886cca2dd79c87eb1-5-2"
+    )
+    assert len(execution_name("orders", "orders", 5, 2)) == 40 + len("-5-2")
+
+
+def test_outages_are_restarted_and_mappings_put_back_side_by_side() -> None:
+    left = Circuit("orders", State.CLOSED, paused=Pause("m", None, NOW))
+    assert repairs_for("orders", [left, OPEN], set(), NOW) == Repairs((OPEN,), (left,))

@@ -14,7 +14,17 @@ URL = "https://status.example/up?deep=1"
 
 
 @pytest.mark.parametrize(
-    ("status", "well"), [(200, True), (204, True), (301, False), (404, False), (503, False)]
+    ("status", "well"),
+    [
+        (199, False),
+        (200, True),
+        (204, True),
+        (299, True),
+        (300, False),
+        (301, False),
+        (404, False),
+        (503, False),
+    ],
 )
 def test_only_status_2xx_is_well(status: int, well: bool) -> None:
     asked = []

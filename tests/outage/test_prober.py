@@ -515,3 +515,104 @@ def test_a_consumer_that_was_not_paused_is_counted(scene: Scene) -> None:
     scene.probe()
     scene.probe()
     assert scene.circuits.metrics["ConsumerNotPaused"] == 1
+
+
+# Figures that an operator may count on.
+
+
+def test_a_canary_stays_locked_for_a_minute_after_its_lease_has_ended(scene: Scene) -> None:
+    scene.probe()
+    assert scene.sources[0].locks == [60 + 60]
+
+
+def test_a_canary_stays_locked_for_a_minute_after_its_latest_answer(scene: Scene) -> None:
+    """Also where a slow source has used up most of the lease."""
+    scene.sources[0].letters = []
+    original = scene.sources[0].take
+
+    def slowly(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        scene.circuits.now += 50
+        return original(key, lock_seconds)
+
+    scene.sources[0].take = slowly  # type: ignore[method-assign]
+    scene.probe()
+    assert scene.sources[1].locks == [20 + 60]
+
+
+def test_the_last_moment_in_which_an_answer_fits_into_the_lease_is_used(scene: Scene) -> None:
+    original = scene.sources[0].take
+
+    def slowly(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        scene.circuits.now += 60 - 20
+        return original(key, lock_seconds)
+
+    scene.sources[0].take = slowly  # type: ignore[method-assign]
+    scene.probe()
+    assert len(scene.consumer.asked) == 1
+
+
+def test_the_third_probe_in_a_row_without_a_letter_is_the_first_success(scene: Scene) -> None:
+    for source in scene.sources:
+        source.letters = []
+    successes = []
+    for _ in range(3):
+        scene.probe()
+        successes.append(scene.circuit.successes)
+    assert successes == [0, 0, 1]
+    assert scene.circuits.metrics["NothingToProbe"] == 3
+
+
+def test_a_health_check_is_counted_as_a_probe_without_a_letter(scene: Scene) -> None:
+    for source in scene.sources:
+        source.letters = []
+    scene.health = HealthCheck(True)
+    step = scene.probe()
+    assert (step.empty, step.wait_seconds) == (0, 5)
+    assert scene.circuits.metrics["NothingToProbe"] == 1
+
+
+def test_each_probe_is_counted_in_the_execution(scene: Scene) -> None:
+    assert [scene.probe().probes, scene.probe().probes] == [1, 2]
+    scene.execution = replace(scene.execution, restart=1)
+    assert scene.probe().probes == 3
+
+
+def test_the_499th_probe_is_not_the_last_and_the_500th_is(scene: Scene) -> None:
+    scene.consumer.answers = [ILL]
+    scene.execution = replace(scene.execution, probes=498)
+    assert scene.probe().next is Next.PROBE
+    scene.cool_down()
+    assert scene.probe().next is Next.HAND_OVER
+
+
+def test_the_permit_names_the_message_that_the_consumer_is_about_to_receive(live: Scene) -> None:
+    names: list[tuple[str | None, int | None]] = []
+
+    def look() -> None:
+        permit = live.circuit.permit
+        assert permit is not None
+        names.append((permit.origin, permit.attempt))
+
+    live.consumer.meanwhile = look
+    live.probe()
+    assert names == [("a", 0)]
+
+
+def test_a_letter_that_is_not_tried_is_released_as_one_that_failed(scene: Scene) -> None:
+    """So its lock ends at once; a neutral result would keep it for the rest of the lease."""
+    scene.consumer.answers = [ConsumerUnavailable("throttled")]
+    with pytest.raises(ConsumerUnavailable):
+        scene.probe()
+    assert scene.sources[0].settled == [("a", ILL)]
+
+
+def test_a_lost_permit_without_a_message_is_no_duplicate(scene: Scene) -> None:
+    scene.circuits.apply(KEY, PermitTaken("another"))
+    scene.circuits.now += 60 + 60
+    assert scene.probe().state == "OPEN"
+    assert scene.circuits.metrics[DUPLICATE] == 0
+
+
+def test_a_consumer_that_was_paused_is_not_counted(scene: Scene) -> None:
+    scene.probe()
+    assert scene.circuits.metrics["ConsumerNotPaused"] == 0

@@ -362,3 +362,42 @@ def test_of_several_receives_in_one_life_the_last_that_was_tried_gives_the_verdi
 ) -> None:
     """The main queue gives a canary to the consumer up to maxReceiveCount times."""
     assert verdict_from_row(LedgerRow((first, last)), 3) is verdict
+
+
+# How long a letter is locked, and when its verdict is asked for.
+
+
+@pytest.mark.parametrize(
+    ("lease", "lock"),
+    [
+        (60.0, 70 + 40),
+        # Two minutes to find and send it are enough, however long the lease is.
+        (140.0, 70 + 120),
+        (600.0, 70 + 120),
+        (20.0, 70),
+        # Too short for any answer: the letter is given back.
+        (10.0, 70),
+    ],
+)
+def test_a_lock_leaves_at_most_two_minutes_to_send(scene: Scene, lease: float, lock: float) -> None:
+    scene.circuits.policy = replace(scene.circuits.policy, lease=lease)
+    scene.probe()
+    assert scene.letters.locks == [lock]
+
+
+def test_a_canary_by_post_ends_the_count_of_empty_probes(scene: Scene) -> None:
+    letter, scene.letters.letter = scene.letters.letter, None
+    assert [scene.probe().empty, scene.probe().empty] == [1, 2]
+    scene.letters.letter = letter
+    assert scene.probe().empty == 0
+
+
+def test_a_permit_that_names_no_letter_is_not_looked_up(scene: Scene) -> None:
+    scene.circuits.apply(KEY, PermitTaken("another"))
+    assert scene.probe().state == "HALF_OPEN"
+    assert (scene.letters.asked, scene.letters.locks) == ([], [])
+
+
+def test_a_failure_of_which_nothing_is_known_to_have_been_tried_is_no_verdict() -> None:
+    row = LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK), failed(attempt=4)))
+    assert verdict_from_row(row, 3) is None

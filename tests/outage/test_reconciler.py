@@ -177,3 +177,88 @@ def test_nothing_is_restarted_if_executions_cannot_be_listed(scene: Scene) -> No
     assert scene.reconciler.reconcile().failed == ("down",)
     assert scene.executions.started == []
     assert scene.circuits.metrics["SweepFailed"] == 1
+
+
+def test_a_mapping_that_is_put_back_is_counted_once(scene: Scene) -> None:
+    scene.leave_paused()
+    scene.reconciler.reconcile()
+    scene.reconciler.reconcile()
+    assert scene.circuits.metrics == {"MappingPutBack": 1}
+
+
+def test_a_pipeline_that_pauses_no_consumer_puts_none_back(scene: Scene) -> None:
+    scene.leave_paused()
+    reconciler = Reconciler(
+        pipeline=KEY,
+        breaker=scene.circuits,
+        outages=scene.executions,
+        consumer_pause=None,
+        clock=scene.circuits.clock,
+        count_metric=scene.circuits.count_metric,
+    )
+    assert reconciler.reconcile().failed == ()
+    assert scene.circuits.metrics == {}
+    assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
+
+
+def test_a_sweep_shows_the_circuits_as_they_were_before_any_repair(scene: Scene) -> None:
+    opened = scene.trip()
+    scene.circuits.now += START_SECONDS
+    assert scene.reconciler.reconcile() == Sweep((opened,))
+
+
+def test_an_override_that_holds_a_circuit_open_is_left_to_its_probe(scene: Scene) -> None:
+    override = Override(State.OPEN, "ada", "looks odd", scene.circuits.now + 60)
+    held = scene.circuits.apply(KEY, OverrideBegun(override)).circuit
+    scene.executions.names = {execution_name(KEY, KEY, held.outage, held.restart)}
+    scene.circuits.now += 61
+    scene.reconciler.reconcile()
+    assert scene.circuits.held[KEY].forced is not None
+
+
+def test_an_unreadable_circuit_is_not_touched(scene: Scene) -> None:
+    override = Override(State.CLOSED, "ada", "it is fine", scene.circuits.now - 1)
+    broken = Circuit(KEY, State.CLOSED, forced=override, unreadable=True)
+    scene.circuits.held[KEY] = broken
+    assert scene.reconciler.reconcile() == Sweep((broken,))
+    assert scene.circuits.events == []
+
+
+def test_a_failure_without_words_is_named_by_its_kind(scene: Scene) -> None:
+    scene.leave_paused()
+
+    def unavailable() -> ConsumerMapping | None:
+        raise MappingUnavailable
+
+    scene.mappings.find = unavailable  # type: ignore[method-assign]
+    assert scene.reconciler.reconcile().failed == ("MappingUnavailable",)
+
+
+def test_each_failed_repair_is_counted_and_the_next_one_done(scene: Scene) -> None:
+    for key in ("a", "b"):
+        scene.trip(key)
+    scene.circuits.now += START_SECONDS
+
+    def failing(key: str, generation: int, restart: int) -> None:
+        scene.executions.started.append((key, generation, restart))
+        raise ExecutionsUnavailable(key)
+
+    scene.executions.start = failing  # type: ignore[method-assign]
+    assert scene.reconciler.reconcile().failed == ("a", "b")
+    assert len(scene.executions.started) == 2
+    assert scene.circuits.metrics["SweepFailed"] == 2
+
+
+def test_a_store_that_fails_in_a_repair_is_counted(scene: Scene) -> None:
+    scene.trip("a")
+    scene.circuits.now += START_SECONDS
+    stale = scene.circuits.troubled()
+
+    def then_down() -> list[Circuit]:
+        scene.circuits.down = 1
+        return list(stale)
+
+    scene.circuits.troubled = then_down  # type: ignore[method-assign]
+    assert scene.reconciler.reconcile().failed == ("down",)
+    assert scene.executions.started == []
+    assert scene.circuits.metrics == {"SweepFailed": 1}

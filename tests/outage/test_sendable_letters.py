@@ -1,0 +1,251 @@
+"""Which letters may go through the main queue as a canary, and how they are sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
+from deadletter.message.envelope import QueueTraits
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp, attribute
+from deadletter.outage.canary_sources import WaitingLetters
+from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
+from deadletter.redrive.order import Order
+from deadletter.redrive.report import Tally
+from deadletter.routing.decision import Decision, Hold, Redrive
+from deadletter.routing.router import Question, RouterAnswer, Verdict
+from tests.samples import NOW, letter, received
+
+KEY = "orders"
+WAITS = Hold("circuit:orders", NOW, "the circuit is open")
+AGED = 1_000.0
+"""Seconds since the sample letter was sent."""
+
+
+@dataclass
+class OneDecision:
+    """A router that decides about each letter alike."""
+
+    decision: Decision = WAITS
+    stamp: Stamp = field(default_factory=lambda: Stamp("first", 2, 1, rule="r", reason="POISON"))
+    questions: list[Question] = field(default_factory=list)
+
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
+        self.questions += questions
+        return RouterAnswer(
+            tuple(
+                Verdict(question.letter.message_id, self.decision, self.stamp)
+                for question in questions
+            )
+        )
+
+
+@dataclass
+class Rows:
+    """A ledger with at most one row."""
+
+    row: LedgerRow | None = None
+    down: bool = False
+
+    def rows(self, origins: Sequence[str]) -> dict[str, LedgerRow]:
+        if self.down:
+            raise LedgerUnavailable("throttled")
+        return {} if self.row is None else dict.fromkeys(origins, self.row)
+
+
+@dataclass
+class Main:
+    """The main queue's limits."""
+
+    traits: QueueTraits = field(default_factory=QueueTraits)
+
+
+def choice(
+    router: OneDecision | None = None,
+    rows: Rows | None = None,
+    *,
+    aside: float = 600.0,
+    main: Main | None = None,
+) -> SendableLetters:
+    any_router: Any = router or OneDecision()
+    ledger: Any = rows or Rows()
+    any_main: Any = main or Main()
+    return SendableLetters(
+        router=any_router, ledger=ledger, main=any_main, aside_seconds=aside, clock=lambda: NOW
+    )
+
+
+def accepts(letters: SendableLetters) -> bool:
+    return letters.accepts(received(letter()), KEY)
+
+
+def test_the_router_is_asked_as_if_the_letters_delay_were_over() -> None:
+    router = OneDecision()
+    assert choice(router).accepts(received(letter(), home="orders-dlq"), KEY)
+    assert router.questions == [Question(letter(), served=True, home="orders-dlq")]
+
+
+@pytest.mark.parametrize(
+    ("decision", "accepted"),
+    [(WAITS, True), (replace(WAITS, lane="circuit:endpoint-7"), False), (Redrive(0, "now"), False)],
+)
+def test_a_letter_that_does_not_wait_for_the_circuit_is_no_canary(
+    decision: Decision, accepted: bool
+) -> None:
+    router: Any = OneDecision(decision)
+    assert accepts(choice(router)) is accepted
+    assert WaitingLetters(router).accepts(received(letter()), KEY) is accepted
+
+
+@pytest.mark.parametrize(
+    ("row", "accepted"),
+    [
+        (None, True),
+        (LedgerRow(), True),
+        (LedgerRow(unreadable=True), False),
+        (LedgerRow(recovered_at=0.0), False),
+        (LedgerRow(recovered_at=NOW), False),
+    ],
+)
+def test_a_letter_whose_end_the_ledger_would_not_record_is_no_canary(
+    row: LedgerRow | None, accepted: bool
+) -> None:
+    assert accepts(choice(rows=Rows(row))) is accepted
+
+
+@pytest.mark.parametrize(
+    ("canary", "aside", "accepted"),
+    [
+        ("permit", AGED - 1, True),
+        ("permit", AGED, True),
+        ("permit", AGED + 1, False),
+        (None, AGED + 1, True),
+    ],
+)
+def test_a_letter_that_was_a_canary_rests_for_as_long_as_it_is_set_aside(
+    canary: str | None, aside: float, accepted: bool
+) -> None:
+    router = OneDecision(stamp=Stamp("first", 2, 1, canary=canary))
+    assert accepts(choice(router, aside=aside)) is accepted
+
+
+def test_a_canary_whose_send_time_is_unknown_was_sent_long_ago() -> None:
+    router = OneDecision(stamp=Stamp("first", 2, 1, canary="permit"))
+    timeless = received(letter(SentTimestamp=""))
+    assert choice(router, aside=NOW).accepts(timeless, KEY)
+    assert not choice(router, aside=NOW + 1).accepts(timeless, KEY)
+
+
+def test_a_letter_needs_room_for_the_mark_of_a_permit_of_64_characters() -> None:
+    letters = choice()
+    assert accepts(letters)
+    mark = attribute(letters.order(received(letter()), KEY, "p" * 64).stamp)
+    # SQS counts the name, the type and the value of an attribute.
+    size = len('{"tenantId": "a"}' + "Redrive" + mark.data_type + str(mark.value))
+    assert accepts(choice(main=Main(QueueTraits(max_bytes=size))))
+    assert not accepts(choice(main=Main(QueueTraits(max_bytes=size - 1))))
+
+
+def test_a_canary_is_a_redrive_of_the_next_attempt_under_the_permit() -> None:
+    letters = choice()
+    assert accepts(letters)
+    order = letters.order(received(letter()), KEY, "permit")
+    assert order.decision == Redrive(0, "tries circuit orders")
+    assert order.stamp == Stamp(
+        "first",
+        3,
+        1,
+        decision="REDRIVE",
+        because="tries circuit orders",
+        canary="permit",
+    )
+
+
+# How it is taken and sent.
+
+
+@dataclass
+class Source:
+    """A source with at most one letter."""
+
+    letter: ReceivedLetter | None = None
+    moves: bool = True
+    locks: list[float] = field(default_factory=list)
+    moved: list[tuple[Order, str]] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
+
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+        self.locks.append(lock_seconds)
+        return self.letter
+
+    def move(self, mover: Tally, order: Order, owner: str) -> bool:
+        mover.count("Redriven", 1)
+        mover.count_now("PossibleDuplicate", 1)
+        self.moved.append((order, owner))
+        return self.moves
+
+    def give_back(self, received: ReceivedLetter) -> None:
+        self.given_back.append(received.letter.message_id)
+
+
+def sender(
+    sources: Sequence[Source], metrics: Counter[str], rows: Rows | None = None
+) -> MainQueueSender:
+    any_sources: Any = sources
+    ledger: Any = rows or Rows()
+    mover_for: Any = lambda tally: tally  # noqa: E731
+    letters = choice()
+    accepts(letters)
+    return MainQueueSender(
+        sources=any_sources,
+        choice=letters,
+        mover_for=mover_for,
+        ledger=ledger,
+        count_metric=lambda name, number: metrics.update({name: number}),
+    )
+
+
+def test_the_first_source_with_a_letter_gives_the_canary() -> None:
+    sources = [Source(), Source(received(letter())), Source(received(letter(message_id="m2")))]
+    canary = sender(sources, Counter()).take(KEY, "permit", 110.0)
+    assert canary is not None
+    assert (canary.origin, canary.attempt) == ("first", 3)
+    assert [source.locks for source in sources] == [[110.0], [110.0], []]
+    assert sender([Source()], Counter()).take(KEY, "permit", 110.0) is None
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_canary_is_moved_once_under_its_permit_and_counted_once(moves: bool) -> None:
+    source, metrics = Source(received(letter()), moves=moves), Counter[str]()
+    canary = sender([source], metrics).take(KEY, "permit", 110.0)
+    assert canary is not None
+    assert canary.send() is moves
+    [(order, owner)] = source.moved
+    assert (order.copy, owner) == ("m1", "permit")
+    assert metrics == {"Redriven": 1, "PossibleDuplicate": 1}
+
+
+def test_a_canary_that_is_given_back_stays_in_its_source() -> None:
+    source = Source(received(letter()))
+    canary = sender([source], Counter()).take(KEY, "permit", 110.0)
+    assert canary is not None
+    canary.give_back()
+    assert (source.given_back, source.moved) == (["m1"], [])
+
+
+def test_a_ledger_without_an_answer_is_counted_and_gives_no_verdict() -> None:
+    metrics = Counter[str]()
+    assert sender([], metrics, Rows(down=True)).verdict("first", 3) is None
+    assert metrics == {"LedgerUnavailable": 1}
+
+
+def test_the_verdict_is_that_of_the_letters_row() -> None:
+    processed = Rows(LedgerRow(recovered_at=NOW))
+    assert sender([], Counter(), processed).verdict("first", 3) is CanaryVerdict.SUCCESS
+    assert sender([], Counter()).verdict("first", 3) is None
