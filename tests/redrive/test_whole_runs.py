@@ -1,0 +1,352 @@
+"""What a whole run does at its edges: nothing to do, nothing allowed, nothing possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from deadletter.contract import Metric, Mode
+from deadletter.message.queue import Depth
+from deadletter.redrive.journal import JournalUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.redriver import Redriver
+from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.waiting_room import RoomUnavailable
+from tests.simulation.stage import Stage, in_turn
+
+HOUR = 3_600
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def redriver(stage: Stage, **changes: Any) -> Redriver:
+    """A redriver of the stage, some parts of whose setup are others."""
+    return Redriver(replace(stage.redriver()._setup, **changes))
+
+
+def dead(stage: Stage, letters: int) -> None:
+    for _ in range(letters):
+        stage.put(url=stage.dlq)
+
+
+def run(stage: Stage, *, asked: bool = False, dry_run: bool = False, **changes: Any) -> Report:
+    made = redriver(stage, **changes)
+    return made.run(stage.clock() + 55, asked=asked, dry_run=dry_run)
+
+
+def memory(stage: Stage) -> SourceMemory:
+    return stage.redriver()._setup.lease.read()
+
+
+def remember(stage: Stage, memory: SourceMemory) -> None:
+    stage.redriver()._setup.lease.record(memory)
+
+
+def visible(stage: Stage) -> int:
+    return stage.redriver()._setup.dlq.depth().visible
+
+
+class Other:
+    """Another object, of which some methods are replaced."""
+
+    def __init__(self, real: Any, **methods: Any) -> None:
+        self._real = real
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> Any:
+        return self._methods.get(name) or getattr(self._real, name)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def call(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return call
+
+
+# Looking.
+
+
+@pytest.mark.parametrize("looks", [0, 1, 3, 4])
+def test_an_observing_run_looks_twice_at_each_letter_and_no_more(stage: Stage, looks: int) -> None:
+    stage.pipeline = replace(stage.pipeline, mode=Mode.OBSERVE)
+    dead(stage, 2)
+    remember(stage, SourceMemory(looks=looks))
+    report = run(stage)
+    looked = min(2, 4 - looks)
+    assert report.counts.get(Metric.LOOKED_AT, 0) == looked
+    assert report.counts.get(Metric.LEFT_IN_PLACE, 0) == looked
+    assert report.counts.get(Metric.RECEIVED, 0) == looked
+    assert memory(stage).looks == looks + looked
+    if looked:
+        assert report.stopped == f"looked at {looked} letters, moved none"
+    else:
+        assert report.stopped.startswith("looked twice at what is there")
+    # Each of them is visible again at once.
+    assert visible(stage) == 2
+
+
+def test_a_person_looks_again_at_a_hundred_letters_at_most(stage: Stage) -> None:
+    dead(stage, 130)
+    remember(stage, SourceMemory(looks=260))
+    report = run(stage, dry_run=True, asked=True)
+    assert report.stopped == "looked at 100 letters, moved none"
+    assert memory(stage).looks == 360
+    assert visible(stage) == 130
+
+
+def test_a_look_that_saw_all_knows_the_oldest_letter_and_whether_the_queue_is_empty(
+    stage: Stage,
+) -> None:
+    remember(stage, SourceMemory(oldest=1.0, looks=5))
+    began = stage.clock()
+    run(stage, dry_run=True)
+    assert (memory(stage).oldest, memory(stage).looks) == (None, 0)
+    assert memory(stage).emptied_at == began
+    sent = stage.clock()
+    dead(stage, 1)
+    stage.clock.advance(60)
+    dead(stage, 1)
+    run(stage, dry_run=True)
+    assert (memory(stage).oldest, memory(stage).looks) == (sent, 2)
+    assert memory(stage).emptied_at == began
+
+
+def test_a_look_that_did_not_see_all_keeps_what_was_the_oldest(stage: Stage) -> None:
+    dead(stage, 1)
+    stage.take(stage.dlq, hide=600)
+    dead(stage, 1)
+    remember(stage, SourceMemory(oldest=1.0))
+    run(stage, dry_run=True)
+    assert memory(stage).oldest == 1.0
+
+
+# Letters that are left alone after fruitless runs.
+
+
+@pytest.mark.parametrize(
+    ("fruitless", "ago", "text"),
+    [
+        (1, 30, "the last run moved none of its letters: the next try is in 2 minutes"),
+        (1, 60, "the last run moved none of its letters: the next try is in a minute"),
+        (1, 119, "the last run moved none of its letters: the next try is in a minute"),
+        (2, 0, "the last 2 runs moved none of their letters: the next try is in 4 minutes"),
+    ],
+)
+def test_a_run_that_does_not_try_says_when_the_next_one_will(
+    stage: Stage, fruitless: int, ago: float, text: str
+) -> None:
+    dead(stage, 1)
+    ended = stage.clock() - ago
+    before = SourceMemory(
+        fruitless=fruitless, fruitless_at=ended, ended_at=ended, ended_well_at=1.0, trouble="denied"
+    )
+    remember(stage, before)
+    report = run(stage)
+    assert report.stopped == f"{text} or with `dlq redrive now`"
+    assert (report.ended_well, report.trouble) == (False, "denied")
+    assert report.counts == {}
+    assert run(stage, asked=True).moved == 1
+
+
+def test_a_run_that_waits_after_one_that_ended_well_ends_well_too(stage: Stage) -> None:
+    now = stage.clock()
+    remember(stage, SourceMemory(fruitless=1, fruitless_at=now, ended_at=now, ended_well_at=now))
+    assert run(stage).ended_well
+
+
+def test_a_look_does_not_wait_for_the_next_try(stage: Stage) -> None:
+    dead(stage, 1)
+    remember(stage, SourceMemory(fruitless=1, fruitless_at=stage.clock()))
+    assert run(stage, dry_run=True).counts[Metric.LOOKED_AT] == 1
+
+
+# The workers.
+
+
+@pytest.mark.parametrize(("fruitless", "workers"), [(0, 4), (1, 1)])
+def test_one_worker_tries_after_fruitless_runs(stage: Stage, fruitless: int, workers: int) -> None:
+    stage.pipeline = replace(stage.pipeline, workers=4)
+    dead(stage, 1)
+    remember(stage, SourceMemory(fruitless=fruitless, fruitless_at=1.0))
+    at_once: list[int] = []
+
+    def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        at_once.append(len(calls))
+        return in_turn(calls)
+
+    assert run(stage, in_parallel=in_parallel).moved == 1
+    assert at_once[0] == workers
+
+
+# A queue whose depth says that it is empty.
+
+
+def unseen(stage: Stage) -> Any:
+    """The DLQ, whose approximate depth misses its letters."""
+    return Other(stage.redriver()._setup.dlq, depth=lambda: Depth(0, 0, 0))
+
+
+def test_a_letter_that_the_depth_misses_is_moved_all_the_same(stage: Stage) -> None:
+    dead(stage, 1)
+    report = run(stage, dlq=unseen(stage))
+    assert (report.moved, report.counts[Metric.RECEIVED]) == (1, 1)
+
+
+def test_a_run_without_the_lease_gives_the_letters_of_its_first_poll_back(stage: Stage) -> None:
+    dead(stage, 2)
+    stage.redriver()._setup.lease.acquire("another run", stage.clock(), stage.clock() + 60)
+    report = run(stage, dlq=unseen(stage))
+    assert report.stopped == "another run holds the lease"
+    assert report.ended_well
+    assert visible(stage) == 2
+    assert memory(stage).oldest is not None
+
+
+def test_a_run_whose_lease_gives_no_answer_gives_its_letters_back(stage: Stage) -> None:
+    dead(stage, 2)
+    lease = Other(stage.redriver()._setup.lease, acquire=raising(LeaseUnavailable("denied")))
+    report = run(stage, dlq=unseen(stage), lease=lease)
+    assert report.stopped == "the lease cannot be read: denied"
+    assert report.counts[Metric.LEASE_UNAVAILABLE] == 1
+    assert visible(stage) == 2
+
+
+def test_a_run_that_cannot_store_its_end_says_so_and_has_still_moved_letters(
+    stage: Stage,
+) -> None:
+    dead(stage, 1)
+    lease = Other(stage.redriver()._setup.lease, record=raising(LeaseUnavailable("denied")))
+    report = run(stage, lease=lease)
+    assert (report.moved, report.counts[Metric.LEASE_UNAVAILABLE]) == (1, 1)
+    assert (report.ended_well, report.trouble) == (False, "denied")
+
+
+def test_a_run_gives_its_lease_and_its_bucket_to_the_next_one(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, rate=1.0, burst=10)
+    dead(stage, 4)
+    assert run(stage).moved == 4
+    lease = stage.redriver()._setup.lease
+    bucket = lease.acquire("next", stage.clock(), stage.clock() + 60)
+    assert bucket is not None
+    assert bucket.at_moment(stage.clock()).tokens < 10
+
+
+# Letters that come back.
+
+
+@dataclass
+class Outcomes:
+    """What was reported of a circuit's key: successes and failures."""
+
+    reported: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def report(self, key: str, successes: int, failures: int) -> None:
+        self.reported.append((key, successes, failures))
+
+
+@pytest.mark.parametrize(
+    ("back", "new", "reported"),
+    [(4, 0, []), (5, 0, [("orders", 0, 5)]), (5, 8, [("orders", 3, 5)])],
+)
+def test_five_letters_that_come_back_are_reported_with_those_that_did_not(
+    stage: Stage, back: int, new: int, reported: list[tuple[str, int, int]]
+) -> None:
+    dead(stage, back)
+    run(stage)
+    stage.fail()
+    dead(stage, new)
+    outcomes = Outcomes()
+    report = run(stage, outcomes=outcomes)
+    assert report.counts[Metric.REDRIVE_BOUNCED] == back
+    assert report.counts[Metric.REDRIVEN] == back + new
+    assert outcomes.reported == ([("orders", new, back)] if reported else [])
+
+
+def test_successes_are_never_fewer_than_none(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, policy=replace(stage.pipeline.policy, max_attempts=1))
+    dead(stage, 6)
+    run(stage)
+    stage.fail()
+    outcomes = Outcomes()
+    assert run(stage, outcomes=outcomes).counts[Metric.MOVED_TO_PARKING] == 6
+    assert outcomes.reported == [("orders", 0, 6)]
+
+
+# The journal is tidied.
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "metric"),
+    [
+        ("sweeps", JournalUnavailable("denied"), Metric.JOURNAL_UNAVAILABLE),
+        ("empty_shards", RoomUnavailable("denied"), Metric.ROOM_UNAVAILABLE),
+    ],
+)
+def test_a_journal_that_cannot_be_tidied_is_named_and_keeps_no_run_from_its_work(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, metric: Metric
+) -> None:
+    monkeypatch.setattr("deadletter.redrive.redriver.empty_shards", lambda *_: frozenset())
+    monkeypatch.setattr(f"deadletter.redrive.redriver.{step}", raising(error))
+    monkeypatch.setattr("deadletter.redrive.known_intents.Reading.ended", lambda _: ["an intent"])
+    dead(stage, 1)
+    report = run(stage)
+    assert (report.moved, report.counts[metric]) == (1, 1)
+    assert (report.ended_well, report.trouble) == (True, "denied")
+
+
+def test_runs_with_nothing_to_do_read_the_journal_once_an_hour(stage: Stage) -> None:
+    reads: list[float] = []
+    journal = stage.redriver()._setup.journal
+
+    class Noted:
+        def __getattr__(self, name: str) -> Any:
+            if name == "read":
+                reads.append(stage.clock() // 60)
+            return getattr(journal, name)
+
+    stage.clock.now = 10 * HOUR - 90.0
+    for _ in range(4):
+        began = stage.clock()
+        assert run(stage, journal=Noted()).stopped == "nothing to do"
+        stage.clock.now = began + 60
+    assert reads == [598, 600]
+
+
+# Rescues.
+
+
+def rescued(stage: Stage, seconds: float = 55) -> Report:
+    return stage.redriver().rescue(stage.clock() + seconds)
+
+
+def test_a_rescue_counts_its_letters_once_more_as_rescued(stage: Stage) -> None:
+    dead(stage, 3)
+    report = rescued(stage)
+    assert (report.counts[Metric.RESCUED], report.counts[Metric.HELD]) == (3, 3)
+
+
+def test_a_rescue_asks_for_the_lease_every_two_seconds_until_it_could_send_nothing(
+    stage: Stage,
+) -> None:
+    dead(stage, 1)
+    began = stage.clock()
+    asked: list[float] = []
+    lease = stage.redriver()._setup.lease
+
+    def acquire(owner: str, now: float, until: float) -> None:
+        asked.append(now - began)
+        assert until == began + 20 + 60
+
+    other: Any = Other(lease, acquire=acquire)
+    report = redriver(stage, lease=other).rescue(began + 20)
+    assert report.stopped == "another run holds the lease"
+    assert asked == [0, 2, 4, 6, 8]
+    assert visible(stage) == 1
