@@ -17,6 +17,7 @@ from deadletter.redrive.fair_shares import (
     Turn,
     after_turns,
     end_turn,
+    in_turn,
     next_turn,
     quantum,
     without_lost,
@@ -184,3 +185,94 @@ def test_what_a_kind_did_not_use_grows_to_no_more_than_one_turn() -> None:
     for _ in range(3):
         kept = end_turn(kept, Turn(DUE, LETTERS), 0, is_cut=False)
     assert kept.credits == {DUE: LARGEST_TURN}
+
+
+@pytest.mark.parametrize(("rate", "letters"), [(2.2, 11), (1.9, 10), (19.8, 99), (20.2, 100)])
+def test_a_turn_is_five_seconds_of_the_pace_from_ten_letters_to_a_hundred(
+    rate: float, letters: int
+) -> None:
+    assert quantum(rate) == letters
+
+
+def test_the_kinds_take_turns_delays_then_other_lanes_then_the_queue() -> None:
+    sources = [QUEUE, DUE, "circuit:a", "rule:b"]
+    assert played(sources, 8) == [
+        (DUE, 100),
+        ("circuit:a", 100),
+        (QUEUE, 100),
+        (DUE, 100),
+        ("rule:b", 100),
+        (QUEUE, 100),
+        (DUE, 100),
+        ("circuit:a", 100),
+    ]
+
+
+def test_a_kind_goes_on_with_what_it_did_not_use() -> None:
+    turn, shares = next_turn(NO_SHARES, [QUEUE, DUE], LETTERS)
+    assert (turn, shares) == (Turn(DUE, 100), Shares(DUE, "", {DUE: 0}))
+    shares = end_turn(shares, Turn(DUE, 100), 99, is_cut=False)
+    assert shares == Shares(DUE, "", {DUE: 1})
+    turn, shares = next_turn(shares, [QUEUE, DUE], LETTERS)
+    assert (turn, shares) == (Turn(DUE, 1), Shares(DUE, "", {DUE: 0}))
+    turn, shares = next_turn(shares, [QUEUE, DUE], LETTERS)
+    assert (turn, shares) == (Turn(QUEUE, 100), Shares(QUEUE, "", {DUE: 0, QUEUE: 0}))
+
+
+def test_a_kind_without_letters_keeps_its_place_and_gains_nothing() -> None:
+    turn, shares = next_turn(Shares(credits={DUE: 30}), [QUEUE], LETTERS)
+    assert turn == Turn(QUEUE, 100)
+    assert shares.credits == {DUE: 30, QUEUE: 0}
+
+
+def test_a_kind_that_took_too_many_letters_pays_with_its_next_turns() -> None:
+    shares = Shares(QUEUE, "", {QUEUE: -130, DUE: 0})
+    turns = []
+    for _ in range(4):
+        turn, shares = next_turn(shares, [QUEUE, DUE], LETTERS)
+        assert turn is not None
+        turns.append((turn.source, turn.letters))
+    assert turns == [(DUE, 100), (DUE, 100), (QUEUE, 70), (DUE, 100)]
+
+
+def test_a_lane_that_was_cut_short_gets_its_claim_on_top_and_its_kind_pays_for_it() -> None:
+    shares = Shares("lanes", "", {"lanes": 100}, {"circuit:a": 40})
+    turn, shares = next_turn(shares, ["circuit:a", QUEUE], LETTERS)
+    assert turn == Turn("circuit:a", 140)
+    assert shares == Shares("lanes", "circuit:a", {"lanes": -40}, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "used", "is_cut", "claims"),
+    [
+        ("circuit:a", 99, True, {"circuit:a": 1}),
+        ("circuit:a", 100, True, {}),
+        ("circuit:a", 101, True, {}),
+        ("circuit:a", 99, False, {}),
+        # The queue and the lane of delays have a share of their own.
+        (DUE, 50, True, {}),
+        (QUEUE, 50, True, {}),
+    ],
+)
+def test_only_a_lane_that_the_end_of_a_run_cut_short_claims_the_rest(
+    source: str, used: int, is_cut: bool, claims: dict[str, int]
+) -> None:
+    after = end_turn(NO_SHARES, Turn(source, 100), used, is_cut=is_cut)
+    assert after.claims == claims
+    assert after.credits == {kind(source): 100 - used}
+
+
+def test_the_lane_of_delays_keeps_no_other_lane_waiting() -> None:
+    """It always has its turn: that it had none does not hold the tour of the others back."""
+    after = after_turns(Shares(lane="a"), served=[], due=[DUE], looked_upto="circuit:z")
+    assert after.lane == "circuit:z"
+    after = after_turns(Shares(lane="a"), served=[], due=[], looked_upto=QUEUE)
+    assert after.lane == "a"
+
+
+def test_lanes_are_in_turn_after_the_last_one() -> None:
+    assert in_turn(Shares(lane="b"), ["a", "c", "b", "d"]) == ["c", "d", "a", "b"]
+
+
+def test_the_first_run_begins_at_the_queue_without_credits() -> None:
+    assert Shares("queue", "", {}, {}) == NO_SHARES

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.openings import QUIET_LANE, open_shards
+from deadletter.redrive.fair_shares import NO_SHARES, Shares
+from deadletter.redrive.openings import QUIET_LANE, Openings, open_shards
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, never
+from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, Lane, OpenShard, never
 from deadletter.routing.decision import DUE, Hold
+from deadletter.testing.clock import Clock
 from tests.samples import letter, verdict
 from tests.samples import received as taken
-from tests.simulation.stage import Stage
+from tests.simulation.stage import Stage, in_turn
 
 SLOW_LANE = dedicated_lane("slow")
 
@@ -107,3 +111,144 @@ def test_the_empty_lane_of_a_dedicated_dlq_is_retired_after_a_day_and_a_full_one
 def test_letters_that_are_never_due_are_kept_by_age(stage: Stage) -> None:
     young, old = letter(SentTimestamp="2000"), letter(SentTimestamp="1000")
     assert END_OF_TIME < never(old) < never(young) < FOREVER
+
+
+# A room with many lanes, or slow ones.
+
+
+class Room:
+    """A waiting room whose lanes hold one letter each; each look takes so many seconds."""
+
+    def __init__(self, lanes: Sequence[Lane], clock: Clock, seconds: float = 0.0) -> None:
+        self._lanes = lanes
+        self._clock = clock
+        self._seconds = seconds
+        self.empty = False
+        self.looked: list[tuple[str, int, float]] = []
+        self.retired: list[str] = []
+
+    def lanes(self) -> Sequence[Lane]:
+        return self._lanes
+
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[str]:
+        assert most == 1
+        self.looked.append((lane, shard, until))
+        self._clock.advance(self._seconds)
+        return [] if self.empty or shard != 3 else ["a letter"]
+
+    def retire(self, lane: Lane) -> None:
+        self.retired.append(lane.name)
+
+
+class Releases:
+    """A router that calls some lanes releasable, and keeps what it was asked about."""
+
+    def __init__(self, *releasable: str) -> None:
+        self._releasable = releasable
+        self.asked: list[Sequence[str]] = []
+
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        self.asked.append(lanes)
+        return self._releasable
+
+
+def openings_of(
+    room: Room, clock: Clock, router: Releases | None = None, shares: Shares = NO_SHARES
+) -> Openings:
+    given: Any = {"room": room, "router": router or Releases(), "clock": clock}
+    setup = replace(setup_of(Stage()), in_parallel=in_turn, **given)
+    return open_shards(setup, shares)
+
+
+def lanes(*names: str, touched: float = 1_000.0) -> list[Lane]:
+    return [Lane(name, touched) for name in names]
+
+
+def test_each_of_the_eight_shards_is_looked_into_and_those_with_letters_open() -> None:
+    clock = Clock(1_000.0)
+    room = Room(lanes(DUE), clock)
+    found = openings_of(room, clock)
+    assert room.looked == [(DUE, shard, 1_000.0) for shard in range(8)]
+    assert found == Openings([OpenShard(DUE, 3, 1_000.0)], frozenset({DUE}))
+
+
+def test_a_lane_opens_for_good_when_it_is_releasable_and_until_now_otherwise() -> None:
+    clock = Clock(1_000.0)
+    router = Releases("circuit:a", "rule:b")
+    names = ("circuit:a", "circuit:c", DUE, "rule:b")
+    found = openings_of(Room(lanes(*names), clock), clock, router)
+    assert [(shard.lane, shard.until) for shard in found.shards] == [
+        (DUE, 1_000.0),
+        ("circuit:a", END_OF_TIME),
+        ("circuit:c", 1_000.0),
+        ("rule:b", END_OF_TIME),
+    ]
+    # The lane of delays is no router's.
+    assert router.asked == [["circuit:a", "circuit:c", "rule:b"]]
+
+
+def test_the_router_is_not_asked_where_only_delays_are_served() -> None:
+    clock, router = Clock(1_000.0), Releases()
+    openings_of(Room(lanes(DUE), clock), clock, router)
+    assert router.asked == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "looked", "upto"),
+    [
+        # Eight looks into a lane: after ten seconds one more lane is begun, later none.
+        (1.0, [DUE, "circuit:a"], "circuit:a"),
+        (1.25, [DUE, "circuit:a"], "circuit:a"),
+        (1.26, [DUE], DUE),
+        (0.1, [DUE, "circuit:a", "circuit:b", "circuit:c"], None),
+    ],
+)
+def test_ten_seconds_of_a_run_go_into_looking(
+    seconds: float, looked: list[str], upto: str | None
+) -> None:
+    clock = Clock(1_000.0)
+    room = Room(lanes("circuit:b", "circuit:c", DUE, "circuit:a"), clock, seconds)
+    found = openings_of(room, clock)
+    assert list(dict.fromkeys(lane for lane, _, _ in room.looked)) == looked
+    assert found.looked_upto == upto
+    assert found.lanes == {"circuit:a", "circuit:b", "circuit:c", DUE}
+
+
+def test_lanes_are_looked_into_from_the_one_whose_turn_it_is() -> None:
+    clock = Clock(1_000.0)
+    room = Room(lanes("circuit:a", "circuit:b", DUE, "circuit:c"), clock)
+    found = openings_of(room, clock, shares=Shares(lane="circuit:a"))
+    expected = [DUE, "circuit:b", "circuit:c", "circuit:a"]
+    assert [shard.lane for shard in found.shards] == expected
+
+
+@pytest.mark.parametrize(
+    ("lane", "age", "empty", "retired"),
+    [
+        ("circuit:a", 86_401.0, True, True),
+        ("circuit:a", 86_400.0, True, False),
+        ("circuit:a", 86_401.0, False, False),
+        # It may hold letters that are not due yet.
+        ("circuit:shut", 86_401.0, True, False),
+        (DUE, 86_401.0, True, False),
+    ],
+)
+def test_a_lane_that_was_empty_for_a_day_is_not_looked_into_any_more(
+    lane: str, age: float, empty: bool, retired: bool
+) -> None:
+    clock = Clock(1_000_000.0)
+    room = Room(lanes(lane, touched=1_000_000.0 - age), clock)
+    room.empty = empty
+    openings_of(room, clock, Releases("circuit:a"))
+    assert room.retired == ([lane] if retired else [])
+
+
+def test_the_next_run_goes_on_where_there_was_no_time_and_forgets_lanes_that_are_gone() -> None:
+    shares = Shares(lane="circuit:a", claims={"circuit:b": 5, "circuit:gone": 7})
+    found = Openings(
+        [OpenShard("circuit:b", 0, 1.0)], frozenset({"circuit:b", "circuit:z"}), "circuit:b"
+    )
+    # A lane that is due and had no turn comes first.
+    assert found.next_shares(shares).lane == "circuit:a"
+    after = found.next_shares(shares, {"circuit:b"})
+    assert (after.lane, after.claims) == ("circuit:b", {"circuit:b": 5})
