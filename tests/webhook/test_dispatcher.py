@@ -24,7 +24,6 @@ from deadletter.processing.delivery import Delivery, Reader
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.webhook import Webhook
 from deadletter.webhook.dispatcher import (
-    LONGEST_PAUSE_SECONDS,
     Dispatcher,
     EndpointUnfit,
     webhook_id,
@@ -233,7 +232,9 @@ def test_a_retryable_status_is_transient(status: int) -> None:
     assert failure.message == f"the endpoint answered {status}"
 
 
-@pytest.mark.parametrize("status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 999])
+@pytest.mark.parametrize(
+    "status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 499, 600, 999]
+)
 def test_every_other_status_needs_a_person(status: int) -> None:
     failure = failed(letter(), Wire([status]))
     assert failure.category is Category.INTEGRATION
@@ -283,8 +284,8 @@ class Throttled:
         (429, "-5", 30),
         (503, "Mon, 21 Sep 2026 14:15:20 GMT", 1_790_000_120 - NOW),
         (503, "Mon, 21 Sep 2020 14:15:20 GMT", 1),
-        (429, "9" * 40, LONGEST_PAUSE_SECONDS),
-        (429, "Mon, 21 Sep 9999 14:15:20 GMT", LONGEST_PAUSE_SECONDS),
+        (429, "9" * 40, 3600),
+        (429, "Mon, 21 Sep 9999 14:15:20 GMT", 3600),
     ],
 )
 def test_an_endpoint_that_asks_for_a_pause_is_paused(
@@ -324,11 +325,17 @@ def test_a_pause_that_another_worker_recorded_is_kept() -> None:
     assert wire.posted == []
 
 
+def test_a_recorded_pause_without_its_status_counts_as_too_many_requests() -> None:
+    """A person who pauses an endpoint writes only the time."""
+    failure = failed(letter(), registry=Registry([replace(HOOKS, throttled_until=NOW + 20)]))
+    assert (failure.http_status, failure.explained_by_dependency) == (429, True)
+
+
 def test_a_pause_in_the_wrong_unit_ends_within_the_hour() -> None:
     asked = replace(HOOKS, throttled_until=NOW * 1000)
     with pytest.raises(Transient) as raised:
         dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
-    assert raised.value.retry_after == LONGEST_PAUSE_SECONDS
+    assert raised.value.retry_after == 3600
 
 
 def test_a_paused_endpoint_does_not_pause_another() -> None:
@@ -339,15 +346,27 @@ def test_a_paused_endpoint_does_not_pause_another() -> None:
     webhooks.deliver(message(letter('{"tenantId": "b"}')))
 
 
-def test_pauses_that_are_over_are_forgotten() -> None:
+def test_pauses_that_are_over_are_forgotten_and_the_others_are_kept() -> None:
+    """One new endpoint a second, each paused for 30 seconds: only this worker knows of them."""
     now = [NOW]
-    registry = Registry([replace(HOOKS, tenant=str(number)) for number in range(250)])
-    webhooks = dispatcher(Wire([429] * 250), registry, clock=lambda: now[0])
-    for number in range(250):
-        now[0] += 1
+    registry = Registry(
+        [replace(HOOKS, tenant=str(number)) for number in range(450)], read_only=True
+    )
+    wire = Wire([429] * 450)
+    webhooks = dispatcher(wire, registry, clock=lambda: now[0])
+
+    def post(number: int) -> None:
         with pytest.raises(Transient):
             webhooks.deliver(message(letter(json.dumps({"tenantId": str(number)}))))
-    assert len(webhooks._pauses) <= 200
+
+    kept = []
+    for number in range(450):
+        now[0] += 1
+        post(number)
+        kept.append(len(webhooks._pauses))
+        post(max(0, number - 29))
+        assert len(wire.posted) == number + 1
+    assert max(kept) == 200
 
 
 def test_an_opaque_body_that_is_not_json_is_posted() -> None:
@@ -526,6 +545,24 @@ def test_no_error_quotes_the_message_or_the_url() -> None:
                 message(letter(body, attributes=attributes))
             )
         assert secret not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (404, '{"tenantId": "a", "x": "the endpoint answered"}', "the endpoint answered 404"),
+        (500, '{"tenantId": "a", "x": "the endpoint answered"}', "the endpoint answered 500"),
+        (200, '{"x": "the message names no tenant"}', "the message names no tenant"),
+    ],
+)
+def test_the_dispatchers_own_words_stay_readable_though_a_message_has_them_too(
+    status: int, body: str, why: str
+) -> None:
+    """Words of a foreign error that are in the message are redacted; ours quote nothing."""
+    sample = letter(body)
+    with pytest.raises((Permanent, Transient, EndpointUnfit)) as raised:
+        dispatcher(Wire([status])).deliver(message(sample))
+    assert diagnose(raised.value, sample, now=NOW).message == why
 
 
 @dataclass

@@ -39,6 +39,7 @@ def test_a_row_with_everything() -> None:
         ("app/webhooks/b", "app/webhooks/a"), "it answered 410", 1_800_000_000.0, 429,
     )  # fmt: skip
     assert read_row({**ROW, "secrets": {"b", "a"}}).secrets == ("a", "b")
+    assert read_row({**ROW, "secrets": list("abcd")}).secrets == ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize("value", [False, None, "true", "yes", 1, Decimal(1)])
@@ -63,7 +64,7 @@ def test_the_error_for_an_invalid_row_names_the_column(column: str, value: Any, 
 
 
 @pytest.mark.parametrize(
-    "value", ["soon", None, Decimal("NaN"), Decimal("Infinity"), [], Decimal("1e999")]
+    "value", ["soon", None, Decimal("NaN"), Decimal("Infinity"), [], Decimal("1e999"), 10**400]
 )
 def test_a_pause_that_is_no_number_does_not_block_deliveries(value: Any) -> None:
     assert read_row({**ROW, "throttled_until": value}).throttled_until == 0

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -212,17 +213,30 @@ def test_an_endpoint_without_a_tls_handshake_ends_at_the_deadline(trust: ssl.SSL
 
 
 def test_a_resolver_that_hangs_is_abandoned() -> None:
+    """Its thread is a daemon, so the process can end without it."""
     until = threading.Event()
+    daemons = []
 
     def hang(*_: object) -> list[str]:
+        daemons.append(threading.current_thread().daemon)
         until.wait(PATIENCE)
         return []
 
+    poster = HttpsClient(0.05, time.monotonic, lookup=hang)
     try:
         with pytest.raises(AnswerTimeout):
-            HttpsClient(0.05, time.monotonic, lookup=hang)(HOOKS, b"", {})
+            poster(HOOKS, b"", {})
+        with pytest.raises(AnswerTimeout, match="host was not found in time"):
+            poster.addresses(HOOKS)
     finally:
         until.set()
+    assert daemons == [True, True]
+
+
+@pytest.mark.parametrize("addresses", [[PUBLIC, "8.8.8.8"], ["127.0.0.1"]])
+def test_a_person_is_shown_every_address_of_a_host_fit_or_not(addresses: list[str]) -> None:
+    poster = HttpsClient(PATIENCE, time.monotonic, lookup=lambda *_: addresses)
+    assert poster.addresses(HOOKS) == addresses
 
 
 def test_connecting_has_a_deadline_of_its_own() -> None:
@@ -236,6 +250,45 @@ def test_connecting_has_a_deadline_of_its_own() -> None:
     with pytest.raises(AnswerTimeout):
         poster(HOOKS, b"", {})
     assert asked == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(("now", "asked_for"), [(9.0, [1.0]), (9.5, [0.5]), (10.0, [])])
+def test_connecting_ends_at_the_total_deadline_too(now: float, asked_for: list[float]) -> None:
+    asked = []
+
+    def connect(_address: str, _port: int, seconds: float) -> socket.socket:
+        asked.append(seconds)
+        raise TimeoutError
+
+    times = iter([0.0, now])
+    with pytest.raises(AnswerTimeout):
+        HttpsClient(10, lambda: next(times), dial=connect)(local(80), b"", {})
+    assert asked == asked_for
+
+
+def test_the_tls_handshake_has_the_time_that_connecting_left() -> None:
+    now = [0.0]
+
+    def connect(_address: str, _port: int, _seconds: float) -> socket.socket:
+        now[0] += 2.5
+        return socket.socket()
+
+    class Trust:
+        def wrap_socket(self, raw: socket.socket, *, server_hostname: str) -> socket.socket:
+            asked.append((server_hostname, raw.gettimeout()))
+            raise TimeoutError
+
+    asked: list[tuple[str, float | None]] = []
+    poster = HttpsClient(
+        10,
+        lambda: now[0],
+        lookup=lambda *_: [PUBLIC],
+        dial=connect,
+        trust=cast(ssl.SSLContext, Trust()),
+    )
+    with pytest.raises(AnswerTimeout):
+        poster(HOOKS, b"", {})
+    assert asked == [(NAME, 7.5)]
 
 
 def test_another_checked_address_is_tried_if_one_does_not_answer() -> None:
@@ -317,11 +370,68 @@ def test_an_answer_that_is_malformed_or_too_long_is_no_answer(behave: Behaviour)
     assert not isinstance(raised.value, AnswerTimeout)
 
 
-@pytest.mark.parametrize("early", ["100 Continue", "102 Processing", "103 Early Hints"])
+@pytest.mark.parametrize(
+    "early", ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"]
+)
 def test_an_informational_answer_is_skipped(early: str) -> None:
     """If it were read as the answer, an accepted message would be posted again."""
     hints = f"HTTP/1.1 {early}\r\nlink: </a>\r\nretry-after: 9\r\n\r\n"
     assert post(answers(f"{hints}{hints}HTTP/1.1 204 No Content\r\n\r\n")) == 204
+
+
+def test_an_endpoint_that_switches_protocols_has_answered() -> None:
+    """No answer follows a status 101."""
+    assert post(answers("HTTP/1.1 101 Switching Protocols\r\n\r\n")) == 101
+
+
+class Narrow(socket.socket):
+    """A connection that carries 1,000 bytes at a time."""
+
+    def send(self, data: Any, *flags: int) -> int:
+        return super().send(data[:1000], *flags)
+
+    def recv_into(self, buffer: Any, *more: int) -> int:
+        return super().recv_into(buffer[:1000], *more)
+
+
+def narrow(address: str, port: int, seconds: float) -> socket.socket:
+    return Narrow(fileno=dial(address, port, seconds).detach())
+
+
+def head_of(length: int) -> str:
+    """The head of an answer, of so many bytes."""
+    lines = "HTTP/1.1 200 OK\r\n" + ("x: " + "a" * 995 + "\r\n") * 65
+    return lines + "x: " + "a" * (length - len(lines) - 7) + "\r\n\r\n"
+
+
+def test_the_head_of_an_answer_may_have_64_kib_and_no_more() -> None:
+    with Endpoint(answers(head_of(65_536))) as endpoint:
+        poster = HttpsClient(PATIENCE, time.monotonic, dial=narrow)
+        assert poster(local(endpoint.port), b"", {}).status == 200
+    with Endpoint(answers(head_of(65_537))) as endpoint:
+        poster = HttpsClient(PATIENCE, time.monotonic, dial=narrow)
+        with pytest.raises(NoAnswer, match="no connection: HTTPException"):
+            poster(local(endpoint.port), b"", {})
+
+
+def test_a_body_that_is_sent_in_pieces_arrives_whole() -> None:
+    body = bytes(range(256)) * 100
+    with Endpoint(OK) as endpoint:
+        poster = HttpsClient(PATIENCE, time.monotonic, dial=narrow)
+        answer = poster(local(endpoint.port), body, {})
+    assert (answer.status, answer.certificate) == (200, {})
+    [request] = endpoint.requests
+    assert request.partition(b"\r\n\r\n")[2] == body
+
+
+def test_an_endpoint_that_reads_slowly_ends_at_the_total_deadline() -> None:
+    """Each piece is sent in time, but all of them together take too long."""
+    ticks = itertools.count(0, 1.0)
+    with Endpoint(OK) as endpoint:
+        poster = HttpsClient(50, lambda: next(ticks), dial=narrow)
+        with pytest.raises(AnswerTimeout):
+            poster(local(endpoint.port), b"a" * 100_000, {})
+    assert next(ticks) < 60
 
 
 def test_the_answers_body_is_not_read() -> None:

@@ -79,6 +79,14 @@ def test_headers_without_a_valid_signature_are_refused(change: dict[str, str], w
         verify({**signed, **change}, BODY, [read_secret(NEW)], AT)
 
 
+@pytest.mark.parametrize("away", [-300, 300])
+def test_a_timestamp_may_be_300_seconds_away_and_no_more(away: int) -> None:
+    signed = headers("m1", AT, BODY, [read_secret(NEW)])
+    verify(signed, BODY, [read_secret(NEW)], AT + away)
+    with pytest.raises(BadSignature, match="more than 300 seconds"):
+        verify(signed, BODY, [read_secret(NEW)], AT + away * 301 / 300)
+
+
 def test_the_signature_of_another_body_or_secret_is_refused() -> None:
     signed = headers("m1", AT, BODY, [read_secret(NEW)])
     for body, secret in ((BODY + b" ", NEW), (BODY, OLD)):

@@ -234,7 +234,9 @@ PUBLIC = [
     "172.32.0.0",
     "198.17.255.255",
     "223.255.255.255",
+    "168.63.129.17",
     "::ffff:8.8.8.8",
+    "::ffff:168.63.129.17",
     "64:ff9b::8.8.8.8",
     "2001:200::1",
     "2001:4860:4860::8888",
@@ -307,6 +309,40 @@ def test_a_sandbox_refuses_the_same_urls() -> None:
 )
 def test_a_valid_url_is_accepted(url: str, expected: Destination) -> None:
     assert read_url(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("longest", "too_long"),
+    [
+        (
+            "https://hooks.example.com/".ljust(2048, "a"),
+            "https://hooks.example.com/".ljust(2049, "a"),
+        ),
+        # 253 characters of the host as it is written, and in its xn-- form.
+        (f"https://{'a.' * 123}example", f"https://{'a.' * 123}examples"),
+        (f"https://{'a.' * 120}b\u00fccher", f"https://{'a.' * 119}aa.b\u00fccher"),
+    ],
+)
+def test_a_url_and_a_host_have_a_longest_length(longest: str, too_long: str) -> None:
+    assert refusal(longest) == ""
+    assert refusal(too_long) != ""
+
+
+@pytest.mark.parametrize("name", ["1hooks.example.com", "1.2.example.com", "hooks.example.c0m"])
+def test_a_name_may_have_digits_before_its_last_label(name: str) -> None:
+    assert read_url(f"https://{name}/").host == name
+
+
+@pytest.mark.parametrize("name", ["hooks.example.0x1", "hooks.example.1a", "hooks.example.1"])
+def test_a_name_whose_last_label_starts_with_a_digit_is_refused(name: str) -> None:
+    """A resolver may read it as an address."""
+    assert refusal(f"https://{name}/") == "the URL's host is not a full host name"
+
+
+@pytest.mark.parametrize("port", [1, 80, 65_535])
+def test_a_sandbox_posts_to_every_port_of_this_machine(port: int) -> None:
+    assert read_url(f"http://127.0.0.1:{port}", allow_loopback=True).port == port
+    assert refusal("http://127.0.0.1:65536", allow_loopback=True) == "the URL's port does not exist"
 
 
 def test_another_port_is_allowed_only_by_the_settings() -> None:
