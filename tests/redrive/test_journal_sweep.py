@@ -11,7 +11,6 @@ import pytest
 from deadletter.contract import DAY, HOUR
 from deadletter.redrive.journal import (
     GRACE,
-    MAX_STANDING_PLANS,
     OUT_OF_ROOM,
     ROOM,
     Intent,
@@ -21,11 +20,6 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.journal_sweep import (
     LONG_AGO,
-    MOST_MERGES,
-    MOST_OF_TODAY,
-    MOST_PARTS,
-    MOST_STANDING,
-    MOST_SWEEPS,
     Explained,
     SweepStep,
     carry_out,
@@ -191,6 +185,42 @@ def test_a_shard_with_a_letter_of_that_time_is_not_empty() -> None:
     assert empty_shards(room, known, NOW) == {"room:rule:x:1": NOW - LONG_AGO}
 
 
+def test_a_shard_is_looked_at_an_hour_after_its_intents_have_ended() -> None:
+    """The counts of SQS and the room's index are late by minutes at most."""
+    asked: list[tuple[str, int, float, int]] = []
+
+    class Room:
+        def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[str]:
+            asked.append((lane, shard, until, most))
+            return []
+
+    room: Any = Room()
+    hour = out("a", expires=NOW - 3600)
+    assert empty_shards(room, reading(hour), NOW) == {}
+    over = out("a", expires=NOW - 3601)
+    assert empty_shards(room, reading(over), NOW) == {SHARD: NOW - 3600}
+    # One letter is enough to know that the shard is not empty.
+    assert asked == [("due", 3, NOW - 3601, 1)]
+
+
+def test_a_run_looks_into_eight_shards_at_most() -> None:
+    standing = [out("a", slot=f"room:due:{n}", expires=NOW - DAY) for n in range(12)]
+    assert list(shards_to_look_at(reading(*standing), NOW)) == [f"room:due:{n}" for n in range(8)]
+
+
+def test_a_shard_is_looked_at_up_to_the_last_end_of_its_intents() -> None:
+    """An intent in between that ended too lately, or is of a queue, hides none behind it."""
+    first, last = NOW - 2 * DAY, NOW - DAY
+    known = reading(
+        intent("q", expires=first),
+        out("d", slot="room:due:1", expires=NOW - 20),
+        out("a", expires=first),
+        out("b", slot=f"{SHARD}~x.1", expires=last),
+        out("c", slot=f"{SHARD}~x.2", expires=first),
+    )
+    assert shards_to_look_at(known, NOW - 3600) == {SHARD: OpenShard("due", 3, last)}
+
+
 # Merging.
 
 
@@ -203,11 +233,12 @@ def many(count: int, day: int = 0, **more: Any) -> list[Intent]:
 
 
 def test_a_few_intents_are_not_merged() -> None:
-    assert swept(*many(MOST_STANDING, day=1)) == []
+    assert swept(*many(16, day=1)) == []
+    assert len(swept(*many(17, day=1))) == 1
 
 
 def test_many_intents_of_one_day_become_one() -> None:
-    parts = [entry.marked(["1-3"]) for entry in many(MOST_STANDING + 1, day=1)]
+    parts = [entry.marked(["1-3"]) for entry in many(17, day=1)]
     [step] = swept(*parts)
     assert step.parts == parts
     assert left(step) == [(key_of(f"1-{n}"), n == 3) for n in range(len(parts))]
@@ -225,7 +256,7 @@ def test_intents_of_other_days_queues_and_shards_are_not_merged() -> None:
         *[out("x", slot=f"room:due:4~x.{n}", expires=ENDED - 4 * DAY) for n in range(10)],
     ]
     steps = sweeps(reading(*apart), Explained(), "now", NOW)
-    assert len(steps) == MOST_MERGES
+    assert len(steps) == 2
     for step in steps:
         assert len(step.parts) == 10
         assert len({shard_slot(p.slot) if p.is_of_room else p.home for p in step.parts}) == 1
@@ -234,37 +265,81 @@ def test_intents_of_other_days_queues_and_shards_are_not_merged() -> None:
 
 def test_intents_of_today_are_merged_when_they_are_many() -> None:
     old = [intent("x", slot=f"{n}", expires=ENDED - n * DAY) for n in range(1, 20)]
-    assert swept(*many(MOST_OF_TODAY), *old) == []
-    [step] = swept(*many(MOST_OF_TODAY + 1), *old)
-    assert len(step.parts) == MOST_OF_TODAY + 1
+    assert swept(*many(8), *old) == []
+    [step] = swept(*many(9), *old)
+    assert len(step.parts) == 9
+
+
+def test_two_intents_of_a_day_that_is_over_are_merged_when_all_are_many() -> None:
+    old = [intent("x", slot=f"{n}", expires=ENDED - n * DAY) for n in range(2, 20)]
+    [step] = swept(*many(2, day=1), *old)
+    assert len(step.parts) == 2
+
+
+def test_the_day_with_most_intents_is_merged_first() -> None:
+    steps = swept(*many(4, day=1), *many(9, day=2), *many(3, day=3), *many(7, day=4))
+    assert [len(step.parts) for step in steps] == [9, 7]
+
+
+def test_what_is_explained_goes_before_what_is_only_merged() -> None:
+    gone, many_more = intent("a", expires=ENDED - 5 * DAY), many(20, day=1)
+    steps = swept(*many_more, gone, left_queue=keys("a"))
+    assert [step.parts for step in steps] == [[gone], many_more]
+
+
+def test_intents_with_an_explained_letter_are_merged_with_others_of_a_crowded_day() -> None:
+    """One step does both: the explained letter goes, the others stand in the new intent."""
+    parts = many(17, day=1)
+    [step] = swept(*parts, left_queue=keys("1-5"))
+    assert (step.parts[0].slot, len(step.parts), len(left(step))) == ("run1-5.0", 17, 16)
+    # Such steps are not among the few that only merge.
+    days = [entry for day in range(1, 5) for entry in many(10, day=day)]
+    assert len(swept(*days, left_queue=keys("1-1", "2-2", "3-3", "4-4"))) == 4
 
 
 def test_a_step_fits_into_a_transaction_and_an_item() -> None:
     steps = swept(*many(250, day=1))
-    assert [len(step.parts) for step in steps] == [MOST_PARTS, MOST_PARTS]
-    large = [
-        replace(entry, plans=tuple(Plan(bytes([n]) * 16, "main", 1) for _ in range(4_000)))
-        for n, entry in enumerate(many(20, day=1))
-    ]
-    steps = swept(*large)
-    assert all(len(step.into.plans) <= MAX_STANDING_PLANS for step in steps if step.into)
+    assert [len(step.parts) for step in steps] == [99, 99]
+    for pair, parts in (
+        ((3_333, 3_333), [3, 3]),
+        ((5_000, 5_000), [2, 2]),
+        ((5_000, 5_001), []),
+    ):
+        large = [
+            replace(
+                entry, plans=tuple(Plan(bytes([n]) * 16, "main", 1) for _ in range(pair[n % 2]))
+            )
+            for n, entry in enumerate(many(20, day=1))
+        ]
+        assert [len(step.parts) for step in swept(*large)] == parts
 
 
 def test_a_run_takes_so_many_steps_and_no_more() -> None:
-    intents = many((MOST_SWEEPS + 5) * MOST_PARTS, day=1)
+    intents = many(25 * 99, day=1)
     steps = swept(*intents, emptied_before=NOW)
-    assert len(steps) == MOST_SWEEPS
+    assert [len(step.parts) for step in steps] == [99] * 20
+
+
+def test_a_merged_intent_belongs_to_the_run_that_merges() -> None:
+    [step] = swept(*many(17, day=1))
+    assert step.into is not None
+    assert (step.into.owner, step.into.sequence) == ("now", 1)
+    assert step.into.slot == f"~{int(NOW * 1000) + 1:015d}.now"
+    ahead = replace(step.into, slot="~000999999999999.zz")
+    [step] = swept(ahead, *many(16, day=1))
+    assert step.into is not None
+    assert step.into.slot == "~001000000000000.now"
 
 
 def test_a_merged_intent_is_read_after_all_its_parts() -> None:
     """A reading in pages would else pass its place before it is written, and then its parts'."""
-    parts = many(MOST_STANDING + 1, day=1)
+    parts = many(17, day=1)
     [step] = swept(*parts)
     assert step.into is not None
     assert step.into.slot > max(part.slot for part in parts)
     # A merge by a run whose clock is ahead is merged again.
     again = replace(step.into, slot="~999999999999998.zz")
-    [step] = swept(again, *many(MOST_STANDING, day=1))
+    [step] = swept(again, *many(16, day=1))
     assert step.into is not None
     assert step.into.slot > again.slot
     rooms = [out("x", slot=f"{SHARD}~zz.{n}", expires=ENDED - DAY) for n in range(17)]
@@ -277,7 +352,7 @@ def test_a_merged_intent_is_read_after_all_its_parts() -> None:
 
 def test_two_steps_of_a_run_have_two_names() -> None:
     names = [step.into.slot for step in swept(*many(250, day=1)) if step.into]
-    assert len(set(names)) == len(names) == MOST_MERGES
+    assert len(set(names)) == len(names) == 2
 
 
 # Carrying out.
@@ -290,7 +365,7 @@ def in_journal(*intents: Intent) -> MemoryJournal:
 
 
 def test_a_step_is_written_all_at_once() -> None:
-    parts = many(MOST_STANDING + 1, day=1)
+    parts = many(17, day=1)
     journal = in_journal(*parts)
     carry_out(swept(*parts), journal, lambda: True)
     [merged_one] = journal.read()
@@ -308,3 +383,13 @@ def test_nothing_is_written_without_time() -> None:
     journal = in_journal(intent("a"))
     carry_out(swept(intent("a"), left_queue=keys("a")), journal, lambda: False)
     assert journal.read() == [intent("a")]
+
+
+def test_time_is_asked_for_before_each_step() -> None:
+    first, second = intent("a"), intent("b", slot="run.1", expires=ENDED - DAY)
+    journal = in_journal(first, second)
+    steps = swept(first, second, left_queue=keys("a", "b"))
+    answers = iter([True, False])
+    carry_out(steps, journal, lambda: next(answers))
+    assert journal.read() == [part for step in steps[1:] for part in step.parts]
+    assert len(steps) == 2

@@ -160,7 +160,7 @@ class _Names:
 
     def after(self, parts: Sequence[Intent]) -> str:
         stamps = [int(stamp) for part in parts for stamp in _STAMP.findall(part.slot)]
-        self._stamp = max(self._stamp, *stamps, 0) + 1
+        self._stamp = max([self._stamp, *stamps]) + 1
         scope = f"{shard_slot(parts[0].slot)}~" if parts[0].is_of_room else ""
         return f"{scope}~{self._stamp:015d}.{self.owner}"
 
