@@ -56,6 +56,39 @@ def test_a_copy_that_came_twice_is_measured_as_one_letter(monkeypatch: pytest.Mo
     assert not hand.fill_a_request
 
 
+def test_a_request_is_full_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = [received("a"), received("b"), received("c")]
+    size = request_bytes(letters[0])
+    for spare, requests in ((0, [["a", "b"], ["c"]]), (-1, [["a"], ["b"], ["c"]])):
+        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", 2 * size + spare)
+        hand = LettersInHand(letters)
+        assert [ids(hand.take(10)) for _ in requests] == requests
+        assert (len(hand), hand.fill_a_request) == (0, False)
+
+
+def test_a_letter_too_large_for_a_request_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The router's answer decides on it; a worker that never took it would stand still."""
+    monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", 1)
+    hand = LettersInHand([received("a"), received("b")])
+    assert [ids(hand.take(10)) for _ in "ab"] == [["a"], ["b"]]
+
+
+def test_a_hand_is_full_to_the_byte_at_first_and_when_it_was_cleared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters = [received("a"), received("b")]
+    size = 2 * request_bytes(letters[0])
+    hand = LettersInHand()
+    for _ in range(2):
+        hand.add(letters)
+        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", size + 1)
+        assert not hand.fill_a_request
+        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", size)
+        assert hand.fill_a_request
+        hand.clear()
+        assert (len(hand), list(hand)) == (0, [])
+
+
 @given(st.lists(st.integers(0, 2_000_000), max_size=12), st.integers(1, 12))
 def test_a_request_fits_and_none_is_smaller_than_it_must_be(sizes: list[int], most: int) -> None:
     letters = [received(str(at), "x" * size) for at, size in enumerate(sizes)]

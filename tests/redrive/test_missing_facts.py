@@ -27,6 +27,8 @@ class Asked:
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         self.questions += [question.letter.message_id for question in questions]
+        # The letter was sent: it asks for its facts, and has served no delay in the room.
+        assert not any(question.served for question in questions)
         return RouterAnswer([verdict(copy, Redrive(0, "again"), 9) for copy in self._decided])
 
     def record(self, stamps: Mapping[str, Stamp]) -> bool:
