@@ -398,6 +398,20 @@ def test_a_permit_that_names_no_letter_is_not_looked_up(scene: Scene) -> None:
     assert (scene.letters.asked, scene.letters.locks) == ([], [])
 
 
+@pytest.mark.parametrize(("origin", "attempt"), [("first", None), (None, 3)])
+def test_a_permit_that_names_half_a_letter_ends_with_its_lease(
+    scene: Scene, origin: str | None, attempt: int | None
+) -> None:
+    """The row of the circuit may have been written by a person."""
+    circuit = scene.circuits.apply(KEY, PermitTaken("another")).circuit
+    assert circuit.permit is not None
+    half = replace(circuit.permit, origin=origin, attempt=attempt)
+    scene.circuits.held[KEY] = replace(circuit, permit=half)
+    scene.circuits.now += LEASE + CLOCK_SKEW + 1
+    assert scene.probe().state == "OPEN"
+    assert scene.letters.asked == []
+
+
 def test_a_failure_of_which_nothing_is_known_to_have_been_tried_is_no_verdict() -> None:
     row = LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK), failed(attempt=4)))
     assert verdict_from_row(row, 3) is None

@@ -126,6 +126,19 @@ def test_a_letter_that_failed_stays_and_the_next_probe_takes_another(probe: Prob
     assert len(stage.take(stage.dlq)) == 2
 
 
+def test_a_dead_letter_that_failed_rests_for_three_of_the_longest_cooldowns(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    stage.put("1", url=stage.dlq)
+    probe.answer = refused
+    probe()
+    stage.clock.advance(3 * stage.pipeline.circuit.cooldown_cap - 5)
+    assert stage.take(stage.dlq) == []
+    stage.clock.advance(10)
+    assert len(stage.take(stage.dlq)) == 1
+
+
 def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(
     probe: ProbedFunction,
 ) -> None:
