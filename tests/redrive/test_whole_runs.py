@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from deadletter.contract import Metric, Mode
-from deadletter.message.queue import Depth
+from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.routing.router import RouterAnswer, RouterUnavailable
+from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, in_turn
 
 HOUR = 3_600
@@ -318,6 +320,144 @@ def test_runs_with_nothing_to_do_read_the_journal_once_an_hour(stage: Stage) -> 
         assert run(stage, journal=Noted()).stopped == "nothing to do"
         stage.clock.now = began + 60
     assert reads == [598, 600]
+
+
+def test_intents_are_explained_that_ended_well_before_a_pass_that_emptied_the_queue(
+    stage: Stage,
+) -> None:
+    made = stage.redriver()
+    assert made._emptied_before == 0.0
+    made._end_pass(10_000.0, emptied=False)
+    assert made._emptied_before == 0.0
+    made._end_pass(10_000.0, emptied=True)
+    assert made._emptied_before == 6_400.0
+
+
+# The end of a run.
+
+
+def test_a_run_leaves_no_intent_no_lock_and_the_time_of_its_pass(stage: Stage) -> None:
+    dead(stage, 3)
+    began = stage.clock()
+    assert run(stage).stopped == "the source is empty"
+    assert stage.journal() == []
+    known = memory(stage)
+    assert (known.emptied_at, known.held_until) == (began, 0.0)
+    assert known.ended_at == known.ended_well_at == stage.clock()
+
+
+def test_a_queue_that_was_found_empty_is_remembered_so(stage: Stage) -> None:
+    began = stage.clock()
+    assert run(stage).stopped == "nothing to do"
+    assert memory(stage).emptied_at == began
+
+
+def test_a_queue_with_a_letter_in_flight_is_not_empty(stage: Stage) -> None:
+    dead(stage, 1)
+    stage.take(stage.dlq, hide=600)
+    assert run(stage).stopped == "nothing to do"
+    assert memory(stage).emptied_at is None
+    # Nor does a run that moves another letter empty it.
+    dead(stage, 1)
+    assert run(stage).moved == 1
+    assert memory(stage).emptied_at is None
+
+
+def test_a_dry_run_is_no_run_of_the_schedule_and_an_observing_one_is(stage: Stage) -> None:
+    dead(stage, 1)
+    run(stage, dry_run=True)
+    assert memory(stage).ended_at is None
+    stage.pipeline = replace(stage.pipeline, mode=Mode.OBSERVE)
+    run(stage)
+    assert memory(stage).ended_at == stage.clock()
+
+
+def test_letters_that_the_router_leaves_undecided_are_visible_at_once(stage: Stage) -> None:
+    dead(stage, 3)
+    report = run(stage, router=Other(stage.router, decide=lambda _: RouterAnswer(())))
+    assert report.counts[Metric.UNDECIDED] == 3
+    assert visible(stage) == 3
+    assert memory(stage).oldest is not None
+    assert memory(stage).emptied_at is None
+
+
+def test_a_queue_that_gives_no_answer_at_the_end_does_not_undo_the_run(stage: Stage) -> None:
+    dead(stage, 1)
+    dlq = stage.redriver()._setup.dlq
+    depths = iter([dlq.depth()])
+
+    def depth() -> Depth:
+        for known in depths:
+            return known
+        raise QueueUnavailable("denied")
+
+    report = run(stage, dlq=Other(dlq, depth=depth))
+    assert (report.moved, report.stopped) == (1, "a queue gave no answer: denied")
+    assert not report.ended_well
+    assert memory(stage).held_until == 0.0
+    assert memory(stage).emptied_at is None
+
+
+def test_a_run_whose_memory_gives_no_answer_touches_no_letter(stage: Stage) -> None:
+    dead(stage, 1)
+    lease = Other(stage.redriver()._setup.lease, read=raising(LeaseUnavailable("denied")))
+    for report in (
+        run(stage, lease=lease),
+        redriver(stage, lease=lease).rescue(stage.clock() + 55),
+    ):
+        assert report.stopped == "the lease cannot be read: denied"
+        assert report.counts == {Metric.LEASE_UNAVAILABLE: 1}
+    assert memory(stage) == SourceMemory()
+
+
+def test_an_open_circuit_is_named(stage: Stage) -> None:
+    dead(stage, 1)
+    stage.set_circuit("OPEN")
+    report = run(stage)
+    assert report.stopped == "circuit orders is OPEN"
+    assert (report.counts, visible(stage)) == ({}, 1)
+
+
+# After a run that could not do its work.
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "error"),
+    [
+        ("journal", "read", JournalUnavailable("denied")),
+        ("room", "lanes", RoomUnavailable("denied")),
+        ("router", "decide", RouterUnavailable("denied")),
+    ],
+)
+def test_what_a_run_needs_is_asked_before_it_receives_a_letter(
+    stage: Stage, part: str, method: str, error: Exception
+) -> None:
+    dead(stage, 1)
+    remember(stage, SourceMemory(ended_at=2.0, ended_well_at=1.0))
+    broken = Other(getattr(stage.redriver()._setup, part), **{method: raising(error)})
+    changes: dict[str, Any] = {part: broken}
+    report = run(stage, **changes)
+    assert Metric.RECEIVED not in report.counts
+    assert (report.ended_well, report.trouble) == (False, "denied")
+    # As soon as it answers, the letter is moved.
+    assert run(stage).moved == 1
+
+
+@pytest.mark.parametrize(("fruitless", "received"), [(0, 30), (1, 10), (4, 10)])
+def test_ten_letters_are_tried_after_fruitless_runs_until_one_leaves(
+    stage: Stage, fruitless: int, received: int
+) -> None:
+    dead(stage, 30)
+    remember(stage, SourceMemory(fruitless=fruitless, fruitless_at=1.0))
+    real = stage.redriver_sqs
+    refused = client_error("SendMessageBatch", "AccessDeniedException", "no", status=403)
+    stage.redriver_sqs = Other(real, send_message_batch=raising(refused))  # type: ignore[assignment]  # one method fails
+    report = run(stage)
+    assert report.counts[Metric.RECEIVED] == received
+    assert memory(stage).fruitless == fruitless + 1
+    stage.redriver_sqs = real
+    assert run(stage, asked=True).moved == 30
+    assert memory(stage).fruitless == 0
 
 
 # Rescues.
