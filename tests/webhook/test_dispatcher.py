@@ -246,6 +246,7 @@ def test_status_410_disables_the_endpoint() -> None:
     failure = failed(letter(), Wire([410]), registry)
     assert registry.written == [("disable", "default", "it answered 410", NOW)]
     assert (failure.category, failure.http_status) == (Category.INTEGRATION, 410)
+    assert failure.message == "the endpoint answered 410, and is disabled"
     assert failed(letter(), Wire([410]), Registry(read_only=True)) == failure
 
 

@@ -51,6 +51,8 @@ HOSTILE_URLS = [
     "https://hooks.example.com/#",
     "https://[hooks.example.com]/",
     "https://[127.0.0.1]/",
+    "https://[8.8.8.8]/",
+    "https://[1:2]/",
     "https://[::1",
     "https://::1/",
     "https://[::1]hooks.example.com/",
