@@ -208,6 +208,29 @@ def test_an_item_with_very_many_columns_gets_a_writable_verdict() -> None:
     assert finding.judged["rule_id"] == "r"
 
 
+def test_a_condition_names_sixty_columns_of_each_kind_and_the_keys() -> None:
+    """A condition has at most 4 KB."""
+    many = {f"a{number:04}": "x" for number in range(100)}
+    finding = judged(rule(**many)).verdict
+    assert finding is not None
+    assert len(finding.judged) == 62
+    context = {f"c{number:04}": "" for number in range(100)}
+    wide = {"orders": replace(ORDERS, context=context)}
+    refused = check(edit(rule()), wide, NOW).verdict
+    assert refused is not None
+    assert len(refused.absent) == 60
+
+
+def test_a_verdict_of_1000_characters_is_not_cut() -> None:
+    frame = len("no pipeline is named ''; there are orders, refunds")
+    for length, reason_length in ((1_000, 1_000), (1_001, 1_000)):
+        name = "p" * (length - frame)
+        reason = verdict(judged(rule(pipeline=name)))[1]
+        assert reason is not None
+        assert len(reason) == reason_length
+        assert reason.endswith("refunds" if length == 1_000 else "refun…")
+
+
 Step = st.sampled_from(
     [
         {"action": "HOLD"},
@@ -281,6 +304,16 @@ def test_the_history_keeps_only_the_length_of_a_very_long_item() -> None:
     assert finding.change is not None
     assert finding.change.new is not None
     assert finding.change.new.keys() == {"too_long"}
+
+
+def test_the_history_keeps_an_item_of_128_kilobytes() -> None:
+    """Old and new go into one item of at most 400 KB."""
+    room = 131_072 - len(str(rule(pattern="")))
+    kept, cut = (judged(rule(pattern="x" * length)).change for length in (room, room + 1))
+    assert kept is not None
+    assert kept.new == rule(pattern="x" * room)
+    assert cut is not None
+    assert cut.new == {"too_long": 131_073}
 
 
 # The terms.

@@ -509,3 +509,27 @@ def test_only_the_named_fields_of_a_document_are_read() -> None:
     assert document.read == ["body"]
     assert body.read == ["field7"]
     assert body.counted_off == 0
+
+
+@pytest.mark.parametrize(("length", "quote"), [(58, f'"{"x" * 58}"'), (59, f'"{"x" * 56}...')])
+def test_a_refusal_quotes_sixty_characters_of_a_pattern(length: int, quote: str) -> None:
+    with pytest.raises(PatternRefused) as refused:
+        compile_pattern({"a": "x" * length})
+    assert str(refused.value) == f"a: {quote} is neither a list nor an object; write [{quote}]"
+
+
+def test_a_pattern_nested_deeper_than_can_be_quoted_is_refused() -> None:
+    deep: Any = [1]
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(PatternRefused, match="a: a list is not a string, a number"):
+        compile_pattern({"a": [deep]})
+
+
+def test_a_finding_names_five_values_and_the_number_of_the_others() -> None:
+    five, seven = (
+        compile_pattern({"a": list(values)}).explain({})[0].expected
+        for values in ("abcde", "abcdefg")
+    )
+    assert five == '"a" or "b" or "c" or "d" or "e"'
+    assert seven == '"a" or "b" or "c" or "d" or "e" or 2 more'

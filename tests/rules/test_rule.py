@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -250,6 +251,56 @@ def test_an_invalid_rule_is_refused_with_one_sentence(columns: dict[str, Any], w
     rules = book(wrong, item("fine"))
     assert rules.refused == (RefusedRule(str(wrong.get("rule_id", "?")), why),)
     assert rule_of(rules.first(document(), NOW, {})) == "fine"
+
+
+@pytest.mark.parametrize("typed", [1e9, "1000000000", 99_999_999_999, "99999999999.9"])
+def test_an_expiry_lies_between_2001_and_5138(typed: Any) -> None:
+    assert read_rule(item(expires_at=typed), PIPELINE).expires_at == float(typed)
+
+
+@pytest.mark.parametrize("typed", [999_999_999, "999999999.9", 1e11, "100000000000"])
+def test_an_expiry_before_2001_or_from_5138_is_a_mistake(typed: Any) -> None:
+    with pytest.raises(RuleRefused, match="expires_at must be epoch seconds"):
+        read_rule(item(expires_at=typed), PIPELINE)
+
+
+def test_a_rule_may_be_as_long_as_its_limits() -> None:
+    read_rule(item(reason="x" * 1_024, ticket="x" * 1_024), PIPELINE)
+    text = '{"body": {"a": ["' + "x" * 16_363 + '"]}}'
+    assert len(text) == 16_384
+    read_rule(item(pattern=text), PIPELINE)
+    read_rule(item(pattern=json.loads(text)), PIPELINE)
+    longer: dict[str, Any] = {"body": {"a": ["x" * 16_364]}}
+    with pytest.raises(RuleRefused, match="pattern is longer than 16384 characters"):
+        read_rule(item(pattern=longer), PIPELINE)
+
+
+def test_all_columns_together_have_32768_characters_at_most() -> None:
+    bare = item(tenantId="")
+    room = 32_768 - sum(len(name) + len(str(value)) for name, value in bare.items())
+    read_rule(item(tenantId="x" * room), PIPELINE)
+    with pytest.raises(RuleRefused, match="the rule is longer than 32768 characters"):
+        read_rule(item(tenantId="x" * (room + 1)), PIPELINE)
+
+
+def test_a_reason_of_1024_characters_is_not_cut() -> None:
+    assert str(RuleRefused("x" * 1_024)) == "x" * 1_024
+    assert str(RuleRefused("x" * 1_025)) == "x" * 1_023 + "…"
+
+
+def test_what_was_typed_is_quoted_up_to_80_characters() -> None:
+    for typed, quote in (("s" * 78, f"'{'s' * 78}'"), ("s" * 79, f"'{'s' * 78}…")):
+        with pytest.raises(RuleRefused) as refused:
+            read_rule(item(policy=typed), PIPELINE)
+        assert str(refused.value) == f"policy {quote} is unknown; allowed are gold"
+
+
+def test_a_rule_nested_deeper_than_can_be_read_is_refused() -> None:
+    deep: Any = [1]
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(RuleRefused, match="nested too deep"):
+        read_rule(item(pattern={"body": {"a": deep}}), PIPELINE)
 
 
 def test_the_verdict_on_a_rule_does_not_count_towards_its_length() -> None:
