@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deadletter.message.confirmation import Confirmation
-from deadletter.redrive.journal import GRACE, OUT_OF_ROOM, ROOM, Intent, Plan, key_of
-from deadletter.redrive.known_intents import MOMENT, REUSED_FOR, KnownIntents
+from deadletter.redrive.journal import OUT_OF_ROOM, ROOM, Intent, Plan, key_of
+from deadletter.redrive.known_intents import MOMENT, KnownIntents
 from deadletter.testing.clock import Clock
 from tests.redrive.test_journal import MemoryJournal
 
@@ -33,7 +33,7 @@ def test_a_reading_is_used_again_for_thirty_seconds() -> None:
     intents, journal, clock = known()
     for _ in range(3):
         intents.recent()
-    clock.advance(REUSED_FOR - 0.001)
+    clock.advance(29.999)
     intents.recent()
     assert journal.reads == 1
     clock.advance(0.001)
@@ -44,9 +44,12 @@ def test_a_reading_is_used_again_for_thirty_seconds() -> None:
 def test_a_reading_for_an_unknown_letter_is_a_few_seconds_old_at_most() -> None:
     intents, journal, clock = known()
     intents.recent()
-    clock.advance(MOMENT)
+    clock.advance(5)
     intents.recent()
     assert journal.reads == 1
+    intents.recent(MOMENT)
+    assert journal.reads == 2
+    clock.advance(4.999)
     intents.recent(MOMENT)
     assert journal.reads == 2
 
@@ -70,7 +73,7 @@ def test_the_age_of_a_reading_counts_from_its_beginning() -> None:
 
     journal.read = slow_read  # type: ignore[method-assign]
     intents.recent()
-    clock.advance(REUSED_FOR - 20)
+    clock.advance(10)
     intents.recent()
     assert journal.reads == 2
 
@@ -114,8 +117,8 @@ def test_the_claim_on_a_shard_is_no_reason_to_leave_its_letters() -> None:
 
 def test_only_intents_whose_end_and_grace_are_over_have_ended() -> None:
     now = Clock()()
-    over = intent("a", slot="a", expires=now - GRACE)
-    intents, _, _ = known(over, intent("b", slot="b", expires=now - GRACE + 0.001))
+    over = intent("a", slot="a", expires=now - 15)
+    intents, _, _ = known(over, intent("b", slot="b", expires=now - 14.999))
     assert intents.recent().ended() == [over]
 
 
