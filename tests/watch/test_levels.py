@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Metric
-from deadletter.redrive.source_memory import LETTER_TROUBLES
+from deadletter.redrive.source_memory import LETTER_TROUBLES, SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
-from deadletter.watch.lane_figures import lanes_to_count
+from deadletter.watch.lane_figures import first_due, lanes_to_count
 from deadletter.watch.observation import CircuitsState, FirstDue, LaneState, RulesState
-from deadletter.watch.row import QueueRow, WatchRow
+from deadletter.watch.row import Failing, LaneRow, QueueRow, WatchRow
+from deadletter.watch.stall import failing_steps, stall
 from tests.watch.minutes import BEGIN, Minutes
 
 STALLED = Metric.REDRIVE_STALLED
@@ -271,3 +272,74 @@ def test_the_lanes_of_a_rescue_are_counted_each_minute() -> None:
     lanes = ["circuit:orders", "parked", "dedicated:slow"]
     counted = lanes_to_count(row, lanes, BEGIN + MINUTE)
     assert counted == (["parked", "dedicated:slow"], False)
+
+
+def test_all_lanes_are_counted_from_590_seconds_after_the_last_count() -> None:
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN)
+    assert lanes_to_count(row, ["due"], BEGIN + 589.5) == ((), False)
+    assert lanes_to_count(row, ["due"], BEGIN + 590) == (["due"], True)
+    assert WatchRow(first_at=BEGIN, ran_at=BEGIN).counted_at == 0
+
+
+def test_a_rescue_fills_its_lanes_for_fifteen_minutes() -> None:
+    queues = {"dlq": QueueRow(rescued_at=BEGIN)}
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN + 800, queues=queues)
+    assert lanes_to_count(row, ["parked"], BEGIN + 900) == (["parked"], False)
+    assert lanes_to_count(row, ["parked"], BEGIN + 901) == ((), False)
+
+
+def test_a_lane_with_letters_or_with_a_due_time_is_a_lane_that_holds_letters() -> None:
+    """Its figures go on as 0 for a while after that."""
+    rows = {"rule": LaneRow(letters=2), "circuit": LaneRow(held_at=3.0)}
+    held = first_due(rows, FirstDue(5.0), 7.0)
+    assert {kind: row.held_at for kind, row in held.items()} == {
+        "rule": 7.0,
+        "circuit": 3.0,
+        "due": 7.0,
+    }
+
+
+def test_the_age_of_a_rescued_lane_is_known_only_while_it_holds_letters() -> None:
+    sent = END_OF_TIME + 5.0
+    assert LaneRow(letters=1, first_due=sent).oldest == 5.0
+    assert LaneRow(letters=0, first_due=sent).oldest is None
+    assert LaneRow(letters=1).oldest is None
+
+
+def test_a_level_is_shown_as_0_for_ten_minutes_to_the_second() -> None:
+    minutes = Minutes(rules=RulesState(refused=1))
+    minutes.pass_minutes(1)
+    minutes.rules = RulesState()
+    minutes.pass_minutes(10)
+    assert minutes.value(Metric.RULES_REFUSED) == 0
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.RULES_REFUSED) is None
+
+
+def test_one_run_alone_makes_the_watch_overdue_from_two_minutes_ahead() -> None:
+    """The very first run has no other before it that wrote the minutes ahead."""
+    minutes = Minutes()
+    minutes.pass_minutes(1)
+    points = [(point.at - BEGIN, point.value) for point in minutes.points(Metric.WATCH_OVERDUE)]
+    lowered = [(-60, 0), (0, 0), (60, 0)]
+    assert points == [*lowered, (120, 1), (180, 1), (240, 1), (300, 1), (360, 1), (420, 1)]
+
+
+def test_a_stall_begins_after_150_seconds_and_says_for_how_many_minutes() -> None:
+    """The text has the whole minutes since the last good run, and since the last one at all."""
+    settings = Minutes().settings
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN)
+    memories = {"dlq": SourceMemory(ended_well_at=BEGIN, ended_at=BEGIN + 60, stopped="denied")}
+    assert stall(row, memories, settings, BEGIN + 150) is None
+    assert stall(row, memories, settings, BEGIN + 200) == (
+        "no run has ended well for 3 minutes; the last one ended 2 minutes ago: denied"
+    )
+    never = stall(row, {}, settings, BEGIN + 200)
+    assert never == "no run has ended well for 3 minutes; none has run yet"
+
+
+def test_failures_are_in_a_row_over_fifteen_minutes_and_not_longer() -> None:
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, failing={"router": Failing(BEGIN, 1, "busy")})
+    after = {gap: failing_steps(row, {"router": "busy"}, BEGIN + gap) for gap in (900, 901)}
+    assert after[900]["router"] == Failing(BEGIN, 2, "busy")
+    assert after[901]["router"] == Failing(BEGIN + 901, 1, "busy")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.routing.router import RouterAnswer
 from deadletter.rules.refused_rule import RefusedRule
-from deadletter.watch.observation import CircuitsState, RulesState, circuits_state, rules_state
+from deadletter.watch.observation import (
+    CircuitsState,
+    Observation,
+    RulesState,
+    circuits_state,
+    rules_state,
+)
 
 
 def test_circuits_that_are_not_troubled_are_closed() -> None:
@@ -41,3 +47,16 @@ def test_rules_of_all_pipelines_are_counted_apart() -> None:
     )
     expected = RulesState(refused=1, refused_everywhere=1, limited=2, limited_everywhere=1)
     assert rules_state(answer) == expected
+
+
+def test_what_no_look_has_seen_is_no_trouble() -> None:
+    rules = RulesState()
+    assert (rules.refused, rules.refused_everywhere) == (0, 0)
+    assert (rules.limited, rules.limited_everywhere) == (0, 0)
+    assert not Observation().counted
+
+
+def test_a_pipeline_never_has_fewer_than_no_rules_at_their_limit() -> None:
+    """Each partition gives its own list; a rule of all pipelines may be in one of them alone."""
+    answer = RouterAnswer((), limited_rules=(), limited_everywhere=("d",))
+    assert rules_state(answer) == RulesState(limited=0, limited_everywhere=1)

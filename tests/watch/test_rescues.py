@@ -200,3 +200,58 @@ def test_a_queue_whose_retention_was_never_read_is_not_rescued() -> None:
         assert is_due is rescue_due(
             row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN
         )
+
+
+def due_after(row: QueueRow, seconds: float) -> bool:
+    return rescue_due(
+        replace(row, read_at=BEGIN + seconds),
+        mode=Mode.ENFORCE,
+        sent_before=0.0,
+        circuit_closed=False,
+        now=BEGIN + seconds,
+    )
+
+
+def test_a_rescue_is_repeated_after_110_seconds_or_after_890_if_nothing_came() -> None:
+    """The watch starts a few seconds early or late, and still misses no turn."""
+    row = QueueRow(letters=3, created=BEGIN - 365 * DAY, retention=4.0 * DAY, rescued_at=BEGIN)
+    more, same = replace(row, left=2), replace(row, left=3)
+    assert [due_after(more, seconds) for seconds in (109.5, 110, 111)] == [False, True, True]
+    assert [due_after(same, seconds) for seconds in (889.5, 890, 891)] == [False, True, True]
+    assert not due_after(replace(row, letters=0, left=None), 890)
+
+
+def test_a_queue_is_unreadable_once_a_reading_is_older_than_110_seconds() -> None:
+    row = QueueRow(read_at=BEGIN, created=BEGIN - 365 * DAY, retention=4.0 * DAY)
+    for seconds, is_due in ((110, False), (110.5, True)):
+        assert is_due is rescue_due(
+            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN + seconds
+        )
+
+
+def test_a_queue_is_drained_for_an_hour_after_it_was_empty() -> None:
+    """Where the bound is always near, runs that empty the queue each hour need no rescue."""
+    always_near = 5.0 * DAY + HOUR
+    row = QueueRow(letters=1, retention=always_near, read_at=BEGIN, drained_at=BEGIN - HOUR)
+    for drained_at, is_due in ((BEGIN - HOUR, False), (BEGIN - HOUR - 1, True)):
+        assert is_due is rescue_due(
+            replace(row, drained_at=drained_at),
+            mode=Mode.ENFORCE,
+            sent_before=4.0 * DAY,
+            circuit_closed=True,
+            now=BEGIN,
+        )
+
+
+def test_a_main_queue_that_was_never_read_may_have_kept_a_letter_for_two_weeks() -> None:
+    minutes = Minutes(letters={"dlq": 1}, circuits=OPEN, created=BEGIN - DAY, unreadable={"main"})
+    minutes.pass_minutes(1)
+    assert minutes.rescued == {"dlq"}
+
+
+def test_a_parked_letter_keeps_its_last_second_before_the_rescue() -> None:
+    for early, rescued in ((0.5, []), (0.0, [(BEGIN, "parking:default")])):
+        created = BEGIN - 13 * DAY + early
+        minutes = Minutes(letters={"parking:default": 1}, created=created)
+        minutes.pass_minutes(1)
+        assert minutes.rescues == rescued

@@ -56,3 +56,14 @@ def test_a_row_of_many_queues_is_small() -> None:
     )
     row = WatchRow(first_at=1.0, ran_at=1.0, queues={f"queue-{n}": queue for n in range(12)})
     assert len(row_to_json(row)) < 8 * 1024
+
+
+def test_times_are_kept_to_the_millisecond() -> None:
+    row = row_from_json(row_to_json(WatchRow(first_at=1.0, ran_at=1800000000.12345)))
+    assert row == WatchRow(first_at=1.0, ran_at=1800000000.123)
+
+
+def test_a_row_of_an_older_version_was_never_counted() -> None:
+    row = row_from_json('{"first_at":1,"ran_at":2}')
+    assert row is not None
+    assert row.counted_at == 0

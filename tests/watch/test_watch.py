@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -44,6 +45,8 @@ class World:
     counts: list[str] = field(default_factory=list)
     retention: float = 14.0 * DAY
     fails: str = ""
+    counted: Counter[str] = field(default_factory=Counter)
+    touched: dict[str, float] = field(default_factory=dict)
 
     def watch(self) -> Watch:
         return Watch(
@@ -57,6 +60,7 @@ class World:
                 rescue=self.rescue,
                 clock=lambda: self.now,
                 in_parallel=one_by_one,
+                counts=self.counted,
             )
         )
 
@@ -85,7 +89,7 @@ class World:
 
     def lanes(self) -> Sequence[Lane]:
         self._answers("lanes", RoomUnavailable)
-        return [Lane(name, NOW) for name in self.lanes_of_room]
+        return [Lane(name, self.touched.get(name, NOW)) for name in self.lanes_of_room]
 
     def count(self, lane: str) -> int:
         self._answers("count", RoomUnavailable)
@@ -246,3 +250,34 @@ def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> 
     assert figures(minute)[Metric.OLDEST_LETTER_AGE, "room:due"] == 300 + 9 * MINUTE
     world.now += MINUTE
     assert figures(watch.run())[Metric.LETTERS, "room"] == 7
+
+
+def test_what_the_sweep_has_counted_is_published_once() -> None:
+    world = World()
+    watch = world.watch()
+    world.counted[Metric.UNDECIDED] += 2
+    assert figures(watch.run())[Metric.UNDECIDED, None] == 2
+    world.now += MINUTE
+    assert (Metric.UNDECIDED, None) not in figures(watch.run())
+
+
+def test_the_row_that_a_process_keeps_is_used_while_the_table_gives_no_answer() -> None:
+    world = World()
+    watch = world.watch()
+    first = watch.run()
+    world.down = {"read"}
+    world.now += MINUTE
+    assert watch.run().row.first_at == first.row.first_at == NOW
+
+
+def test_the_first_reason_of_a_sweep_is_the_one_that_is_shown() -> None:
+    minute = World(sweep=Sweep(None, ("denied", "and so nothing else"))).watch().run()
+    assert minute.row.failing["circuits"].why == "denied"
+
+
+def test_of_too_many_lanes_those_that_were_used_last_are_counted() -> None:
+    names = [f"rule:{number}" for number in range(41)]
+    world = World(lanes_of_room=dict.fromkeys(names, (1, NOW)))
+    world.touched = {name: NOW + number for number, name in enumerate(names)}
+    world.watch().run()
+    assert set(world.counts) == set(names[1:])
