@@ -1093,7 +1093,22 @@ def test_log_lines_contain_no_message_content() -> None:
     assert "Rumpelstiltskin" not in repr(result)
 
 
+def test_a_bug_of_ours_that_quotes_the_message_is_logged_without_it() -> None:
+    site = Site()
+    site.claims.raises = {"claim": ZeroDivisionError("Rumpelstiltskin")}
+    result = site.process(record(letter('{"name": "Rumpelstiltskin"}')))
+    assert fates(result) == ["BROKEN"]
+    assert "Rumpelstiltskin" not in str(result.log_lines())
+
+
 # Switched off.
+
+
+def test_a_record_that_is_no_letter_reaches_the_handler_when_switched_off() -> None:
+    def each(_: object) -> None:
+        raise ValueError
+
+    assert process_unguarded([{"messageId": "m1"}], each, NOW).failed == ("m1",)
 
 
 def test_failures_are_still_partial_when_switched_off() -> None:
@@ -1154,7 +1169,10 @@ def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
             raise ValueError
 
     batch = [grouped("m1"), grouped("m2"), grouped("x", "h")]
-    assert process_unguarded(batch, each, NOW).failed == ("m1", "m2")
+    result = process_unguarded(batch, each, NOW)
+    assert result.failed == ("m1", "m2")
+    # A message without a result would be deleted unprocessed.
+    assert fates(result) == ["FAILED", "HELD_BACK", "PROCESSED"]
     fair = [record(letter(message_id=name, MessageGroupId="g")) for name in ("m1", "m2")]
     assert process_unguarded(fair, each, NOW).failed == ("m1",)
 

@@ -15,6 +15,7 @@ from deadletter.processing.visibility import (
     in_reach,
     until,
 )
+from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
 
 
@@ -71,3 +72,7 @@ def test_the_longest_wait_is_twelve_hours_less_ten_minutes() -> None:
     assert in_reach(43_200.0, 30.0) == 42_570
     assert in_reach(42_600.0, 0.5) == 42_600
     assert in_reach(-1.0, 0.0) == 0
+
+
+def test_a_backoff_of_nothing_waits_for_nothing() -> None:
+    assert after_failure(Backoff(base=0, floor=0), 1, None, Highest()) == 0.0
