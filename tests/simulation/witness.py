@@ -33,9 +33,9 @@ FORGED = "forged-origin"
 """The origin that forged stamps name."""
 
 
-SEND_AND_MARK = 9.0
+SEND_AND_MARK = 10.0
 """Seconds before its deadline after which a run sends nothing: it could not live to mark it.
-Production keeps ten from the end of a lock, which is asked for in whole seconds, rounded up."""
+Production keeps ten from the end of a lock, which is asked for in whole seconds, rounded down."""
 
 
 # Why a copy may be delivered once more.
