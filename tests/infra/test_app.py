@@ -22,6 +22,6 @@ def test_a_wrong_setting_is_one_sentence_on_stderr_and_nothing_else() -> None:
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert answer.stderr == (
-        "Pipeline orders: redrive.timeout is -1; allowed: a duration from 10s to 14m, in seconds"
+        "Pipeline orders: redrive.timeout is -1; allowed: a duration from 20s to 14m, in seconds"
         " or written like 90s, 15m, 4d.\n"
     )

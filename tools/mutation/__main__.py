@@ -68,7 +68,7 @@ def main() -> int:
     for target, modules in wanted.items():
         mutants = _mutants(modules)
         if asked.sample:
-            drawn = random.Random(f"{asked.seed} {target.package}")  # noqa: S311 - repeatable
+            drawn = random.Random(f"{asked.seed} {target.package}")  # noqa: S311 - no secret
             mutants = drawn.sample(mutants, min(asked.sample, len(mutants)))
         else:
             complete += modules
