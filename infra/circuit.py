@@ -183,7 +183,7 @@ class CircuitBreaker(Construct):
         self._queues.grant_take_canary(permissions, sends=self._sends_canaries)
         if self._sends_canaries:
             storage.grant_read_ledger(permissions, pipeline)
-        storage.grant_take_canary(permissions, pipeline, sends=self._sends_canaries)
+        storage.grant_take_canary(permissions, pipeline)
         storage.grant_bodies(permissions, pipeline)
         router = function_arn(self._app, pipeline, "route")
         functions = [router, consumer.arn] if consumer else [router]

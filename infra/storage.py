@@ -146,8 +146,8 @@ class Storage(Construct):
         permissions.allow("ListOfLanes", ["dynamodb:Query"], table, lanes)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
-    def grant_take_canary(self, permissions: Permissions, pipeline: str, *, sends: bool) -> None:
-        """Take one letter out of a circuit's lane; if it `sends`, mark in the journal that it did.
+    def grant_take_canary(self, permissions: Permissions, pipeline: str) -> None:
+        """Take one letter out of a circuit's lane, and mark in the journal what became of it.
 
         Nothing of the ledger: the consumer writes that of a canary itself.
         """
@@ -157,7 +157,7 @@ class Storage(Construct):
                 "dynamodb:BatchGetItem",
                 "dynamodb:Query",
                 "dynamodb:PutItem",
-                *(["dynamodb:UpdateItem"] if sends else []),
+                "dynamodb:UpdateItem",
                 "dynamodb:DeleteItem",
                 "dynamodb:BatchWriteItem",
             ],

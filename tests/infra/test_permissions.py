@@ -119,6 +119,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "dynamodb:BatchGetItem",
             "dynamodb:Query",
             "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
             "dynamodb:DeleteItem",
             "dynamodb:BatchWriteItem",
         },
