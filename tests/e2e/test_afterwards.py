@@ -44,8 +44,6 @@ NOT_SEEN: dict[str, dict[str, str]] = {
     },
     "circuit": {},
     "probe": {
-        "dynamodb:PutItem": _LANE,
-        "dynamodb:DeleteItem": _LANE,
         "dynamodb:BatchWriteItem": _LANE,
         "s3:GetObject": _LANE,
         "s3:DeleteObject": _LANE,
@@ -65,6 +63,16 @@ NOT_COMPARED = {
     "scheduler": "the emulator does not ask what a schedule may",
     "watch-scheduler": "the emulator does not ask what a schedule may",
     "circuit-breaker": "the emulator does not ask what an execution may",
+}
+
+# What depends on which of two comes first, and is seen in most sessions.
+SOMETIMES: Mapping[str, Mapping[str, str]] = {
+    "consumer": {"states:StartExecution": "the watch may start the execution of an outage before"},
+    "probe": {
+        "sqs:ChangeMessageVisibility": "only a canary that failed or was passed over is released",
+        "dynamodb:PutItem": "only a canary from the DLQ is put on record",
+        "dynamodb:DeleteItem": "only a canary from the DLQ is put on record",
+    },
 }
 
 # What the emulator does for a function without asking whether it may.
@@ -158,11 +166,13 @@ def test_every_action_that_is_granted_is_used_and_the_other_way_round(
     if not whole_session(request):
         pytest.skip("only the whole session uses everything")
     granted = set().union(*GRANTED[function].values())
-    unasked = UNASKED.keys() | NOT_SEEN[function].keys()
+    sometimes = SOMETIMES.get(function, {}).keys()
+    unasked = UNASKED.keys() | NOT_SEEN[function].keys() | sometimes
     seen = used(sandbox, function)
     assert granted - unasked - seen == set(), "granted, and not used by any test"
     assert seen - granted == set(), "used, and granted by something else than the table"
-    assert NOT_SEEN[function].keys() - granted == set(), "a reason for what is not granted"
+    excused = NOT_SEEN[function].keys() | sometimes
+    assert excused - granted == set(), "a reason for what is not granted"
     assert NOT_SEEN[function].keys() & seen == set(), "a reason for what has been seen after all"
 
 
