@@ -5,6 +5,7 @@ Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 
 import os
 
+import pytest
 from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
@@ -24,3 +25,13 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse cases from a set: each process orders them otherwise, and pytest-xdist stops at that."""
+    for marker in metafunc.definition.iter_markers("parametrize"):
+        values = marker.kwargs.get("argvalues", marker.args[1] if len(marker.args) > 1 else ())
+        if isinstance(values, set | frozenset):
+            raise pytest.UsageError(
+                f"{metafunc.definition.nodeid}: sort the cases, a set has no order"
+            )

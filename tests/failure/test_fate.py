@@ -36,7 +36,7 @@ def test_a_failure_without_an_answer_speaks_against_the_dependency_unless_the_le
     assert evidence_of(category, None) is expected
 
 
-@pytest.mark.parametrize("category", PERMANENT)
+@pytest.mark.parametrize("category", sorted(PERMANENT))
 def test_a_failure_by_the_letters_own_fault_says_nothing_whatever_the_status(
     category: Category,
 ) -> None:
