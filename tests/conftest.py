@@ -28,7 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Refuse cases from a set: each process orders them otherwise, and pytest-xdist stops at that."""
+    """Refuse cases from a set: its order differs between the workers of pytest-xdist."""
     for marker in metafunc.definition.iter_markers("parametrize"):
         values = marker.kwargs.get("argvalues", marker.args[1] if len(marker.args) > 1 else ())
         if isinstance(values, set | frozenset):

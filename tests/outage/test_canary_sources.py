@@ -128,7 +128,11 @@ class MemoryJournal:
         self.held.pop(intent.slot, None)
 
     def merge(self, parts: Any, into: Any) -> None:
-        raise NotImplementedError
+        self._answers("merge")
+        for part in parts:
+            self.held.pop(part.slot, None)
+        if into is not None:
+            self.held[into.slot] = into
 
 
 def dead_letters(queue: Told, *, fifo: bool, journal: MemoryJournal | None = None) -> DlqCanaries:

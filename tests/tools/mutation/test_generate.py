@@ -1,4 +1,4 @@
-"""The mutants that are written. cosmic-ray has an environment of its own: `make mutation`."""
+"""The mutants that are written. `make mutation` installs what writes them, and runs these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tools.mutation.__main__ import GENERATOR
 from tools.mutation.targets import ROOT
 
-pytestmark = pytest.mark.skipif(not GENERATOR.exists(), reason="`make mutation` installs it")
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 
 def lines(tmp_path: Path, source: str) -> set[str]:
