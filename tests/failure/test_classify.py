@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.retries.standard import ThrottledRetryableChecker
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -112,20 +113,8 @@ def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
         assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, None)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "LimitExceededException",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "SlowDown",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "TransactionInProgressException",
-    ],
-)
+# What botocore itself tries again as throttling.
+@pytest.mark.parametrize("code", ThrottledRetryableChecker._THROTTLED_ERROR_CODES)
 def test_a_400_of_a_busy_aws_service_counts_as_429(code: str) -> None:
     diagnosis = of(aws(400, code))
     assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, 429)

@@ -37,13 +37,13 @@ from tools.mutation.targets import (
 )
 from tools.mutation.verdict import (
     LEAST_SCORE,
-    BadJudgement,
     MutationVerdict,
     judge,
     read_judgements,
     table,
 )
 from tools.mutation.warm import Outcome, WarmSession, options
+from tools.reasons import BadEntry
 
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 BUILD = ROOT / "build"
@@ -60,7 +60,7 @@ def main() -> int:
     try:
         wanted = chosen(asked.names)
         judgements = read_judgements(SURVIVORS)
-    except (UnknownTarget, BadJudgement) as error:
+    except (UnknownTarget, BadEntry) as error:
         print(error, file=sys.stderr)
         return 2
     results: dict[str, list[Result]] = {}

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.mutation.mutant import Ending, Mutant, Result
+from tools.reasons import read_reasoned
 
 # Of all mutants of a package; a judged survivor counts as not killed.
 LEAST_SCORE = 0.9
-
-# A reason is a sentence about this code, which takes at least this many words.
-MIN_REASON_WORDS = 5
-
-
-class BadJudgement(ValueError):
-    """A judgement with unknown or missing keys, or without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +75,8 @@ class MutationVerdict:
 
 
 def read_judgements(path: Path) -> list[Judgement]:
-    """The judgements in a TOML file; raises BadJudgement."""
-    judgements = []
-    for row in tomllib.loads(path.read_text()).get("survivor", []):
-        try:
-            judgement = Judgement(**row)
-        except TypeError as error:
-            raise BadJudgement(f"{row}: {error}") from error
-        if len(judgement.reason.split()) < MIN_REASON_WORDS:
-            raise BadJudgement(
-                f"{judgement.module} {judgement.was!r}: {judgement.reason!r} is no reason; allowed:"
-                f" a sentence of {MIN_REASON_WORDS} words or more"
-            )
-        judgements.append(judgement)
-    return judgements
+    """The judgements in a TOML file; raises BadEntry."""
+    return read_reasoned(path, "survivor", Judgement)
 
 
 def judge(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-# A reason is a sentence about this app, which takes at least this many words.
-MIN_REASON_WORDS = 5
-
-
-class BadAcknowledgement(ValueError):
-    """An acknowledgement with unknown or missing keys, or without a reason."""
+from tools.reasons import read_reasoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +63,8 @@ class ScanVerdict:
 
 
 def read_acknowledgements(path: Path) -> list[Acknowledgement]:
-    """The acknowledgements in a TOML file; raises BadAcknowledgement."""
-    acknowledgements = []
-    for row in tomllib.loads(path.read_text())["acknowledged"]:
-        try:
-            ack = Acknowledgement(**row)
-        except TypeError as error:
-            raise BadAcknowledgement(f"{row}: {error}") from error
-        if len(ack.reason.split()) < MIN_REASON_WORDS:
-            raise BadAcknowledgement(
-                f"{ack.scanner} {ack.rule}: {ack.reason!r} is no reason; allowed: a sentence of"
-                f" {MIN_REASON_WORDS} words or more"
-            )
-        acknowledgements.append(ack)
-    return acknowledgements
+    """The acknowledgements in a TOML file; raises BadEntry."""
+    return read_reasoned(path, "acknowledged", Acknowledgement)
 
 
 def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) -> ScanVerdict:

@@ -27,34 +27,26 @@ _CONFIG = Config(
     retries={"total_max_attempts": 3, "mode": "standard"},
     max_pool_connections=32,
 )
-# A run or a decision has to end in time, whatever DynamoDB does: a call ends within 12 seconds.
-_TABLES = Config(
-    connect_timeout=1,
-    read_timeout=3,
-    retries={"total_max_attempts": 3, "mode": "standard"},
-    max_pool_connections=32,
-)
+
+
+def _brisk(*, tries: int, read_timeout: float = 3) -> Config:
+    """For calls that a run or a decision waits for: it has to end in time, whatever hangs."""
+    return Config(
+        connect_timeout=1,
+        read_timeout=read_timeout,
+        retries={"total_max_attempts": tries, "mode": "standard"},
+        max_pool_connections=32,
+    )
+
+
+# A call ends within 12 seconds.
+_TABLES = _brisk(tries=3)
 # Sends have one try: after a lost answer a second one would make a copy that is never counted.
-_SENDING = Config(
-    connect_timeout=1,
-    read_timeout=3,
-    retries={"total_max_attempts": 1},
-    max_pool_connections=32,
-)
+_SENDING = _brisk(tries=1)
 # A mark comes directly after its sends, and has to be written before the run's deadline.
-_JOURNAL = Config(
-    connect_timeout=1,
-    read_timeout=2,
-    retries={"total_max_attempts": 2, "mode": "standard"},
-    max_pool_connections=32,
-)
+_JOURNAL = _brisk(tries=2, read_timeout=2)
 # Bodies that S3 does not take in time leave their letters in the queue.
-_BODIES = Config(
-    connect_timeout=1,
-    read_timeout=3,
-    retries={"total_max_attempts": 2, "mode": "standard"},
-    max_pool_connections=32,
-)
+_BODIES = _brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
 _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
 # For a team's own function, whose time a ledger that hangs must not use up; and for secrets,

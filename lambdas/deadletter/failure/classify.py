@@ -76,11 +76,16 @@ _TOO_EARLY = 425
 _BUSY = 429
 _AWS_BUSY = frozenset(
     {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
         "LimitExceededException",
+        "PriorRequestNotComplete",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
         "RequestThrottled",
+        "RequestThrottledException",
         "SlowDown",
+        "ThrottledException",
         "Throttling",
         "ThrottlingException",
         "TooManyRequestsException",

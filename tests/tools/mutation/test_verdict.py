@@ -10,13 +10,13 @@ import pytest
 
 from tools.mutation.mutant import Ending, Mutant, Result
 from tools.mutation.verdict import (
-    BadJudgement,
     Judgement,
     MutationVerdict,
     judge,
     read_judgements,
     table,
 )
+from tools.reasons import BadEntry
 
 SURVIVOR = Mutant(
     module="circuit/state.py",
@@ -97,7 +97,7 @@ def test_a_judgement_without_a_sentence_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "survivors.toml"
     row = '[[survivor]]\nmodule = "a"\nscope = "b"\nwas = "c"\nbecomes = "d"\nreason = "%s"\n'
     path.write_text(row % "equivalent")
-    with pytest.raises(BadJudgement, match="a sentence of 5 words"):
+    with pytest.raises(BadEntry, match="a sentence of 5 words"):
         read_judgements(path)
     path.write_text(row % "Both give the same answer here.")
     assert len(read_judgements(path)) == 1
@@ -106,7 +106,7 @@ def test_a_judgement_without_a_sentence_is_refused(tmp_path: Path) -> None:
 def test_a_judgement_with_an_unknown_key_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "survivors.toml"
     path.write_text('[[survivor]]\nmodule = "a"\nline = 7\n')
-    with pytest.raises(BadJudgement):
+    with pytest.raises(BadEntry):
         read_judgements(path)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.reasons import BadEntry
 from tools.scan.__main__ import ACKNOWLEDGED
 from tools.scan.finding import (
     Acknowledgement,
-    BadAcknowledgement,
     Finding,
     judge,
     read_acknowledgements,
@@ -74,5 +74,5 @@ def test_an_acknowledgement_without_a_reason_is_refused(row: str, tmp_path: Path
     path.write_text(
         f'[[acknowledged]]\nscanner = "checkov"\nrule = "CKV_1"\nresource = "*"\n{row}\n'
     )
-    with pytest.raises(BadAcknowledgement):
+    with pytest.raises(BadEntry):
         read_acknowledgements(path)
