@@ -902,6 +902,7 @@ def test_no_message_is_begun_shortly_before_the_deadline() -> None:
     result = site.process(*three(), handle=slow)
     assert fates(result) == ["PROCESSED", "LATE", "LATE"]
     assert site.queue.calls == [[("handle of m2", 0), ("handle of m3", 0)]]
+    assert [late.wait for late in result.results[1:]] == [0.0, 0.0]
 
 
 def test_a_function_with_one_second_uses_most_of_it() -> None:

@@ -229,6 +229,21 @@ def test_a_queue_is_unreadable_once_a_reading_is_older_than_110_seconds() -> Non
         )
 
 
+def test_an_empty_queue_that_cannot_be_read_is_rescued_again_after_a_quarter_of_an_hour() -> None:
+    """Nothing was left in it, and as far as anyone knows nothing came."""
+    row = QueueRow(
+        read_at=BEGIN,
+        created=BEGIN - 365 * DAY,
+        retention=4.0 * DAY,
+        rescued_at=BEGIN,
+        left=None,
+    )
+    for seconds, is_due in ((889.0, False), (890.0, True)):
+        assert is_due is rescue_due(
+            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN + seconds
+        )
+
+
 def test_a_queue_is_drained_for_an_hour_after_it_was_empty() -> None:
     """Where the bound is always near, runs that empty the queue each hour need no rescue."""
     always_near = 5.0 * DAY + HOUR

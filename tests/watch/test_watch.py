@@ -51,7 +51,9 @@ class World:
     def watch(self) -> Watch:
         return Watch(
             WatchSetup(
-                settings=WatchSettings(pipeline="orders", dedicated=("slow",)),
+                settings=WatchSettings(
+                    pipeline="orders", dedicated=("slow",), message_ttl=12.0 * DAY
+                ),
                 store=self,
                 queues=self.queue,
                 sweep=lambda: self.sweep,

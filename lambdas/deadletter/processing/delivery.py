@@ -29,7 +29,7 @@ class Delivery:
     stamp: Stamp
     key: BusinessKey
     document: Document
-    forged: bool = False
+    forged: bool
 
     @property
     def was_dead(self) -> bool:

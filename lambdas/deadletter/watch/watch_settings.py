@@ -26,7 +26,7 @@ class WatchSettings:
     mode: Mode = Mode.ENFORCE
     fifo: bool = False
     every: float = float(MINUTE)
-    message_ttl: float = 0.0
+    message_ttl: float
     dedicated: tuple[str, ...] = ()
     parking: tuple[str, ...] = (DEFAULT_PARKING,)
 
