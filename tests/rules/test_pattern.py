@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deadletter.rules.fields import Outline
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.wildcard import matches_wildcard
 from tests.rules.event_patterns import counting, pairs, slowly_like, slowly_matches
@@ -38,6 +40,7 @@ BIG = 2**53 + 1  # the first whole number that a double can't hold
         ([1e23], [1e23, 10**23, Decimal("1e23")], [10**23 + 1]),
         ([10**400], [10**400], [10**400 + 1, float("inf")]),
         ([BIG], [BIG, Decimal(BIG)], [BIG - 1, float(BIG)]),
+        ([2**53 - 1], [Decimal(2**53 - 1), 2.0**53 - 1], [2**53 - 2, 2.0**53]),
         (["a", 1, None], ["a", 1, None], ["b", 2, True]),
         ([{"exactly": "a"}], ["a"], ["A"]),
         # an address is the same address in another spelling
@@ -50,7 +53,7 @@ BIG = 2**53 + 1  # the first whole number that a double can't hold
         ([{"suffix": ""}], ["", "x"], [0, ABSENT]),
         ([{"prefix": {"equals-ignore-case": "aB"}}], ["ab", "ABc"], ["a", "xab"]),
         ([{"suffix": {"equals-ignore-case": "aB"}}], ["ab", "cAB"], ["b", "abx"]),
-        ([{"suffix": {"equals-ignore-case": ""}}], ["", "x"], [1]),
+        ([{"suffix": {"equals-ignore-case": ""}}], ["", "x", "a long word"], [1]),
         ([{"prefix": {"equals-ignore-case": "ß"}}], ["ß", "SSx"], ["ss", "s"]),
         ([{"suffix": {"equals-ignore-case": "aß"}}], ["Aß", "xASS"], ["ass", "SSA", "ß", ""]),
         (
@@ -66,6 +69,7 @@ BIG = 2**53 + 1  # the first whole number that a double can't hold
         ([{"equals-ignore-case": "k"}], ["K"], ["\N{KELVIN SIGN}"]),
         # wildcard
         ([{"wildcard": "*"}], ["", "x"], [1, None, ABSENT]),
+        ([{"wildcard": "*bc"}], ["bc", "abc"], ["c", "bcd", 1]),
         ([{"wildcard": "a*c"}], ["ac", "abc", "acc"], ["ab", "a", "c", "xac"]),
         ([{"wildcard": "a*b*c"}], ["abc", "axbbxc"], ["ac", "acb", "xabc", "abcx"]),
         ([{"wildcard": "ab*ba"}], ["abba", "abxba"], ["aba", "ab"]),
@@ -74,15 +78,18 @@ BIG = 2**53 + 1  # the first whole number that a double can't hold
         ([{"wildcard": "a"}], ["a"], ["ab", "*"]),
         ([{"wildcard": ""}], [""], ["a"]),
         ([{"wildcard": r"1\*2*"}], ["1*2", "1*23"], ["12", "1x2", r"1\*2"]),
+        ([{"wildcard": r"1*\*2"}], ["1*2", "13*2"], ["12", "1*32"]),
         ([{"wildcard": r"c:\\*"}], ["c:\\", "c:\\x"], ["c:", "c:/x"]),
         # numeric
         ([{"numeric": ["=", 3]}], [3, 3.0, Decimal(3)], [4, "3", None, ABSENT]),
+        ([{"numeric": ["=", 2**53]}], [2**53, float(BIG)], [BIG, 2**53 - 1]),
         ([{"numeric": ["<", 3]}], [2.9, -1e300], [3, "2", True, None]),
         ([{"numeric": ["<=", 0.1]}], [0.1, Decimal("0.1")], [0.11]),
         ([{"numeric": [">", 0.1]}], [1, 10**400], [Decimal("0.1"), True, "1"]),
         ([{"numeric": [">=", 0]}], [0, -0.0, BIG, Decimal(BIG)], [-1, float("nan"), float("inf")]),
         ([{"numeric": [">", 0, "<=", 5]}], [1, 5], [0, 5.1]),
         ([{"numeric": [">=", 6e9]}], [1_800_000_000_000], [5_999_999_999]),
+        ([{"numeric": ["<", -(10**18)]}], [-(10**18) - 1000], [-(10**18), 0]),
         # anything-but: another value of any kind, but a value
         ([{"anything-but": "a"}], ["b", "A", "", 1, None, True], ["a", ABSENT, {"a": 1}, []]),
         ([{"anything-but": ["a", "b"]}], ["c"], ["a", "b"]),
@@ -107,6 +114,13 @@ BIG = 2**53 + 1  # the first whole number that a double can't hold
             ["::1", "1.2.3.256", "1.2.3." + "0" * 5000, "\N{ARABIC-INDIC DIGIT ONE}.2.3.4", ABSENT],
         ),
         ([{"cidr": "2001:db8::/32"}], ["2001:db8::1"], ["2001:db9::", "fe80::1%eth0", "10.0.0.1"]),
+        ([{"cidr": "::/64"}], ["::1", "::ffff:ffff:ffff:ffff"], ["0:0:0:1::", "0.0.0.1"]),
+        (
+            # 39 characters are the longest address.
+            [{"cidr": "2001:db8::/32"}, {"cidr": "10.0.0.0/8"}],
+            ["2001:0db8:0000:0000:0000:0000:0000:0001", "10.0.0.1".zfill(39)],
+            ["10.0.0.1".zfill(40)],
+        ),
         # an array matches if one of its elements does
         (["a"], [["a"], ["b", "a"], [["x"], ["a"]]], [["b"], [], [["b"]], [{"a": "a"}]]),
         ([{"anything-but": ["a"]}], [["a", "b"], [1]], [["a"], ["a", "a"], []]),
@@ -170,6 +184,26 @@ def test_a_name_written_in_two_ways_in_a_document_has_both_values() -> None:
     assert not matches({"a.b": {"b": [1]}}, {"a": {"b": 1}})
     for number in (1, 2):
         assert matches({"a": {"b": [number]}}, {"a": {"b": 2}, "a.b": 1})
+    together = {"a": {"b": [2], "c": [3]}}
+    assert matches(together, {"a.b": 1, "a": [{"b": 2, "c": 3}]})
+    assert not matches(together, {"a.b": 1, "a": [{"b": 2}, {"c": 3}]})
+
+
+def test_a_name_of_an_operator_is_an_ordinary_name_outside_or() -> None:
+    assert matches({"prefix": ["x"]}, {"prefix": "x"})
+    assert matches({"a": {"exists": [True]}}, {"a": {"exists": True}})
+
+
+@pytest.mark.parametrize("foreign", [b"bytes", {1, 2}, object()])
+def test_a_value_that_is_not_json_hides_no_other_field(foreign: Any) -> None:
+    outline = Outline(["first", "field", "last"])
+    assert outline.read({"first": foreign, "field": 1, "last": foreign}) == {"field": 1}
+    assert outline.read({"first": 1, "field": foreign, "last": 1}) == {"first": 1, "last": 1}
+
+
+def test_an_array_may_hold_read_only_objects() -> None:
+    lines = [MappingProxyType({"sku": "x"}), MappingProxyType({"sku": "y"})]
+    assert matches({"lines": {"sku": ["y"]}}, {"lines": lines})
 
 
 ORDER = {
@@ -179,6 +213,7 @@ ORDER = {
         {"sku": "z", "discount": 5},
     ],
     "notes": [{"by": "x"}, {"by": "y"}],
+    "status": "paid",
 }
 
 
@@ -196,6 +231,11 @@ ORDER = {
         ({"lines": {"sku": ["x"]}, "notes": {"by": ["y"]}}, True),
         ({"lines": {"$or": [{"sku": ["x"]}, {"sku": ["y"]}], "quantity": [2]}}, True),
         ({"lines": {"$or": [{"sku": ["x"]}, {"sku": ["z"]}], "quantity": [2]}}, False),
+        # a field outside the array has its own say
+        ({"lines": {"sku": ["x"]}, "status": ["paid"]}, True),
+        ({"lines": {"sku": ["x"]}, "status": ["open"]}, False),
+        ({"lines": {"sku": ["x"]}, "voucher": [{"exists": False}]}, True),
+        ({"lines": {"sku": ["x"]}, "voucher": [{"exists": True}]}, False),
         # "missing" refers to the element that the names before it have chosen ...
         ({"lines": {"parts": {"id": [2], "ok": [{"exists": False}]}}}, True),
         ({"lines": {"parts": {"id": [1], "ok": [{"exists": False}]}}}, False),
@@ -380,6 +420,14 @@ def test_explain_says_that_fields_match_in_different_elements() -> None:
     assert all(finding.matched for finding in pattern.explain(ORDER)[:-1])
 
 
+def test_explain_says_so_once_however_many_branches_match_in_different_elements() -> None:
+    branches = [{"quantity": [2]}, {"discount": [5]}]
+    findings = compile_pattern({"lines": {"sku": ["x"], "$or": branches}}).explain(ORDER)
+    assert [finding.path for finding in findings if not finding.matched] == [
+        "lines.quantity, lines.sku"
+    ]
+
+
 @pytest.mark.long
 @settings(max_examples=50)
 @given(pairs())
@@ -527,9 +575,15 @@ def test_a_pattern_nested_deeper_than_can_be_quoted_is_refused() -> None:
 
 
 def test_a_finding_names_five_values_and_the_number_of_the_others() -> None:
-    five, seven = (
+    five, six, seven = (
         compile_pattern({"a": list(values)}).explain({})[0].expected
-        for values in ("abcde", "abcdefg")
+        for values in ("abcde", "abcdef", "abcdefg")
     )
     assert five == '"a" or "b" or "c" or "d" or "e"'
+    assert six == '"a" or "b" or "c" or "d" or "e" or 1 more'
     assert seven == '"a" or "b" or "c" or "d" or "e" or 2 more'
+
+
+def test_a_finding_shows_letters_of_any_language_as_they_are_written() -> None:
+    findings = compile_pattern({"a": ["Müller", {"prefix": "東京"}]}).explain({})
+    assert findings[0].expected == '"Müller" or starts with "東京"'

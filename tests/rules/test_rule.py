@@ -21,7 +21,7 @@ from tests.samples import NOW, json_values
 
 def test_a_tenant_and_an_action_are_a_complete_rule() -> None:
     assert read_rule({"rule_id": "r", "tenantId": "a", "action": "QUARANTINE"}, PIPELINE) == Rule(
-        "r", "*", Action.QUARANTINE, {"context": {"tenantId": ["a"]}}
+        "r", "*", Action.QUARANTINE, {"context": {"tenantId": ["a"]}}, priority=100
     )
 
 
@@ -205,6 +205,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"policy": "silver"}, "policy 'silver' is unknown; allowed are gold"),
         ({"expires_at": "tomorrow"}, NO_END),
         ({"expires_at": ""}, NO_END),
+        ({"expires_at": "20.11.2026"}, NO_END),
         # Read as seconds it would have ended in 1970, and milliseconds would never end.
         ({"expires_at": "20261120"}, NO_END),
         ({"expires_at": 1_790_000_000_000}, NO_END),

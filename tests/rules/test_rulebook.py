@@ -69,6 +69,7 @@ def test_a_rule_stops_after_its_last_allowed_match() -> None:
     assert rule_of(first(limited, r=2)) == "r"
     assert first(limited, r=3) is NO_MATCH
     assert first(limited, r=4) is NO_MATCH
+    assert rule_of(first(item(max_matches=1))) == "r"
     assert first(item(max_matches=0)) is NO_MATCH
     assert read_rule(item(max_matches=0), PIPELINE).max_matches == 0
     assert book(limited, item("free")).limited == ("r",)
@@ -85,6 +86,13 @@ def test_a_rule_is_at_its_limit_only_if_it_would_be_in_force() -> None:
     used = dict.fromkeys(("spent", "fresh", "free", "off", "ended"), 1)
     assert rules.at_limit(NOW, used) == ("spent",)
     assert rules.at_limit(NOW, {}) == ()
+    assert book(item("never", max_matches=0)).at_limit(NOW, {}) == ("never",)
+
+
+def test_rules_of_all_pipelines_are_told_from_those_of_one() -> None:
+    rules = book(item("everywhere", pipeline="*"), item("here"), item("other", pipeline="*"))
+    assert rules.of_all_pipelines(["here", "everywhere"]) == ("everywhere",)
+    assert rules.of_all_pipelines(["here"]) == ()
 
 
 def test_a_shadow_rule_is_named_and_the_next_one_applies() -> None:
@@ -159,7 +167,7 @@ def test_an_explanation_names_the_outcome_of_every_rule() -> None:
 def test_an_explanation_lists_missed_fields_only_of_patterns_that_did_not_match() -> None:
     either = {"$or": [{"body": {"x": [1]}}, {"context": {"tenantId": ["a"]}}]}
     rules = book(item("met", pattern=either, tenantId=GONE), item("missed", tenantId="b"))
-    met, missed = rules.explain(document(), NOW, {})
+    met, missed = rules.explain(document(), NOW, {}, diverted=False)
     assert (met.outcome, met.missed) == ("matches and speaks", ())
     assert [finding.path for finding in missed.missed] == ["context.tenantId"]
 
@@ -177,7 +185,8 @@ def test_an_explanation_and_the_verdict_name_the_same_rule(
         )
     )
     match = rules.first(document(), NOW, {})
-    outcomes = {trial.rule_id: trial.outcome for trial in rules.explain(document(), NOW, {})}
+    trials = rules.explain(document(), NOW, {}, diverted=False)
+    outcomes = {trial.rule_id: trial.outcome for trial in trials}
     winners = [key for key, text in outcomes.items() if text == "matches and speaks"]
     shadows = [key for key, text in outcomes.items() if "(shadow)" in text]
     assert winners == ([match.rule.rule_id] if match.rule else [])

@@ -21,9 +21,6 @@ class PatternRefused(ValueError):
 class Absent:
     """The value of a field that a document does not have; `null` is a value."""
 
-    def __repr__(self) -> str:
-        return "absent"
-
 
 ABSENT: Final = Absent()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -247,14 +248,10 @@ def _scalar(name: str, value: Any) -> Any:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool):
-        raise RuleRefused(f"{name} must be a number")
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):
             value = float(value.strip())
-        except ValueError:
-            raise RuleRefused(f"{name} must be a number") from None
-    if not isinstance(value, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise RuleRefused(f"{name} must be a number")
     try:
         number = float(value)

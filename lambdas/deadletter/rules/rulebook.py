@@ -84,7 +84,7 @@ class RuleBook:
         now: float,
         matches: Mapping[str, int],
         *,
-        diverted: bool = False,
+        diverted: bool,
     ) -> list[Trial]:
         """The result of every rule on a document, in their order, after the refused rules."""
         winner = self.first(document, now, matches, diverted=diverted).rule
