@@ -137,9 +137,10 @@ class Room:
             raise RoomUnavailable("down")
         self.locks.append(locked_until)
         if self.gone:
-            return RoomContents([])
+            return RoomContents([], 0)
         return RoomContents(
-            [ReceivedLetter(letter(message_id=entry.copy), "", locked_until) for entry in entries]
+            [ReceivedLetter(letter(message_id=entry.copy), "", locked_until) for entry in entries],
+            broken=0,
         )
 
     def waits(self, groups: Sequence[str], home: str) -> dict[str, Wait]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -374,9 +375,11 @@ def test_a_failed_letter_is_sent_three_times_with_longer_pauses(
     assert (move.tally.futile, move.kept) == (1, set())
 
 
-@pytest.mark.parametrize(("spare", "sends"), [(0.4, 1), (0.4001, 2)])
+@pytest.mark.parametrize(("spare", "sends"), [(0.25, 1), (0.375, 2)])
 def test_a_second_send_needs_time_after_its_pause(spare: float, sends: int) -> None:
-    move = Move()
+    move = Move(lot=0)
+    # A pause of a quarter of a second: times with the clock are exact then.
+    move.mover._random = SimpleNamespace(uniform=lambda *_: 0.625)  # type: ignore[assignment]
     move.main.result = fails("a", times=1)
     move.clock.now = LAST_MOMENT - spare
     move.out_of_queue(order("a"))
@@ -447,6 +450,14 @@ def test_a_letter_that_is_not_deleted_stays_on_record_and_has_not_left() -> None
     move.tally.count_tried(1)
     assert move.tally.fruitless
     assert move.tally.futile == 1
+
+
+def test_parked_letters_that_are_not_deleted_have_not_left() -> None:
+    move = Move()
+    move.dlq.undeleted = {"a", "b"}
+    move.out_of_queue(*(order(copy, Park(Reason.EXPIRED, "old")) for copy in "ab"))
+    move.tally.count_tried(2)
+    assert move.tally.fruitless
 
 
 @pytest.mark.parametrize(("before_the_end", "kept"), [(5.0, {"a"}), (5.001, set())])
@@ -536,6 +547,20 @@ def test_a_letter_that_cannot_wait_on_is_counted() -> None:
     assert (move.trouble, move.tally.futile) == ("the room is down", 2)
     move.tally.count_tried(2)
     assert move.tally.fruitless
+
+
+def test_a_run_in_which_some_letters_can_wait_on_has_done_its_work() -> None:
+    move = Move()
+    postpone = move.room.postpone
+
+    def second_fails(order: Order) -> None:
+        move.room.is_down = order.copy == "b"
+        postpone(order)
+
+    move.room.postpone = second_fails  # type: ignore[method-assign]
+    move.out_of_room(order("a", HOLD), order("b", HOLD))
+    report = move.tally.report("orders", "dlq", "")
+    assert (report.counts, report.ended_well) == ({"Held": 1, "RoomUnavailable": 1}, True)
 
 
 def test_a_hold_that_is_late_is_not_postponed() -> None:

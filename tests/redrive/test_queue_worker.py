@@ -201,6 +201,13 @@ def test_a_queue_is_empty_after_two_empty_polls_in_a_row() -> None:
     assert (bench.moved, len(bench.asked)) == (["x"], 5)
 
 
+def test_an_empty_queue_is_polled_twice() -> None:
+    """SQS may answer a poll with nothing although letters are there."""
+    bench = Bench()
+    bench.worker.take_turn(100)
+    assert (bench.worker.is_done, len(bench.asked)) == (True, 2)
+
+
 def test_one_empty_poll_does_not_end_a_worker() -> None:
     bench = Bench(polls=[[], many(1)])
     bench.worker.take_turn(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,6 +165,20 @@ def test_a_run_that_waits_after_one_that_ended_well_ends_well_too(stage: Stage) 
     assert run(stage).ended_well
 
 
+def test_a_run_waits_unless_a_person_asks(stage: Stage) -> None:
+    dead(stage, 1)
+    remember(stage, SourceMemory(fruitless=2, fruitless_at=stage.clock()))
+    assert "the next try is in" in redriver(stage).run(stage.clock() + 55).stopped
+    assert redriver(stage).run(stage.clock() + 55, asked=True).moved == 1
+
+
+def test_a_look_judges_letters_that_have_served_no_delay(stage: Stage) -> None:
+    stage.add_rule("later", tenantId="a", action="delayed_redrive", delay_seconds=7_200)
+    stage.put()
+    stage.fail()
+    assert run(stage, dry_run=True).decisions == {"HOLD": 1}
+
+
 def test_a_look_does_not_wait_for_the_next_try(stage: Stage) -> None:
     dead(stage, 1)
     remember(stage, SourceMemory(fruitless=1, fruitless_at=stage.clock()))
@@ -200,6 +215,32 @@ def test_a_letter_that_the_depth_misses_is_moved_all_the_same(stage: Stage) -> N
     dead(stage, 1)
     report = run(stage, dlq=unseen(stage))
     assert (report.moved, report.counts[Metric.RECEIVED]) == (1, 1)
+
+
+def test_the_first_poll_of_a_queue_that_seems_empty_waits_a_second(stage: Stage) -> None:
+    """A short poll asks few of the servers that hold the queue."""
+    waits: list[int] = []
+
+    def receive(most: int, lock_seconds: int, wait_seconds: int) -> list[Any]:
+        waits.append(wait_seconds)
+        return []
+
+    run(stage, dlq=Other(unseen(stage), receive=receive))
+    assert waits == [1]
+
+
+def test_letters_in_hand_are_visible_after_a_run_that_ends_early(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fills a request of its own; the router fails at the first."""
+    monkeypatch.setattr("deadletter.redrive.letters_in_hand.MAX_REQUEST", 1)
+    dead(stage, 3)
+    setup = stage.redriver()._setup
+    router = Other(setup.router, decide=raising(RouterUnavailable("down")))
+    dlq = Other(setup.dlq, receive=lambda *_: setup.dlq.receive(3, 115, 0))
+    report = run(stage, router=router, dlq=dlq)
+    assert (report.counts[Metric.RECEIVED], report.moved) == (3, 0)
+    assert visible(stage) == 3
 
 
 def test_a_run_without_the_lease_gives_the_letters_of_its_first_poll_back(stage: Stage) -> None:
@@ -302,6 +343,47 @@ def test_a_journal_that_cannot_be_tidied_is_named_and_keeps_no_run_from_its_work
     report = run(stage)
     assert (report.moved, report.counts[metric]) == (1, 1)
     assert (report.ended_well, report.trouble) == (True, "denied")
+
+
+@pytest.mark.parametrize(
+    ("left_queue", "left_room", "reads"),
+    [((), (), 0), ((b"key",), (), 1), ((), (b"key",), 1), ((b"key",), (b"key",), 1)],
+)
+def test_what_a_run_has_explained_is_compared_with_the_journal_as_it_is_now(
+    stage: Stage, left_queue: Any, left_room: Any, reads: int
+) -> None:
+    made = stage.redriver()
+    readings: list[float] = []
+    last: Any = SimpleNamespace(ended=list)
+    known: Any = SimpleNamespace(
+        left_queue=left_queue,
+        left_room=left_room,
+        last=last,
+        fresh=lambda: readings.append(stage.clock()),
+    )
+    made._known = known
+    made._sweep_journal(stage.clock() + 55)
+    assert len(readings) == reads
+
+
+def test_the_journal_is_tidied_until_ten_seconds_before_the_deadline(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that is cut off costs nothing; the end of a run behind it would be lost."""
+    allowed: list[bool] = []
+
+    def carry_out(_steps: object, _journal: object, goes_on: Callable[[], bool]) -> None:
+        for seconds in (44.5, 45.0, 45.5):
+            stage.clock.now = began + seconds
+            allowed.append(goes_on())
+
+    monkeypatch.setattr("deadletter.redrive.redriver.empty_shards", lambda *_: frozenset())
+    monkeypatch.setattr("deadletter.redrive.redriver.sweeps", lambda *_: [])
+    monkeypatch.setattr("deadletter.redrive.redriver.carry_out", carry_out)
+    monkeypatch.setattr("deadletter.redrive.known_intents.Reading.ended", lambda _: ["an intent"])
+    began = stage.clock()
+    stage.redriver()._sweep_journal(began + 55)
+    assert allowed == [True, False, False]
 
 
 def test_runs_with_nothing_to_do_read_the_journal_once_an_hour(stage: Stage) -> None:
@@ -471,6 +553,21 @@ def test_a_rescue_counts_its_letters_once_more_as_rescued(stage: Stage) -> None:
     dead(stage, 3)
     report = rescued(stage)
     assert (report.counts[Metric.RESCUED], report.counts[Metric.HELD]) == (3, 3)
+
+
+def test_a_rescue_has_all_workers(stage: Stage) -> None:
+    """Whatever earlier runs could not move, time is short."""
+    stage.pipeline = replace(stage.pipeline, workers=4)
+    dead(stage, 1)
+    remember(stage, SourceMemory(fruitless=3, fruitless_at=1.0))
+    at_once: list[int] = []
+
+    def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        at_once.append(len(calls))
+        return in_turn(calls)
+
+    report = redriver(stage, in_parallel=in_parallel).rescue(stage.clock() + 55)
+    assert (report.counts[Metric.RESCUED], at_once[0]) == (1, 4)
 
 
 def test_a_rescue_asks_for_the_lease_every_two_seconds_until_it_could_send_nothing(

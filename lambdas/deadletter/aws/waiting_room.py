@@ -30,7 +30,6 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
-    INLINE_BYTES,
     SHARDS,
     Lane,
     RoomContents,
@@ -49,6 +48,9 @@ _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
 _NO_GROUP = "letter"
 """Sort key of a letter without a FIFO group."""
+
+INLINE_BYTES = 4096
+"""Letters up to this size are kept in the item itself, larger ones in S3 under a name in it."""
 
 MOST_BODIES_REFUSED = 2
 """Calls that S3 may refuse or leave unanswered in a run before it is not asked again."""

@@ -93,16 +93,13 @@ class Sender:
     def _to_try_again(self, orders: Sequence[Order], moves: Moves) -> list[Order]:
         if not self._fifo:
             return [order for order in orders if order.copy in moves.failed]
-        failed_groups = {order.group for order in orders if order.copy in moves.failed}
         here = [order for order in orders if order.copy not in moves.confirmed]
         untried = {order.copy for order in here} - moves.attempted
         waiting = [order for order in here if order.copy in untried | moves.failed]
-        return [order for order in unbroken(here, waiting) if order.group in failed_groups]
+        return unbroken(here, waiting)
 
     def _seal(self, moves: Moves, target_of: Callable[[Order], str]) -> None:
-        for order in moves.pending:
-            if order.copy in moves.envelopes:
-                continue
+        for order in [each for each in moves.pending if each.copy not in moves.envelopes]:
             traits = self._targets[target_of(order)].traits
             letter, stamp = order.received.letter, order.stamp
             if isinstance(order.decision, Redrive):

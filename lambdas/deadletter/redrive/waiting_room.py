@@ -17,9 +17,6 @@ from deadletter.redrive.order import Order
 SHARDS = 8
 """Shards of a lane: one DynamoDB partition takes about 1,000 writes a second."""
 
-INLINE_BYTES = 4096
-"""Letters up to this size are kept in the item itself, larger ones in S3 under a name in it."""
-
 
 class RoomUnavailable(Exception):
     """The waiting room gave no answer: letters on their way in stay where they are."""
@@ -49,7 +46,7 @@ class RoomContents:
     """
 
     letters: Sequence[ReceivedLetter]
-    broken: int = 0
+    broken: int
 
 
 @dataclass(frozen=True, slots=True)
