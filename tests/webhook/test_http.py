@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -324,6 +325,21 @@ def test_a_post_whose_answer_is_lost_is_not_sent_to_another_address() -> None:
         with pytest.raises(NoAnswer):
             poster(to, b"", {})
     assert len(requests) == 1
+
+
+@pytest.mark.parametrize("answer", ["HTTP/1.1 200 OK\r\n\r\n", "nonsense\r\n\r\n", ""])
+def test_the_connection_is_closed_after_an_answer_and_without_one(answer: str) -> None:
+    dialled = []
+
+    def connect(address: str, port: int, seconds: float) -> socket.socket:
+        dialled.append(dial(address, port, seconds))
+        return dialled[-1]
+
+    with Endpoint(answers(answer)) as endpoint:
+        poster = HttpsClient(PATIENCE, time.monotonic, dial=connect)
+        with suppress(NoAnswer):
+            poster(local(endpoint.port), b"", {})
+    assert [connection.fileno() for connection in dialled] == [-1]
 
 
 def test_of_many_addresses_only_a_few_are_tried() -> None:

@@ -231,7 +231,7 @@ class _TimedConnection:
         return io.BufferedReader(_ResponseStream(self))
 
     def close(self) -> None:
-        self._socket.close()
+        """Does nothing: `exchange` closes the socket, also after an error."""
 
 
 class _ResponseStream(io.RawIOBase):
@@ -268,13 +268,10 @@ def _ask(
     http_connection = http.client.HTTPConnection(destination.host, destination.port)
     http_connection.sock = connection
     http_connection.response_class = _FinalResponse
-    try:
-        fixed = {"host": destination.authority, "connection": "close"}
-        http_connection.request(method, destination.target, body, {**headers, **fixed})
-        answer = http_connection.getresponse()
-        return answer.status, answer.getheader("retry-after")
-    finally:
-        http_connection.close()
+    fixed = {"host": destination.authority, "connection": "close"}
+    http_connection.request(method, destination.target, body, {**headers, **fixed})
+    answer = http_connection.getresponse()
+    return answer.status, answer.getheader("retry-after")
 
 
 def _refuse_headers(headers: Mapping[str, str]) -> None:
