@@ -24,6 +24,7 @@ from deadletter.redrive.journal import (
     Plan,
     Slot,
     key_of,
+    merged,
 )
 
 NOW = 1_000.0
@@ -51,6 +52,45 @@ def test_the_key_of_a_uuid_is_its_bytes_and_of_any_other_id_a_digest() -> None:
 @given(st.sets(st.uuids().map(str) | st.text(max_size=10), max_size=8))
 def test_no_two_copies_share_a_key(copies: set[str]) -> None:
     assert len({key_of(copy) for copy in copies}) == len(copies)
+
+
+@st.composite
+def _intents(draw: st.DrawFn) -> list[Intent]:
+    """Intents of different letters, each with its own places, marks and new ids."""
+    intents = []
+    for number in range(draw(st.integers(1, 4))):
+        targets = draw(st.lists(st.sampled_from(["main", ROOM, "parking:x"]), max_size=5))
+        planned = [
+            Plan(key_of(f"{number}.{at}"), target, draw(st.integers(0, 3)))
+            for at, target in enumerate(targets)
+        ]
+        sent = draw(st.integers(0, 2 ** len(planned) - 1))
+        marked = [at for at in range(len(planned)) if sent >> at & 1]
+        new_ids = {at: f"{NEW_ID[:-4]}{number:02d}{at:02d}" for at in marked if draw(st.booleans())}
+        expires = draw(st.floats(0, 100))
+        intents.append(Intent(f"slot{number}", "run", 1, expires, planned, sent, new_ids))
+    return intents
+
+
+def _said(intents: Sequence[Intent]) -> list[tuple[Plan, bool, str | None]]:
+    """What intents say of each of their letters."""
+    return [
+        (plan, each.is_sent(at), each.new_ids.get(at))
+        for each in intents
+        for at, plan in enumerate(each.plans)
+    ]
+
+
+@given(_intents(), st.sets(st.sampled_from([f"{n}.{at}" for n in range(4) for at in range(5)])))
+def test_merged_intents_say_of_each_letter_what_the_single_ones_said(
+    intents: list[Intent], without: set[str]
+) -> None:
+    whole, gone = merged(intents), set(map(key_of, without))
+    assert _said([whole]) == _said(intents)
+    assert (whole.slot, whole.expires) == ("slot0", max(each.expires for each in intents))
+    assert _said([merged(intents, gone)]) == [
+        told for told in _said(intents) if told[0].key not in gone
+    ]
 
 
 _positions = st.sets(st.integers(0, 99))

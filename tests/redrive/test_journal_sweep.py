@@ -311,7 +311,10 @@ def test_a_step_fits_into_a_transaction_and_an_item() -> None:
             )
             for n, entry in enumerate(many(20, day=1))
         ]
-        assert [len(step.parts) for step in swept(*large)] == parts
+        steps = swept(*large)
+        assert [len(step.parts) for step in steps] == parts
+        # No intent is left out that would have fitted.
+        assert [entry for step in steps for entry in step.parts] == large[: sum(parts)]
 
 
 def test_a_run_takes_so_many_steps_and_no_more() -> None:
