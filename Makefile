@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager nightly mutation sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -75,10 +75,14 @@ sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many
 pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
 	$(BIN)/python -m pytest -q -m long tests/scenarios
 
+scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
+	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
+
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m tests.simulation --runs 200000
+	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
 	$(MAKE) mutation
 

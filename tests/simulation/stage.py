@@ -69,10 +69,11 @@ class Stage:
     stale: bool = False
     page: int | None = None
     hours: int | None = None
+    sqs_type: type[MemorySqs] = MemorySqs
 
     def __post_init__(self) -> None:
         ids = ids_from(self.seed)
-        self.sqs = MemorySqs(
+        self.sqs = self.sqs_type(
             self.clock,
             ids,
             sender_id=PRODUCER,

@@ -1,0 +1,236 @@
+"""The figures of one run: one system in one scenario with one seed."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from tests.scenario_bench.scenario import Scenario
+from tests.scenario_bench.systems import SYSTEMS, Deadletter, System
+from tests.scenario_bench.traffic import Book, messages_of
+
+RETURN_SECONDS = 30.0
+"""Full throughput is back when so many seconds have 90 % of the healthy messages sent in them."""
+
+RETURN_SHARE = 0.9
+
+SURGE_SECONDS = 10
+"""The window in which requests are counted while the dependency comes back."""
+
+COMING_BACK = 1_200.0
+"""How long after the recovery that window is looked for."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run shows. Times are seconds; None where it did not happen or has no meaning.
+
+    goodput             healthy messages processed, of those sent (0 to 1)
+    dead_requests       requests that a dependency in trouble did not serve
+    opened_after        from the first such request to the first open circuit
+    openings            how often a circuit opened
+    not_closed          how long a circuit was open or half open, in all
+    closed_after        from the recovery until every circuit is closed
+    full_rate_after     from the recovery until 90 % of the normal throughput for 30 s
+    after_closed        the same, from the moment at which every circuit is closed
+    surge               most requests in 10 s after the recovery, of the normal rate
+    letters             moves of a message into the DLQ
+    parked_rightly      poisonous messages in the parking lot at the end
+    parked_wrongly      healthy ones
+    duplicates          repetitions of a finished message
+    probed_to_death     live messages that a probe took and that ended in the DLQ
+    out_of_order        messages of a FIFO group processed after a later one
+    waiting             where the other messages are at the end
+    lost                messages that are nowhere: more than 0 is a bug
+    """
+
+    scenario: str
+    system: str
+    seed: int
+    rate: float
+    sent: int
+    healthy: int
+    goodput: float
+    dead_requests: int
+    opened_after: float | None
+    openings: int
+    not_closed: float
+    closed_after: float | None
+    full_rate_after: float | None
+    after_closed: float | None
+    surge: float | None
+    letters: int
+    parked_rightly: int
+    parked_wrongly: int
+    duplicates: int
+    probed_to_death: int
+    out_of_order: int
+    waiting: dict[str, int]
+    lost: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class Observer:
+    """Looks at the circuits once a second."""
+
+    system: System
+    openings: int = 0
+    not_closed: float = 0.0
+    opened_at: float | None = None
+    closed_at: float | None = None
+    _open: int = 0
+
+    def run(self) -> None:
+        """Look for ever."""
+        recovers = self.system.scenario.recovers
+        while True:
+            now = self.system.elapsed
+            states = self.system.states()
+            tripped = states.count("OPEN")
+            closed = all(state == "CLOSED" for state in states)
+            if tripped > self._open and not self._halfway(states):
+                self.openings += tripped - self._open
+                if self.opened_at is None:
+                    self.opened_at = now
+            self._open = len(states) - states.count("CLOSED")
+            self.not_closed += not closed
+            if recovers is not None and now >= recovers and closed and self.closed_at is None:
+                self.closed_at = now
+            self.system.timeline.advance(1.0)
+
+    def _halfway(self, states: Sequence[str]) -> bool:
+        """Whether what is open now was half open, and not closed, before."""
+        return states.count("OPEN") + states.count("HALF_OPEN") <= self._open
+
+
+def run(scenario: Scenario, name: str, seed: int) -> Figures:
+    """Play a scenario with a system. The same arguments give the same figures."""
+    return play(SYSTEMS[name](scenario, seed, Book(messages_of(scenario, seed))))
+
+
+def play(system: System) -> Figures:
+    """Play the scenario of a system to its end."""
+    scenario, timeline = system.scenario, system.timeline
+    observer = Observer(system)
+    with system.patched():
+        system.prepare()
+        timeline.spawn(lambda: _send(system))
+        timeline.spawn(observer.run)
+        for at, event in scenario.events:
+            timeline.spawn(partial(system.befall, event), system.began + at)
+        timeline.run_until(system.began + scenario.ends)
+        return _figures(system, observer)
+
+
+def _send(system: System) -> None:
+    """The producer."""
+    stage = system.stage
+    for message in system.book.messages:
+        wait = message.at - system.elapsed
+        if wait > 0:
+            system.timeline.advance(wait)
+        options: dict[str, Any] = {}
+        if system.scenario.fifo:
+            token = f"m{message.number}"
+            options = {"MessageGroupId": message.group, "MessageDeduplicationId": token}
+        stage.put(json.dumps(message.body), **options)
+
+
+def _figures(system: System, observer: Observer) -> Figures:
+    scenario, book, requests = system.scenario, system.book, system.dependencies
+    healthy = [message for message in book.messages if not message.poison]
+    processed = sum(message.number in book.processed_at for message in healthy)
+    places = _places(system)
+    poison = {message.number for message in book.messages if message.poison}
+    parked = places.get("parked", set())
+    elsewhere = set().union(*places.values()) | book.purged | book.processed_at.keys()
+    began = min(requests.dead, default=None)
+    recovers = scenario.recovers
+    opened, closed = observer.opened_at, observer.closed_at
+    return Figures(
+        scenario=scenario.name,
+        system=system.name,
+        seed=system.seed,
+        rate=scenario.rate,
+        sent=len(book.messages),
+        healthy=len(healthy),
+        goodput=processed / len(healthy),
+        dead_requests=len(requests.dead),
+        opened_after=_since(opened, began) if began is not None else opened,
+        openings=observer.openings,
+        not_closed=observer.not_closed,
+        closed_after=_since(closed, recovers) if observer.openings else None,
+        full_rate_after=_full_rate(system, recovers),
+        after_closed=_full_rate(system, closed) if observer.openings else None,
+        surge=_surge(scenario, requests.requests),
+        letters=len(system.deaths),
+        parked_rightly=len(parked & poison),
+        parked_wrongly=len(parked - poison),
+        duplicates=sum(count - 1 for count in book.effects.values()),
+        probed_to_death=system.victims,
+        out_of_order=book.out_of_order if scenario.fifo else 0,
+        waiting={
+            name: len(numbers - book.processed_at.keys())
+            for name, numbers in sorted(places.items())
+            if name != "parked" and numbers - book.processed_at.keys()
+        },
+        lost=len({message.number for message in book.messages} - elsewhere),
+    )
+
+
+def _places(system: System) -> dict[str, set[int]]:
+    """The messages that lie somewhere, by place."""
+    stage = system.stage
+    names = {stage.main: "main", stage.dlq: "dlq", stage.parking: "parked"}
+    names = {url.rpartition("/")[2]: name for url, name in names.items()}
+    places: dict[str, set[int]] = {}
+    for message in stage.sqs.snapshot():
+        number = json.loads(message.body)["id"]
+        places.setdefault(names.get(message.queue, message.queue), set()).add(number)
+    if isinstance(system, Deadletter):
+        bodies = system.letters_in_room()
+        if bodies:
+            places["room"] = {json.loads(body)["id"] for body in bodies}
+    return places
+
+
+def _since(moment: float | None, begin: float | None) -> float | None:
+    return None if moment is None or begin is None else max(0.0, round(moment - begin, 1))
+
+
+def _full_rate(system: System, begin: float | None) -> float | None:
+    """Seconds from `begin` until the throughput is that of the healthy messages sent."""
+    if begin is None:
+        return None
+    times = sorted(system.book.processed_at.values())
+    healthy = [m.at for m in system.book.messages if not m.poison]
+    last = system.scenario.lasts - RETURN_SECONDS
+    start = begin
+    while start <= last:
+        end = start + RETURN_SECONDS
+        done = bisect_left(times, end) - bisect_left(times, start)
+        due = bisect_left(healthy, end) - bisect_left(healthy, start)
+        if due and done >= RETURN_SHARE * due:
+            return round(start - begin, 1)
+        start += 1.0
+    return None
+
+
+def _surge(scenario: Scenario, requests: Sequence[float]) -> float | None:
+    """The most requests in SURGE_SECONDS while the dependency comes back, of the normal number."""
+    recovers = scenario.recovers
+    if recovers is None or scenario.begins is None:
+        return None
+    before = bisect_left(requests, scenario.begins) / scenario.begins
+    times = [at for at in requests if recovers <= at < recovers + COMING_BACK]
+    most = max(
+        (bisect_left(times, at + SURGE_SECONDS) - i for i, at in enumerate(times)), default=0
+    )
+    return round(most / SURGE_SECONDS / before, 2)

@@ -1,0 +1,38 @@
+"""The measured table in docs/scenarios.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.scenario_bench.summary import COLUMNS, Row
+
+PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+
+def write_page(rows: Sequence[Row], commit: str, date: str) -> None:
+    """Write the table of the page anew."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{as_markdown(rows, commit, date)}{END}{after}")
+
+
+def as_markdown(rows: Sequence[Row], commit: str, date: str) -> str:
+    """The table, its date and its commit."""
+    headings = ("scenario (rate, seeds)", "system", *COLUMNS.values())
+    lines = [
+        f"Measured on {date} at commit `{commit}`; medians over the seeds.",
+        "",
+        f"| {' | '.join(headings)} |",
+        f"|{'---|' * 2}{'--:|' * len(COLUMNS)}",
+    ]
+    last = ""
+    for row in rows:
+        seeds = f"{row.seeds} seed{'s' if row.seeds > 1 else ''}"
+        name = f"{row.scenario.title} ({row.scenario.rate:g}/s, {seeds})"
+        cells = [row.cell(figure) for figure in COLUMNS]
+        lines.append(f"| {name if name != last else ''} | {row.system} | {' | '.join(cells)} |")
+        last = name
+    return "\n".join(lines) + "\n"

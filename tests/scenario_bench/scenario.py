@@ -1,0 +1,107 @@
+"""A scenario is a row of data: the traffic, what befalls the dependency, and what people do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+PAYMENTS, MAIL = "payments", "mail"
+
+
+class Trouble(StrEnum):
+    """How a dependency fails, as its caller sees it."""
+
+    REFUSED = "refuses connections"
+    ERROR = "answers 503"
+    TIMEOUT = "does not answer"
+    EMPTY = "answers 200 with an empty body"
+    HTML = "answers 200 with a page of HTML"
+    UNAUTHORIZED = "answers 401"
+    SLOW = "answers slowly"
+    OVERLOAD = "bears few requests"
+    """It serves a share of its full rate, from a tenth at the beginning to all at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spell:
+    """A dependency in trouble from second `begins` to `ends`, for a share of its requests.
+
+    With `key` or `tenant` only their requests are affected.
+    """
+
+    begins: float
+    ends: float
+    trouble: Trouble = Trouble.ERROR
+    share: float = 1.0
+    dependency: str = PAYMENTS
+    key: str = ""
+    tenant: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Burst:
+    """Messages of one tenant beside the steady traffic, `rate` a second."""
+
+    begins: float
+    ends: float
+    rate: float
+    tenant: str
+
+
+class Event(StrEnum):
+    """What befalls the machinery, or what a person does."""
+
+    KILL_EXECUTION = "the execution that runs the outage is killed"
+    DELETE_ROW = "the circuit's row is deleted"
+    FORCE_OPEN = "a person forces the circuit open without an end"
+    PURGE = "a person empties main queue and DLQ"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One row.
+
+    rate       messages a second, evenly spaced with jitter
+    lasts      seconds of traffic; `tail` seconds are added before the balance is drawn
+    poison     the share of messages that lack a field which the handler reads
+    keys       how many endpoints, and how many tenants, the messages are spread over
+    pause      a time (from, to) without traffic
+    in_hand    messages that are sent at once, 5 s before the first trouble
+    settings   what differs from the product's defaults, and the circuit's settings likewise
+    needs      the dependencies that messages call, in turns
+    """
+
+    name: str
+    title: str
+    rate: float
+    lasts: float
+    tail: float = 600.0
+    spells: tuple[Spell, ...] = ()
+    bursts: tuple[Burst, ...] = ()
+    events: tuple[tuple[float, Event], ...] = ()
+    poison: float = 0.0
+    keys: int = 1
+    tenants: int = 1
+    pause: tuple[float, float] | None = None
+    in_hand: int = 0
+    needs: tuple[tuple[str, ...], ...] = ((PAYMENTS,),)
+    fifo: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    circuit: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def begins(self) -> float | None:
+        """When the first trouble begins; None without any."""
+        return min((spell.begins for spell in self.spells), default=None)
+
+    @property
+    def recovers(self) -> float | None:
+        """When the dependency is well again for good; None if it never was in trouble."""
+        return max((spell.ends for spell in self.spells), default=None)
+
+    @property
+    def ends(self) -> float:
+        """When the balance is drawn."""
+        return self.lasts + self.tail

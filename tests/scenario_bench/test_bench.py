@@ -1,0 +1,257 @@
+"""Short scenarios: what has to hold whatever the product concludes, and that the bench can fail."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from aws_lambda_powertools.utilities.circuit_breaker import CircuitBreakerConfig
+
+from tests.scenario_bench import __main__ as command
+from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
+from tests.scenario_bench.chart import chart
+from tests.scenario_bench.event_source import Environment
+from tests.scenario_bench.measure import Figures, play, run
+from tests.scenario_bench.page import as_markdown
+from tests.scenario_bench.scenario import Event, Scenario, Spell, Trouble
+from tests.scenario_bench.summary import Row, duration, rows_of
+from tests.scenario_bench.systems import (
+    SYSTEMS,
+    Deadletter,
+    NoBreaker,
+    Powertools,
+    Respond,
+    System,
+)
+from tests.scenario_bench.traffic import Book, messages_of
+
+EVERY_SYSTEM = sorted(SYSTEMS)
+
+OUTAGE = Scenario(
+    name="short",
+    title="an outage",
+    rate=5,
+    lasts=160,
+    tail=240,
+    spells=(Spell(begins=30, ends=130),),
+)
+
+
+def played(kind: type[System], scenario: Scenario = OUTAGE, seed: int = 1) -> Figures:
+    return play(kind(scenario, seed, Book(messages_of(scenario, seed))))
+
+
+@pytest.mark.parametrize("name", EVERY_SYSTEM)
+def test_without_trouble_every_message_is_processed_once(name: str) -> None:
+    figures = run(replace(BY_NAME["calm"], lasts=60, tail=10), name, 1)
+    assert (figures.sent, figures.goodput, figures.dead_requests) == (300, 1.0, 0)
+    assert (figures.openings, figures.letters, figures.duplicates, figures.lost) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", EVERY_SYSTEM)
+def test_no_message_is_lost_and_the_same_seed_gives_the_same_figures(name: str) -> None:
+    poisoned = replace(OUTAGE, poison=0.1, rate=1, lasts=100, tail=300)
+    figures = run(poisoned, name, 1)
+    assert figures.lost == 0
+    assert figures == run(poisoned, name, 1)
+    assert figures.sent == 100
+
+
+def test_without_a_breaker_each_message_of_a_short_outage_makes_one_request() -> None:
+    figures = played(NoBreaker)
+    # 100 s at 5/s; what fails comes back after 180 s. At the edges a message or two differ.
+    assert figures.dead_requests == pytest.approx(500, abs=3)
+    assert (figures.goodput, figures.letters) == (1.0, 0)
+
+
+def test_powertools_opens_after_five_failures_in_a_row_of_one_environment() -> None:
+    figures = played(Powertools)
+    # Ten environments take turns at 5/s: each has failed five times after 10 s.
+    assert figures.opened_after == pytest.approx(10, abs=3)
+    # Then one probe for each 30 s.
+    assert 41 <= figures.dead_requests <= 80
+    assert figures.goodput == 1.0
+
+
+def test_the_product_opens_in_an_outage() -> None:
+    figures = played(Deadletter, replace(OUTAGE, lasts=60, tail=0))
+    assert figures.opened_after is not None
+    assert figures.opened_after < 10
+
+
+class NeverOpening(Powertools):
+    """A planted worse breaker."""
+
+    config = CircuitBreakerConfig(failure_threshold=100_000)
+
+
+class Blind(Deadletter):
+    """The product, whose breaker sees nothing."""
+
+    def pipeline(self) -> Any:
+        pipeline = super().pipeline()
+        blind = replace(pipeline.circuit, consecutive=0, minimum=1_000_000)
+        return replace(pipeline, circuit=blind)
+
+
+class Forgetful(NoBreaker):
+    """A consumer that acknowledges what it has not processed."""
+
+    def start(self, environment: Environment) -> Respond:
+        respond = super().start(environment)
+
+        def forget(records: Any, deadline: float, permit: str | None) -> dict[str, Any]:
+            respond(records, deadline, permit)
+            return {"batchItemFailures": []}
+
+        return forget
+
+
+class Repeating(NoBreaker):
+    """A consumer that says that it has failed although it has not."""
+
+    def start(self, environment: Environment) -> Respond:
+        respond = super().start(environment)
+
+        def repeat(records: Any, deadline: float, permit: str | None) -> dict[str, Any]:
+            respond(records, deadline, permit)
+            return {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in records]}
+
+        return repeat
+
+
+def test_a_breaker_that_never_opens_lets_more_requests_through() -> None:
+    assert played(NeverOpening).dead_requests > 5 * played(Powertools).dead_requests
+    assert played(NeverOpening).openings == 0
+
+
+def test_the_product_with_a_blind_breaker_is_seen_to_be_blind() -> None:
+    assert played(Blind, replace(OUTAGE, lasts=60, tail=0)).openings == 0
+
+
+def test_a_message_that_is_acknowledged_unprocessed_is_lost() -> None:
+    assert played(Forgetful).lost == pytest.approx(500, abs=3)
+
+
+def test_a_repeated_effect_is_a_duplicate() -> None:
+    healthy = replace(OUTAGE, spells=(), lasts=20)
+    figures = played(Repeating, healthy)
+    assert figures.duplicates == figures.sent == 100
+
+
+def test_what_a_person_purges_is_not_lost() -> None:
+    purged = replace(OUTAGE, events=((100.0, Event.PURGE),))
+    figures = played(NoBreaker, purged)
+    assert figures.lost == 0
+    assert figures.goodput < 1
+
+
+def test_a_deleted_row_is_gone() -> None:
+    deleted = replace(OUTAGE, lasts=60, tail=0, events=((59.999, Event.DELETE_ROW),))
+    system = Deadletter(deleted, 1, Book(messages_of(deleted, 1)))
+    play(system)
+    assert system.states() == []
+
+
+def test_an_execution_that_is_killed_runs_no_more() -> None:
+    killed = replace(OUTAGE, lasts=60, tail=0, events=((59.0, Event.KILL_EXECUTION),))
+    system = Deadletter(killed, 1, Book(messages_of(killed, 1)))
+    play(system)
+    assert system.states() == ["OPEN"]
+    assert system.machine.list_executions() == {"executions": []}
+
+
+def test_slow_calls_are_no_failures_and_timeouts_are() -> None:
+    for trouble, dead in ((Trouble.SLOW, False), (Trouble.TIMEOUT, True)):
+        [spell] = OUTAGE.spells
+        scenario = replace(OUTAGE, spells=(replace(spell, trouble=trouble),), lasts=60, tail=0)
+        assert bool(played(NoBreaker, scenario).dead_requests) is dead
+
+
+def test_every_scenario_has_a_name_a_title_and_healthy_minutes_first() -> None:
+    assert len(BY_NAME) == len(SCENARIOS) == len({scenario.title for scenario in SCENARIOS})
+    for scenario in SCENARIOS:
+        assert scenario.begins is None or scenario.begins >= 60
+        assert scenario.recovers is None or scenario.recovers < scenario.lasts
+
+
+# The table, the chart, the command.
+
+
+def figures_of(**changes: Any) -> Figures:
+    nothing: dict[str, Any] = dict.fromkeys(Figures.__dataclass_fields__, 0)
+    base = {"scenario": "outage-3m", "system": "none", "goodput": 1.0, "waiting": {}}
+    return Figures(**{**nothing, **base, **changes})
+
+
+def row_of(*runs: Figures) -> Row:
+    return Row(BY_NAME["outage-3m"], "none", runs)
+
+
+def test_a_row_has_the_median_and_the_95th_percentile_of_its_seeds() -> None:
+    row = row_of(*(figures_of(dead_requests=count) for count in range(1, 101)))
+    assert (row.middle("dead_requests"), row.late("dead_requests")) == (50.5, 95)
+
+
+def test_what_never_happens_in_most_runs_is_never() -> None:
+    often = figures_of(closed_after=None, openings=1)
+    assert (
+        row_of(often, often, figures_of(closed_after=5.0, openings=1)).cell("closed_after")
+        == "never"
+    )
+    assert math.isinf(row_of(often).middle("closed_after"))
+
+
+def test_a_system_without_a_circuit_has_no_times_of_one() -> None:
+    assert row_of(figures_of()).cell("closed_after") == "-"
+
+
+def test_goodput_is_not_rounded_up_to_the_whole() -> None:
+    assert row_of(figures_of(goodput=0.9999)).cell("goodput") == "99.9 %"
+
+
+def test_durations_are_readable() -> None:
+    assert [duration(59.4), duration(3_600), duration(36_000)] == ["59 s", "60 min", "10.0 h"]
+
+
+def test_the_chart_is_a_picture_without_links() -> None:
+    picture = chart(rows_of(SCENARIOS, [figures_of()]), "Title & more")
+    root = ElementTree.fromstring(picture)  # noqa: S314 - our own picture
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert picture.count("http") == 1
+
+
+def test_the_page_names_date_and_commit() -> None:
+    text = as_markdown(rows_of(SCENARIOS, [figures_of()]), "abc1234", "2026-01-01")
+    assert "2026-01-01 at commit `abc1234`" in text
+    assert "total outage, 3 min (5/s, 1 seed)" in text
+
+
+def test_the_command_names_the_scenarios_that_it_knows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["outage-of-everything"])
+    assert "known are calm, outage-3m" in capsys.readouterr().err
+
+
+def test_the_command_writes_table_chart_and_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "run", lambda s, name, seed: figures_of(system=name, seed=seed))
+    assert command.main(["outage-3m", "--seeds", "2"]) == 0
+    assert "total outage, 3 min" in capsys.readouterr().out
+    assert command.main(["outage-3m", "--seeds", "2", "--add"]) == 0
+    assert "[1/" not in capsys.readouterr().err
+    assert (tmp_path / "build/scenarios.svg").exists()
+    assert (tmp_path / "build/scenarios.json").exists()
+
+
+def test_a_lost_message_fails_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "run", lambda *_: figures_of(lost=1))
+    assert command.main(["outage-3m"]) == 1

@@ -1,0 +1,91 @@
+"""The messages of a scenario, the handler that every system runs, and what became of each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.scenario_bench.scenario import Scenario
+
+Call = Callable[[str, Mapping[str, Any]], Any]
+"""Calls a dependency for a message; returns its parsed reply."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message: when it is sent, its body, and whether it lacks what the handler reads."""
+
+    at: float
+    number: int
+    body: Mapping[str, Any]
+    poison: bool
+
+    @property
+    def group(self) -> str:
+        return str(self.body["endpoint"])
+
+
+def messages_of(scenario: Scenario, seed: int) -> list[Sent]:
+    """All messages in the order of their sending. The same seed gives the same messages."""
+    random = Random(seed)
+    times = [(at, "") for at in _steady(scenario, random)]
+    for burst in scenario.bursts:
+        count = int((burst.ends - burst.begins) * burst.rate)
+        times += [(burst.begins + i / burst.rate, burst.tenant) for i in range(count)]
+    if scenario.in_hand and scenario.begins is not None:
+        times += [(scenario.begins - 0.5, "")] * scenario.in_hand
+    messages = []
+    for number, (at, tenant) in enumerate(sorted(times)):
+        body: dict[str, Any] = {
+            "id": number,
+            "endpoint": f"e{random.randrange(scenario.keys)}",
+            "tenant": tenant or f"t{random.randrange(scenario.tenants)}",
+            "needs": scenario.needs[number % len(scenario.needs)],
+            "customer": f"c{number}",
+        }
+        poison = random.random() < scenario.poison
+        if poison:
+            del body["customer"]
+        messages.append(Sent(at, number, body, poison))
+    return messages
+
+
+def _steady(scenario: Scenario, random: Random) -> Iterator[float]:
+    gap = 1 / scenario.rate
+    for number in range(int(scenario.lasts * scenario.rate)):
+        at = (number + random.random()) * gap
+        if scenario.pause is None or not scenario.pause[0] <= at < scenario.pause[1]:
+            yield at
+
+
+@dataclass
+class Book:
+    """What became of the messages; times are seconds since the first message."""
+
+    messages: list[Sent]
+    effects: Counter[int] = field(default_factory=Counter)
+    processed_at: dict[int, float] = field(default_factory=dict)
+    purged: set[int] = field(default_factory=set)
+    last_of_group: dict[str, int] = field(default_factory=dict)
+    out_of_order: int = 0
+
+    def processed(self, number: int, group: str, now: float) -> None:
+        """The handler has done its work for a message."""
+        self.effects[number] += 1
+        if number not in self.processed_at:
+            self.processed_at[number] = now
+            self.out_of_order += number < self.last_of_group.get(group, -1)
+            self.last_of_group[group] = max(number, self.last_of_group.get(group, -1))
+
+
+def handle(body: str, call: Call, book: Book, clock: Callable[[], float]) -> None:
+    """The business code: reads a field, calls what the message needs, and is done."""
+    message = json.loads(body)
+    message["customer"]
+    for dependency in message["needs"]:
+        call(dependency, message)
+    book.processed(message["id"], message["endpoint"], clock())
