@@ -556,7 +556,7 @@ def test_a_rescue_counts_its_letters_once_more_as_rescued(stage: Stage) -> None:
 
 
 def test_a_rescue_has_all_workers(stage: Stage) -> None:
-    """Whatever earlier runs could not move, time is short."""
+    """Time is short, also after runs that could move nothing."""
     stage.pipeline = replace(stage.pipeline, workers=4)
     dead(stage, 1)
     remember(stage, SourceMemory(fruitless=3, fruitless_at=1.0))
