@@ -20,6 +20,7 @@ from rich.table import Table
 
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
+from tests.scenario_bench.goals import judged, met
 from tests.scenario_bench.measure import Figures, run
 from tests.scenario_bench.page import write_page
 from tests.scenario_bench.summary import COLUMNS, Row, rows_of
@@ -85,7 +86,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print the data instead of the table")
     parser.add_argument(
-        "--add", action="store_true", help=f"keep the runs in {DATA} and make only the missing ones"
+        "--add", action="store_true", help=f"keep the runs of this commit in {DATA}"
     )
     parser.add_argument(
         "--page", action="store_true", help="write the table in docs/scenarios.md anew"
@@ -100,9 +101,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _kept() -> list[Figures]:
-    if not DATA.exists():
+    """The runs of this commit that were made before."""
+    data = json.loads(DATA.read_text()) if DATA.exists() else {}
+    if data.get("commit") != _commit():
         return []
-    return [Figures(**figures) for figures in json.loads(DATA.read_text())["runs"]]
+    return [Figures(**figures) for figures in data["runs"]]
 
 
 def _rows(runs: Sequence[Figures]) -> list[Row]:
@@ -124,7 +127,10 @@ def _write(runs: Sequence[Figures], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(DATA.read_text())
     else:
-        Console(width=max(Console().width, 170)).print(table(rows))
+        console = Console(width=max(Console().width, 170))
+        console.print(table(rows))
+        if judged(rows):
+            console.print(goals(rows))
         sys.stderr.write(f"written: {DATA}, {CHART}\n")
 
 
@@ -157,6 +163,17 @@ def table(rows: Iterable[Row]) -> Table:
             row.system,
             *(row.cell(name) for name in COLUMNS),
         )
+    return result
+
+
+def goals(rows: Sequence[Row]) -> Table:
+    """What the product is to reach, and what was measured."""
+    reached, measured = met(rows)
+    result = Table(title=f"Goals of the product: {reached} of {measured} reached")
+    for heading in ("goal", "limit", "measured", "met"):
+        result.add_column(heading, justify="left" if heading == "goal" else "right")
+    for cells in judged(rows):
+        result.add_row(*cells)
     return result
 
 

@@ -37,10 +37,13 @@ class Figures:
     closed_after        from the recovery until every circuit is closed
     full_rate_after     from the recovery until 90 % of the normal throughput for 30 s
     after_closed        the same, from the moment at which every circuit is closed
-    surge               most requests in 10 s after the recovery, of the normal rate
+    surge               most requests in 10 s in the 20 min after the recovery, of the normal rate
+    surge_of_ramp       the same, from the recovery to the end of the ramp after CLOSED
+    back_after          from the deletion of the circuit's row until the mapping is enabled
     letters             moves of a message into the DLQ
     parked_rightly      poisonous messages in the parking lot at the end
-    parked_wrongly      healthy ones
+    poison_left         poisonous messages that are not in the parking lot at the end
+    parked_wrongly      healthy messages in the parking lot at the end
     duplicates          repetitions of a finished message
     probed_to_death     live messages that a probe took and that ended in the DLQ
     out_of_order        messages of a FIFO group processed after a later one
@@ -63,8 +66,11 @@ class Figures:
     full_rate_after: float | None
     after_closed: float | None
     surge: float | None
+    surge_of_ramp: float | None
+    back_after: float | None
     letters: int
     parked_rightly: int
+    poison_left: int
     parked_wrongly: int
     duplicates: int
     probed_to_death: int
@@ -85,11 +91,13 @@ class Observer:
     not_closed: float = 0.0
     opened_at: float | None = None
     closed_at: float | None = None
+    back_at: float | None = None
     _open: int = 0
 
     def run(self) -> None:
         """Look for ever."""
         recovers = self.system.scenario.recovers
+        deleted = self.system.scenario.row_deleted
         while True:
             now = self.system.elapsed
             states = self.system.states()
@@ -103,6 +111,8 @@ class Observer:
             self.not_closed += not closed
             if recovers is not None and now >= recovers and closed and self.closed_at is None:
                 self.closed_at = now
+            if deleted is not None and now > deleted and self.back_at is None:
+                self.back_at = now if self.system.source.enabled else None
             self.system.timeline.advance(1.0)
 
     def _halfway(self, states: Sequence[str]) -> bool:
@@ -126,7 +136,9 @@ def play(system: System) -> Figures:
         for at, event in scenario.events:
             timeline.spawn(partial(system.befall, event), system.began + at)
         timeline.run_until(system.began + scenario.ends)
-        return _figures(system, observer)
+        figures = _figures(system, observer)
+        timeline.close()
+    return figures
 
 
 def _send(system: System) -> None:
@@ -169,9 +181,16 @@ def _figures(system: System, observer: Observer) -> Figures:
         closed_after=_since(closed, recovers) if observer.openings else None,
         full_rate_after=_full_rate(system, recovers),
         after_closed=_full_rate(system, closed) if observer.openings else None,
-        surge=_surge(scenario, requests.requests),
+        surge=_surge(scenario, requests.requests, COMING_BACK),
+        surge_of_ramp=_surge(
+            scenario,
+            requests.requests,
+            (_since(closed, recovers) or 0.0) + system.pipeline().circuit.ramp,
+        ),
+        back_after=_since(observer.back_at, scenario.row_deleted),
         letters=len(system.deaths),
         parked_rightly=len(parked & poison),
+        poison_left=len(poison - parked - book.purged),
         parked_wrongly=len(parked - poison),
         duplicates=sum(count - 1 for count in book.effects.values()),
         probed_to_death=system.victims,
@@ -223,13 +242,13 @@ def _full_rate(system: System, begin: float | None) -> float | None:
     return None
 
 
-def _surge(scenario: Scenario, requests: Sequence[float]) -> float | None:
-    """The most requests in SURGE_SECONDS while the dependency comes back, of the normal number."""
+def _surge(scenario: Scenario, requests: Sequence[float], within: float) -> float | None:
+    """The most requests in SURGE_SECONDS within so many seconds of the recovery, of the normal."""
     recovers = scenario.recovers
     if recovers is None or scenario.begins is None:
         return None
     before = bisect_left(requests, scenario.begins) / scenario.begins
-    times = [at for at in requests if recovers <= at < recovers + COMING_BACK]
+    times = [at for at in requests if recovers <= at < recovers + within]
     most = max(
         (bisect_left(times, at + SURGE_SECONDS) - i for i, at in enumerate(times)), default=0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.scenario_bench.goals import judged
 from tests.scenario_bench.summary import COLUMNS, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
@@ -35,4 +36,6 @@ def as_markdown(rows: Sequence[Row], commit: str, date: str) -> str:
         cells = [row.cell(figure) for figure in COLUMNS]
         lines.append(f"| {name if name != last else ''} | {row.system} | {' | '.join(cells)} |")
         last = name
+    lines += ["", "| goal of the product | limit | measured | met |", "|---|--:|--:|---|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in judged(rows)]
     return "\n".join(lines) + "\n"

@@ -102,6 +102,11 @@ class Scenario:
         return max((spell.ends for spell in self.spells), default=None)
 
     @property
+    def row_deleted(self) -> float | None:
+        """When the circuit's row is deleted; None if it never is."""
+        return next((at for at, event in self.events if event is Event.DELETE_ROW), None)
+
+    @property
     def ends(self) -> float:
         """When the balance is drawn."""
         return self.lasts + self.tail

@@ -14,6 +14,7 @@ from tests.scenario_bench import __main__ as command
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
 from tests.scenario_bench.event_source import Environment
+from tests.scenario_bench.goals import GOALS, judged
 from tests.scenario_bench.measure import Figures, play, run
 from tests.scenario_bench.page import as_markdown
 from tests.scenario_bench.scenario import Event, Scenario, Spell, Trouble
@@ -178,6 +179,12 @@ def test_every_scenario_has_a_name_a_title_and_healthy_minutes_first() -> None:
         assert scenario.recovers is None or scenario.recovers < scenario.lasts
 
 
+def test_every_goal_is_about_a_figure_of_a_scenario() -> None:
+    for goal in GOALS:
+        assert goal.scenario in BY_NAME
+        assert goal.figure in Figures.__dataclass_fields__
+
+
 # The table, the chart, the command.
 
 
@@ -215,6 +222,19 @@ def test_goodput_is_not_rounded_up_to_the_whole() -> None:
 
 def test_durations_are_readable() -> None:
     assert [duration(59.4), duration(3_600), duration(36_000)] == ["59 s", "60 min", "10.0 h"]
+
+
+def test_a_goal_is_judged_by_the_product_alone_and_by_median_or_95th_percentile() -> None:
+    runs = [
+        figures_of(scenario="outage-30m", system="deadletter", openings=1, closed_after=after)
+        for after in (20.0, 25.0, 90.0)
+    ]
+    verdicts = {
+        title: (value, is_met) for title, _, value, is_met in judged(rows_of(SCENARIOS, runs))
+    }
+    assert verdicts["outage 30 min: to CLOSED"] == ("25 s", "yes")
+    assert verdicts["outage 30 min: to CLOSED, p95"] == ("90 s", "no")
+    assert judged(rows_of(SCENARIOS, [figures_of()])) == []
 
 
 def test_the_chart_is_a_picture_without_links() -> None:

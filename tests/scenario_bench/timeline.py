@@ -51,9 +51,18 @@ class Timeline(Clock):
         while self._wakes and self._wakes[0][0] <= end:
             at, _, process = heappop(self._wakes)
             self.now = at
-            if process not in self._killed:
+            if process in self._killed:
+                process.throw()
+            else:
                 process.switch()
         self.now = end
+
+    def close(self) -> None:
+        """End every process where it waits. A greenlet that waits for ever is never collected."""
+        while self._wakes:
+            _, _, process = heappop(self._wakes)
+            if not process.dead:
+                process.throw()
 
     def _wake(self, at: float, process: greenlet) -> None:
         self._numbers += 1
