@@ -252,3 +252,8 @@ def test_the_next_run_goes_on_where_there_was_no_time_and_forgets_lanes_that_are
     assert found.next_shares(shares).lane == "circuit:a"
     after = found.next_shares(shares, {"circuit:b"})
     assert (after.lane, after.claims) == ("circuit:b", {"circuit:b": 5})
+
+
+def test_a_room_without_lanes_was_looked_into_to_its_end() -> None:
+    clock = Clock(1_000.0)
+    assert openings_of(Room([], clock), clock).looked_upto is None

@@ -207,6 +207,14 @@ def test_a_target_that_took_none_of_its_letters_is_trouble_although_others_moved
     assert ends(tally) == (True, "")
 
 
+def test_one_letter_that_the_main_queue_refused_is_enough() -> None:
+    tally = Tally()
+    tally.count_tried(2)
+    tally.count_gone(1)
+    tally.count_target("main", 1, 0)
+    assert tally.fruitless is True
+
+
 def test_another_target_that_took_nothing_is_trouble_and_no_fruitless_run() -> None:
     tally = Tally()
     tally.count_tried(3)
