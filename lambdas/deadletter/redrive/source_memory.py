@@ -69,7 +69,7 @@ def with_lost_run(memory: SourceMemory, now: float) -> SourceMemory:
 
     It took the lease and never gave it back: its function ran out of time or memory, or failed.
     """
-    cut_off = 0 < memory.held_until <= now
+    cut_off = memory.held_until <= now
     if not cut_off or (memory.fruitless_at or 0.0) >= memory.held_until:
         return memory
     return replace(
