@@ -44,7 +44,7 @@ _TABLES = _brisk(tries=3)
 # Sends have one try: after a lost answer a second one would make a copy that is never counted.
 _SENDING = _brisk(tries=1)
 # A mark comes directly after its sends, and has to be written before the run's deadline.
-_JOURNAL = _brisk(tries=2, read_timeout=2)
+_JOURNAL = _brisk(tries=2, read_timeout=1.5)
 # Bodies that S3 does not take in time leave their letters in the queue.
 _BODIES = _brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
@@ -52,7 +52,7 @@ _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attemp
 # For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
 # because the one read before is good enough.
 _BRIEF = Config(
-    connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2, "mode": "standard"}
+    connect_timeout=1.5, read_timeout=3, retries={"total_max_attempts": 2, "mode": "standard"}
 )
 # The watch has 30 seconds for everything, and asks again a minute later.
 _ONCE = Config(connect_timeout=2, read_timeout=12, retries={"total_max_attempts": 1})

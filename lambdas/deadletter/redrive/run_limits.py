@@ -13,8 +13,8 @@ LOCK_PAST_DEADLINE = 60
 
 SEND_AND_MARK = 10.0
 """Seconds that a send and its mark may take: one try of the client that sends (1 s to connect,
-3 s to read) and two of the journal's (1 s and 2 s each). A run sends nothing later than this
-before its deadline."""
+3 s to read) and two of the journal's (1 s and 1.5 s each, and up to 1 s between them). A run
+sends nothing later than this before its deadline."""
 
 WIND_DOWN = SEND_AND_MARK
 """Seconds before the deadline in which no new chunk is begun: it could send nothing."""
