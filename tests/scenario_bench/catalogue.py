@@ -143,6 +143,15 @@ SCENARIOS = (
         circuit={"pause_consumer": True},
     ),
     Scenario(
+        name="outage-6h-pausing",
+        title="total outage, 6 h (pause_consumer)",
+        rate=1,
+        lasts=7 * HOUR,
+        tail=HOUR,
+        spells=_outage(6 * HOUR),
+        circuit={"pause_consumer": True},
+    ),
+    Scenario(
         name="bad-replies",
         title="200 with an empty body, 3 min (pydantic)",
         rate=5,

@@ -13,8 +13,9 @@ from tests.scenario_bench.scenario import Scenario
 from tests.scenario_bench.systems import SYSTEMS, Deadletter, System
 from tests.scenario_bench.traffic import Book, messages_of
 
-RETURN_SECONDS = 30.0
-"""Full throughput is back when so many seconds have 90 % of the healthy messages sent in them."""
+RETURN_SECONDS, RETURN_MESSAGES, RETURN_WINDOWS = 10.0, 20, 3
+"""Full throughput is back with the first of three windows in a row that each have RETURN_SHARE of
+the healthy messages sent in them. A window is so long, or as long as so many messages take."""
 
 RETURN_SHARE = 0.9
 
@@ -29,13 +30,13 @@ COMING_BACK = 1_200.0
 class Figures:
     """What one run shows. Times are seconds; None where it did not happen or has no meaning.
 
-    goodput             healthy messages processed, of those sent (0 to 1)
+    goodput             healthy messages processed, of those sent and not purged (0 to 1)
     dead_requests       requests that a dependency in trouble did not serve
     opened_after        from the first such request to the first open circuit
     openings            how often a circuit opened
     not_closed          how long a circuit was open or half open, in all
     closed_after        from the recovery until every circuit is closed
-    full_rate_after     from the recovery until 90 % of the normal throughput for 30 s
+    full_rate_after     from the recovery until 90 % of the normal throughput is back
     after_closed        the same, from the moment at which every circuit is closed
     surge               most requests in 10 s in the 20 min after the recovery, of the normal rate
     surge_of_ramp       the same, from the recovery to the end of the ramp after CLOSED
@@ -157,7 +158,8 @@ def _send(system: System) -> None:
 
 def _figures(system: System, observer: Observer) -> Figures:
     scenario, book, requests = system.scenario, system.book, system.dependencies
-    healthy = [message for message in book.messages if not message.poison]
+    kept = [message for message in book.messages if message.number not in book.purged]
+    healthy = [message for message in kept if not message.poison]
     processed = sum(message.number in book.processed_at for message in healthy)
     places = _places(system)
     poison = {message.number for message in book.messages if message.poison}
@@ -228,15 +230,19 @@ def _full_rate(system: System, begin: float | None) -> float | None:
     """Seconds from `begin` until the throughput is that of the healthy messages sent."""
     if begin is None:
         return None
-    times = sorted(system.book.processed_at.values())
-    healthy = [m.at for m in system.book.messages if not m.poison]
-    last = system.scenario.lasts - RETURN_SECONDS
-    start = begin
-    while start <= last:
-        end = start + RETURN_SECONDS
-        done = bisect_left(times, end) - bisect_left(times, start)
+    processed = sorted(system.book.processed_at.values())
+    healthy = [message.at for message in system.book.messages if not message.poison]
+    length = max(RETURN_SECONDS, RETURN_MESSAGES / system.scenario.rate)
+
+    def is_full(start: float) -> bool:
+        end = start + length
+        done = bisect_left(processed, end) - bisect_left(processed, start)
         due = bisect_left(healthy, end) - bisect_left(healthy, start)
-        if due and done >= RETURN_SHARE * due:
+        return due > 0 and done >= RETURN_SHARE * due
+
+    start = begin
+    while start + RETURN_WINDOWS * length <= system.scenario.lasts:
+        if all(is_full(start + turn * length) for turn in range(RETURN_WINDOWS)):
             return round(start - begin, 1)
         start += 1.0
     return None

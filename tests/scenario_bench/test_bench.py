@@ -83,6 +83,16 @@ def test_the_product_opens_in_an_outage() -> None:
     assert figures.opened_after < 10
 
 
+def test_full_throughput_is_back_when_what_is_sent_is_processed() -> None:
+    # Nothing is refused, so the message sent at the recovery is processed at the recovery.
+    steady = replace(OUTAGE, lasts=200)
+    assert played(NoBreaker, steady).full_rate_after == pytest.approx(0, abs=1)
+    # Powertools refuses until its circuit is closed.
+    figures = played(Powertools, steady)
+    assert figures.closed_after is not None
+    assert figures.full_rate_after == pytest.approx(figures.closed_after, abs=10)
+
+
 class NeverOpening(Powertools):
     """A planted worse breaker."""
 
@@ -147,7 +157,8 @@ def test_what_a_person_purges_is_not_lost() -> None:
     purged = replace(OUTAGE, events=((100.0, Event.PURGE),))
     figures = played(NoBreaker, purged)
     assert figures.lost == 0
-    assert figures.goodput < 1
+    assert 300 < figures.healthy < 800
+    assert figures.goodput == 1.0
 
 
 def test_a_deleted_row_is_gone() -> None:
