@@ -55,9 +55,11 @@ def main(arguments: Sequence[str]) -> int:
             runs.append(run(scenario, system, seed))
     except KeyboardInterrupt:
         note.print("Interrupted. What was run is kept; go on with --add.", markup=False)
+    finally:
+        if runs:
+            _write(runs, options.json)
     if not runs:
         return 1
-    _write(runs, options.json)
     if options.page:
         write_page(_rows(runs), _commit(), _today())
     return 1 if any(figures.lost for figures in runs) else 0

@@ -54,7 +54,7 @@ SCENARIOS = (
     Scenario(
         name="outage-6h",
         title="total outage, 6 h",
-        rate=1,
+        rate=0.5,
         lasts=7 * HOUR,
         tail=HOUR,
         spells=_outage(6 * HOUR),
@@ -145,7 +145,7 @@ SCENARIOS = (
     Scenario(
         name="outage-6h-pausing",
         title="total outage, 6 h (pause_consumer)",
-        rate=1,
+        rate=0.5,
         lasts=7 * HOUR,
         tail=HOUR,
         spells=_outage(6 * HOUR),
@@ -175,17 +175,17 @@ SCENARIOS = (
     Scenario(
         name="expired-key",
         title="expired API key (401), 60 h",
-        rate=0.05,
+        rate=0.02,
         lasts=66 * HOUR,
         tail=12 * HOUR,
         spells=_outage(60 * HOUR, Trouble.UNAUTHORIZED),
     ),
     Scenario(
         name="execution-killed",
-        title="outage 30 min, its execution killed",
+        title="outage 10 min, its execution killed",
         rate=5,
-        lasts=60 * MINUTE,
-        spells=_outage(30 * MINUTE),
+        lasts=30 * MINUTE,
+        spells=_outage(10 * MINUTE),
         events=((QUIET + 5 * MINUTE, Event.KILL_EXECUTION),),
     ),
     Scenario(

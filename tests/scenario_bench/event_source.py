@@ -9,7 +9,9 @@ invocation finds a new environment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -23,6 +25,10 @@ POLL_SECONDS = 0.2
 CHANGE_SECONDS = (10.0, 60.0)
 FUNCTION_TIMEOUT = 30
 MAPPING = "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
+MAPPING_ARN = f"arn:aws:lambda:us-east-1:123456789012:event-source-mapping:{MAPPING}"
+
+# What AWS takes as the value of a tag on a mapping: no JSON.
+_TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}")
 
 
 class Killed(BaseException):
@@ -85,6 +91,8 @@ class EventSource:
         self.enabled = True
         self.concurrency: int = ENVIRONMENTS
         self._state = "Enabled"
+        self._changed_at = timeline.now
+        self._tags: dict[str, str] = {}
         self.killed = 0
 
     def run(self) -> None:
@@ -136,8 +144,26 @@ class EventSource:
             "UUID": MAPPING,
             "State": self._state,
             "ScalingConfig": {"MaximumConcurrency": self.concurrency},
-            "EventSourceMappingArn": f"arn:aws:lambda:::event-source-mapping:{MAPPING}",
+            "EventSourceMappingArn": MAPPING_ARN,
+            "LastModified": datetime.fromtimestamp(self._changed_at, UTC),
         }
+
+    def list_tags(self, *, Resource: str) -> dict[str, Any]:  # noqa: N803
+        assert Resource == MAPPING_ARN
+        return {"Tags": dict(self._tags)}
+
+    def tag_resource(self, *, Resource: str, Tags: Mapping[str, str]) -> dict[str, Any]:  # noqa: N803
+        assert Resource == MAPPING_ARN
+        if not all(_TAG_VALUE.fullmatch(value) for value in Tags.values()):
+            raise client_error("TagResource", "ValidationException", "invalid tag value")
+        self._tags |= Tags
+        return {}
+
+    def untag_resource(self, *, Resource: str, TagKeys: Sequence[str]) -> dict[str, Any]:  # noqa: N803
+        assert Resource == MAPPING_ARN
+        for key in TagKeys:
+            self._tags.pop(key, None)
+        return {}
 
     def update_event_source_mapping(
         self,
@@ -161,6 +187,7 @@ class EventSource:
         def settle() -> None:
             self.enabled, self.concurrency = wanted, limit
             self._state = "Enabled" if wanted else "Disabled"
+            self._changed_at = self._timeline.now
 
         delay = self._random.uniform(*CHANGE_SECONDS)
         self._timeline.spawn(settle, self._timeline.now + delay)
@@ -171,10 +198,10 @@ class EventSource:
 class BenchLambda(MemoryLambda):
     """Lambda as the product sees it: functions to invoke, and one mapping."""
 
-    source: EventSource
+    def __init__(self, source: EventSource, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.source = source
 
-    def get_event_source_mapping(self, **arguments: str) -> dict[str, Any]:
-        return self.source.get_event_source_mapping(**arguments)
-
-    def update_event_source_mapping(self, **arguments: Any) -> dict[str, Any]:
-        return self.source.update_event_source_mapping(**arguments)
+    def __getattr__(self, name: str) -> Any:
+        """The calls about the mapping are the mapping's own."""
+        return getattr(self.source, name)

@@ -298,8 +298,7 @@ class Deadletter(System):
     def __init__(self, scenario: Scenario, seed: int, book: Book) -> None:
         super().__init__(scenario, seed, book)
         stage, timeline = self.stage, self.timeline
-        self.functions = BenchLambda(timeline, lambda: f"request{next(stage.names)}")
-        self.functions.source = self.source
+        self.functions = BenchLambda(self.source, timeline, lambda: f"request{next(stage.names)}")
         self.machine = MemoryStepFunctions(timeline, self._step, Random(seed + 3))
         self.resources: Resources = replace(
             stage.resources,

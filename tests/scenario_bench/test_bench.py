@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -139,8 +140,11 @@ def test_a_breaker_that_never_opens_lets_more_requests_through() -> None:
     assert played(NeverOpening).openings == 0
 
 
-def test_the_product_with_a_blind_breaker_is_seen_to_be_blind() -> None:
-    assert played(Blind, replace(OUTAGE, lasts=60, tail=0)).openings == 0
+def test_the_product_with_a_blind_breaker_lets_more_requests_through() -> None:
+    refusing = replace(OUTAGE, lasts=60, tail=0, settings={"refuse_when_open": True})
+    blind, seeing = played(Blind, refusing), played(Deadletter, refusing)
+    assert (blind.openings, seeing.openings) == (0, 1)
+    assert blind.dead_requests > 3 * seeing.dead_requests
 
 
 def test_a_message_that_is_acknowledged_unprocessed_is_lost() -> None:
@@ -280,6 +284,21 @@ def test_the_command_writes_table_chart_and_data(
     assert "[1/" not in capsys.readouterr().err
     assert (tmp_path / "build/scenarios.svg").exists()
     assert (tmp_path / "build/scenarios.json").exists()
+
+
+def test_an_interrupted_command_keeps_what_was_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    def interrupted(_: Scenario, name: str, seed: int) -> Figures:
+        if name != "none":
+            raise KeyboardInterrupt
+        return figures_of(seed=seed)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "run", interrupted)
+    command.main(["outage-3m"])
+    [kept] = json.loads((tmp_path / "build/scenarios.json").read_text())["runs"]
+    assert kept["system"] == "none"
 
 
 def test_a_lost_message_fails_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

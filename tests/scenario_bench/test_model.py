@@ -18,6 +18,7 @@ from tests.scenario_bench.event_source import (
     ENVIRONMENTS,
     FUNCTION_TIMEOUT,
     MAPPING,
+    MAPPING_ARN,
     POLL_SECONDS,
     Environment,
     EventSource,
@@ -142,6 +143,16 @@ def test_a_mapping_delivers_until_its_change_has_settled_and_refuses_another() -
     mapped.put(1)
     mapped.until(300.0)
     assert len(mapped.done) == 1
+
+
+def test_a_tag_of_a_mapping_takes_no_json() -> None:
+    source = Mapped(seconds=0.0).source
+    source.tag_resource(Resource=MAPPING_ARN, Tags={"paused": "g=1/c=10/t=1790000000"})
+    with pytest.raises(ClientError, match="ValidationException"):
+        source.tag_resource(Resource=MAPPING_ARN, Tags={"paused": '{"g": 1}'})
+    assert source.list_tags(Resource=MAPPING_ARN)["Tags"] == {"paused": "g=1/c=10/t=1790000000"}
+    source.untag_resource(Resource=MAPPING_ARN, TagKeys=["paused"])
+    assert source.list_tags(Resource=MAPPING_ARN)["Tags"] == {}
 
 
 def test_an_invocation_that_takes_too_long_is_killed_and_its_messages_come_back() -> None:
