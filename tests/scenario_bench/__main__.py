@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,18 @@ def main(arguments: Sequence[str]) -> int:
                 highlight=False,
             )
             runs.append(run(scenario, system, seed))
+            _save(runs)
     except KeyboardInterrupt:
         note.print("Interrupted. What was run is kept; go on with --add.", markup=False)
-    finally:
-        if runs:
-            _write(runs, options.json)
     if not runs:
         return 1
+    rows = _save(runs)
+    if options.json:
+        sys.stdout.write(DATA.read_text())
+    else:
+        _print(rows)
     if options.page:
-        write_page(_rows(runs), _commit(), _today())
+        write_page(rows, _commit(), _today())
     return 1 if any(figures.lost for figures in runs) else 0
 
 
@@ -114,8 +118,8 @@ def _rows(runs: Sequence[Figures]) -> list[Row]:
     return rows_of(SCENARIOS, runs)
 
 
-def _write(runs: Sequence[Figures], as_json: bool) -> None:
-    """Write data and chart; print the data or the table."""
+def _save(runs: Sequence[Figures]) -> list[Row]:
+    """Write data and chart of all runs so far; returns the rows of the table."""
     rows = _rows(runs)
     data = {
         "date": _today(),
@@ -126,14 +130,16 @@ def _write(runs: Sequence[Figures], as_json: bool) -> None:
     BUILD.mkdir(exist_ok=True)
     DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     CHART.write_text(chart(rows, f"Scenarios, {data['date']}, commit {data['commit']}"))
-    if as_json:
-        sys.stdout.write(DATA.read_text())
-    else:
-        console = Console(width=max(Console().width, 170))
-        console.print(table(rows))
-        if judged(rows):
-            console.print(goals(rows))
-        sys.stderr.write(f"written: {DATA}, {CHART}\n")
+    return rows
+
+
+def _print(rows: Sequence[Row]) -> None:
+    """Print the table of the figures and the table of the goals."""
+    console = Console(width=max(Console().width, 170))
+    console.print(table(rows))
+    if judged(rows):
+        console.print(goals(rows))
+    sys.stderr.write(f"written: {DATA}, {CHART}\n")
 
 
 def _summary(row: Row) -> dict[str, Any]:
@@ -179,7 +185,9 @@ def goals(rows: Sequence[Row]) -> Table:
     return result
 
 
+@cache
 def _commit() -> str:
+    """The commit at which the command began."""
     answer = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - whichever git the developer uses
         capture_output=True,

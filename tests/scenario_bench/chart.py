@@ -9,7 +9,7 @@ from html import escape
 from tests.scenario_bench.summary import Row
 
 COLOURS = {"none": "#9a9a9a", "powertools": "#d98e04", "deadletter": "#1f6feb"}
-BAR, GAP, LEFT, PANEL, TOP = 9, 10, 330, 300, 60
+BAR, GAP, LEFT, PANEL, TOP = 9, 10, 400, 300, 60
 _MOST_DECADES = 5
 
 PAGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \

@@ -183,6 +183,17 @@ class System(ABC):
         """The business code."""
         handle(body, call, self.book, lambda: self.elapsed)
 
+    def unguarded(self, call: Call) -> Respond:
+        """A consumer without the library, which calls its dependencies so."""
+
+        def respond(records: Any, _deadline: float, _permit: str | None) -> dict[str, Any]:
+            result = process_unguarded(
+                records, lambda record: self.work(record["body"], call), self.timeline.now
+            )
+            return result.to_response()
+
+        return respond
+
     @contextmanager
     def patched(self) -> Iterator[None]:
         """What has to be replaced while this system runs."""
@@ -216,15 +227,7 @@ class NoBreaker(System):
     name = "none"
 
     def start(self, environment: Environment) -> Respond:
-        call = partial(self.call, environment)
-
-        def respond(records: Any, _deadline: float, _permit: str | None) -> dict[str, Any]:
-            result = process_unguarded(
-                records, lambda record: self.work(record["body"], call), self.timeline.now
-            )
-            return result.to_response()
-
-        return respond
+        return self.unguarded(partial(self.call, environment))
 
     def states(self) -> list[str]:
         return []
@@ -272,13 +275,7 @@ class Powertools(System):
                 guarded[name] = guard(partial(self.call, environment))
             return guarded[name](name, message)
 
-        def respond(records: Any, _deadline: float, _permit: str | None) -> dict[str, Any]:
-            result = process_unguarded(
-                records, lambda record: self.work(record["body"], call), self.timeline.now
-            )
-            return result.to_response()
-
-        return respond
+        return self.unguarded(call)
 
     def states(self) -> list[str]:
         return [item["state"]["S"] for item in self.stage.dynamodb.items(BREAKERS)]
@@ -311,8 +308,9 @@ class Deadletter(System):
             redrive_every=int(SCHEDULE),
         )
         self.world: World = replace(stage.world, random=Random(seed + 4))
+        machine: Any = self.machine
         self.outages = StepFunctionsExecutions(
-            self._machine_client, self.resources.circuit_machine, stage.pipeline.name
+            machine, self.resources.circuit_machine, stage.pipeline.name
         )
         self.probing = ProbingSqs(stage.redriver_sqs, stage.main)
         functions: Any = self.functions
@@ -321,10 +319,6 @@ class Deadletter(System):
         self._router = router_for(stage.pipeline, self.resources, self.clients, self.world)
         self._prober: Any = None
         self._steps: Any = None
-
-    @property
-    def _machine_client(self) -> Any:
-        return self.machine
 
     @contextmanager
     def patched(self) -> Iterator[None]:
