@@ -301,7 +301,7 @@ def test_an_end_without_an_answer_is_said(desk: Desk, deed: str) -> None:
 
 
 def test_ending_an_unknown_claim_changes_nothing(desk: Desk) -> None:
-    stranger = Claim("0" * 64, "me", 1_900_000_000.0, MINE)
+    stranger = Claim("0" * 64, "me", 1_900_000_000.0, MINE, collision=False, taken_over=False)
     assert not desk.port.done(stranger)
     assert not desk.port.withdraw(stranger)
     assert desk.rows() == []

@@ -66,8 +66,8 @@ class DynamoDBClaims:
         self._keep_seconds = keep_seconds
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
-        first = Claim(key.digest, owner, until, Standing.MINE)
-        second = Claim(key.digest_with_payload, owner, until, Standing.MINE, collision=True)
+        first = Claim(key.digest, owner, until, Standing.MINE, collision=False, taken_over=False)
+        second = replace(first, key=key.digest_with_payload, collision=True)
         for _ in range(_MOST_TRIES):
             now = self._clock()
             claim, conflicting = self._put(first, key.payload, now)

@@ -78,8 +78,8 @@ class Claim:
     owner: str
     until: float
     standing: Standing
-    collision: bool = False
-    taken_over: bool = False
+    collision: bool
+    taken_over: bool
 
 
 class Claims(Protocol):
