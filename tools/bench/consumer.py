@@ -82,7 +82,7 @@ class Nothing:
     """Every port of a consumer; no method does any work."""
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
-        return Claim(key.digest, owner, until, Standing.MINE)
+        return Claim(key.digest, owner, until, Standing.MINE, collision=False, taken_over=False)
 
     def done(self, _: Claim) -> bool:
         return True
