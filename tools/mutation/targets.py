@@ -61,7 +61,7 @@ TARGETS = {
         Target("message"),
         Target("failure", ("tests/processing",)),
         Target("routing"),
-        Target("processing", ("tests/consumer/test_face.py")),
+        Target("processing", ("tests/consumer/test_face.py",)),
         Target("watch", ("tests/aws/test_watch.py",)),
         Target("outage", ("tests/simulation/test_probe.py", "tests/simulation/test_post.py")),
         Target("rules"),
