@@ -350,6 +350,10 @@ class Metric(StrEnum):
     SKIPPED = "Skipped", "Messages whose handler raised Skip."
     DEDUPLICATED = "dedup.skip", "Messages not processed because they were processed before."
     PROCESSING_FAILURE = "ProcessingFailure", "Messages that failed and came back."
+    CONFIGURATION_FAILURE = (
+        "ConfigurationFailure",
+        "Messages that failed because a permission, a key or an endpoint is missing or invalid.",
+    )
     REDRIVE_SUCCESS = "RedriveSuccess", "Dead letters that were processed: outcomes, not sends."
     LETTERS_RECOVERED = (
         "LettersRecovered",

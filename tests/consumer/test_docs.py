@@ -12,7 +12,7 @@ import pytest
 
 from deadletter.contract import ALIASES, Metric
 from deadletter.failure.fate import Fate
-from deadletter.processing.result import RECOVERED, Trouble
+from deadletter.processing.result import MISCONFIGURED, RECOVERED, Trouble
 from deadletter.testing import Letterbox
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def example(tmp_path: Path) -> Path:
 
 
 def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
-    assert PAGE.count("```python") == len(list(example.iterdir())) == 7
+    assert PAGE.count("```python") == len(list(example.iterdir())) == 8
     for_python = {**os.environ, "PYTHONPATH": f"{ROOT / 'lambdas'}{os.pathsep}{example}"}
     finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", example],
@@ -41,7 +41,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
     assert "4 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("name", ["called", "with_powertools", "before"])
+@pytest.mark.parametrize("name", ["called", "with_powertools", "before", "warehouse"])
 def test_each_form_of_the_example_ships_the_order(
     example: Path, name: str, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,5 +60,5 @@ def test_the_table_has_every_metric_and_no_other() -> None:
     table = PAGE.split("## Metrics")[1].split("## Limits")[0]
     named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
     outcomes = (Metric.OUTCOMES_DROPPED, Metric.CIRCUIT_TRIPPED, Metric.CIRCUIT_NOT_TRIPPED)
-    others = (RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE)
+    others = (RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE, MISCONFIGURED)
     assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), *others, *outcomes})

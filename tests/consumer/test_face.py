@@ -304,3 +304,34 @@ def test_the_fixtures_context_follows_the_clock(letterbox: Letterbox) -> None:
     context: Context = letterbox.context()
     letterbox.clock.advance(29)
     assert context.get_remaining_time_in_millis() == 1000
+
+
+class WarehouseBusy(Exception):
+    """A class of a team."""
+
+
+@pytest.mark.parametrize(
+    ("error", "blame"), [(WarehouseBusy(), "dependency"), (TimeoutError(), "neither")]
+)
+@pytest.mark.parametrize("form", ["decorator", "call"])
+def test_a_team_says_what_its_errors_mean(
+    letterbox: Letterbox, form: str, error: Exception, blame: str
+) -> None:
+    said: dict[str, Any] = {"dependency_errors": WarehouseBusy, "ignored_errors": (TimeoutError,)}
+
+    def each(_: Any) -> None:
+        raise error
+
+    message_id = letterbox.send("x")
+    if form == "decorator":
+        letterbox.run(consumer(**said)(each))
+    else:
+        letterbox.run(lambda event, context: consume(event, context, each, **said))
+    assert letterbox.ledger(message_id).last.blame == blame
+
+
+def test_a_word_of_another_kind_is_refused_when_the_module_is_loaded() -> None:
+    with pytest.raises(TypeError, match="dependency_errors is 'Busy'; allowed: an exception class"):
+        consumer(dependency_errors="Busy")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="ignored_errors is 7; allowed"):
+        consume({"Records": []}, None, len, ignored_errors=7)  # type: ignore[arg-type]

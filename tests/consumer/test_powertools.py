@@ -197,3 +197,12 @@ def test_switched_off_it_behaves_as_powertools_batch_processor(
 def test_another_event_source_is_refused() -> None:
     with pytest.raises(ValueError, match=r"allowed: EventType\.SQS"):
         DeadletterProcessor(event_type=EventType.KinesisDataStreams)
+
+
+def test_the_processor_takes_a_teams_word(letterbox: Letterbox) -> None:
+    processor = DeadletterProcessor(dependency_errors=ValueError)
+    message_id = letterbox.send("x")
+    letterbox.run(handler_of(fail_on("x"), processor))
+    assert letterbox.ledger(message_id).last.blame == "dependency"
+    with pytest.raises(TypeError, match="ignored_errors is 'x'; allowed"):
+        DeadletterProcessor(ignored_errors="x")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 from botocore.retries.standard import ThrottledRetryableChecker
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Json
 
 from deadletter.failure.classify import Diagnosis, diagnose, retry_after
 from deadletter.failure.failure import Category, Failure
@@ -106,7 +106,7 @@ def test_the_http_status_decides_the_category(
     assert (diagnosis.category, diagnosis.http_status) == (category, status)
 
 
-@pytest.mark.parametrize("odd", [None, True, "503", 200, 0, 1006, -1, 5.5, 2**80])
+@pytest.mark.parametrize("odd", [None, True, "soon", "0503", 200, 0, 1006, -1, 5.5, 2**80])
 def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
     for name in ("status", "status_code", "code"):
         diagnosis = of(make("Odd", **{name: odd}))
@@ -198,24 +198,30 @@ def test_the_handlers_own_verdict_comes_first() -> None:
 # Parsers and validators.
 
 
+@pytest.mark.parametrize("error", [NotALetter("x"), Unreadable("x")], ids=["letter", "body"])
+def test_a_letter_that_cannot_be_read_blames_the_schema(error: BaseException) -> None:
+    assert of(error).category is SCHEMA
+    assert diagnose(error, None, now=NOW).category is SCHEMA
+    assert of(raised(RuntimeError("x"), error)).category is SCHEMA
+
+
 @pytest.mark.parametrize(
     "error",
     [
-        NotALetter("x"),
-        Unreadable("x"),
         ET.ParseError("x"),
         make("ValidationError", ValueError),
         make("SchemaValidationError"),
-        make("SchemaError"),
         make("DecodeError"),
         make("InvalidEventSource"),
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_parsers_error_blames_the_schema(error: BaseException) -> None:
-    assert of(error).category is SCHEMA
-    assert diagnose(error, None, now=NOW).category is SCHEMA
-    assert of(raised(RuntimeError("x"), error)).category is SCHEMA
+def test_a_parsers_error_that_does_not_say_what_it_refused_is_tried_again(
+    error: BaseException,
+) -> None:
+    """An answer of a dependency fails in the same way, and then every message does."""
+    assert of(error).category is TRANSIENT
+    assert diagnose(error, None, now=NOW).category is TRANSIENT
 
 
 class Order(BaseModel):
@@ -268,8 +274,94 @@ ENDLESS += [ENDLESS, ENDLESS]
 
 
 @pytest.mark.parametrize("odd", [None, 7, {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
-def test_a_validator_without_recognisable_data_blames_the_schema(odd: Any) -> None:
-    assert diagnose(make("ValidationError", data=odd), letter("{}"), now=NOW).category is SCHEMA
+def test_data_that_is_not_the_letters_is_no_schema_failure(odd: Any) -> None:
+    body = json.dumps({"orderId": 7, "meta": {}, "lines": [], "note": None})
+    assert diagnose(make("ValidationError", data=odd), letter(body), now=NOW).category is TRANSIENT
+
+
+class Incomparable:
+    """Data of a foreign class that can't be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_data_that_cannot_be_compared_is_no_schema_failure() -> None:
+    error = make("ValidationError", instance=Incomparable(), absolute_path=["orderId"])
+    assert diagnose(error, letter('{"orderId": 7}'), now=NOW).category is TRANSIENT
+
+
+@pytest.mark.parametrize("answer", [{}, {"orderId": None}, {"meta": {}}, {"lines": []}])
+def test_an_empty_answer_of_a_dependency_is_not_the_letters_fault(answer: Any) -> None:
+    """Such pieces are in many messages too."""
+    error = caught(lambda: Order.model_validate(answer))
+    body = json.dumps({"orderId": 7, "meta": {}, "lines": [], "note": None})
+    assert diagnose(error, letter(body), now=NOW).category is TRANSIENT
+
+
+@pytest.mark.parametrize(
+    ("body", "refused", "category"),
+    [
+        # The whole message, and a part of it, at its place.
+        ({"note": "x"}, {"note": "x"}, SCHEMA),
+        ({}, {}, SCHEMA),
+        ({"count": "many"}, {"count": "many"}, SCHEMA),
+        ({"detail": {"count": None}}, {"count": None}, SCHEMA),
+        ({"count": -1.5, "meta": {}}, {"count": -1.5}, SCHEMA),
+        ({"Message": '{"count": "many"}'}, {"count": "many"}, SCHEMA),
+        # The same word at another place, and a message of which the answer repeats a part.
+        ({"size": "many"}, {"count": "many"}, TRANSIENT),
+        ({"note": "x", "count": 1}, {"note": "x"}, TRANSIENT),
+        ({"count": 1}, {"count": "many"}, TRANSIENT),
+    ],
+)
+def test_a_validation_is_the_letters_fault_if_it_was_given_a_part_of_the_letter(
+    body: Any, refused: Any, category: Category
+) -> None:
+    error = caught(lambda: Order.model_validate(refused))
+    assert diagnose(error, letter(json.dumps(body)), now=NOW).category is category
+
+
+@pytest.mark.parametrize(
+    ("place", "category"),
+    [
+        ({"absolute_path": ["lines", 0, "sku"]}, SCHEMA),
+        ({"path": ["data", "lines", 0, "sku"]}, SCHEMA),
+        ({"path": ["data", "lines", 1, "sku"]}, TRANSIENT),
+        ({"path": ["lines", 0, "sku", "deeper"]}, TRANSIENT),
+        ({"path": "lines"}, TRANSIENT),
+        ({}, TRANSIENT),
+    ],
+)
+def test_a_single_value_is_the_letters_only_at_its_place(
+    place: dict[str, Any], category: Category
+) -> None:
+    error = make("ValidationError", value="a-1", **place)
+    body = json.dumps({"lines": [{"sku": "a-1"}]})
+    assert diagnose(error, letter(body), now=NOW).category is category
+
+
+def test_a_model_of_the_whole_record_refuses_the_letter() -> None:
+    class Record(BaseModel):
+        body: Json[Order]
+
+    for body in ('{"count": "many"}', "{oops", "{}"):
+        error = caught(lambda body=body: Record.model_validate({"body": body, "messageId": "m"}))
+        assert diagnose(error, letter(body), now=NOW).category is SCHEMA
+        assert diagnose(error, letter('{"count": 1}'), now=NOW).category is TRANSIENT
+
+
+def test_what_was_only_being_handled_does_not_park_the_letter() -> None:
+    def retry_later() -> None:
+        try:
+            raise Permanent("not for us")
+        except Permanent:
+            raise KeyError("fallback")  # noqa: B904
+
+    assert of(caught(retry_later)).category is TRANSIENT
+    assert of(raised(KeyError("x"), Permanent("not for us"))).category is BUSINESS
 
 
 @pytest.mark.parametrize(

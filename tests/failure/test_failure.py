@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.failure.failure import PERMANENT, Category, Failure, from_data
+from deadletter.failure.failure import (
+    PERMANENT,
+    Blame,
+    Category,
+    Failure,
+    blame_of_status,
+    from_data,
+)
 from tests.samples import failed, texts
 
 
@@ -19,9 +26,10 @@ from tests.samples import failed, texts
         ({}, False),
         ({"http_status": 200}, False),
         ({"http_status": 400}, False),
-        ({"http_status": 407}, False),
+        ({"http_status": 407}, True),
         ({"http_status": 408}, True),
         ({"http_status": 409}, False),
+        ({"http_status": 425}, True),
         ({"http_status": 429}, True),
         ({"http_status": 499}, False),
         ({"http_status": 500}, True),
@@ -32,11 +40,16 @@ from tests.samples import failed, texts
         ({"error_type": "ConnectionRefused"}, True),
         ({"error_type": "timeout"}, False),
         ({"error_type": "ValueError"}, False),
+        ({"judged": Blame.DEPENDENCY}, True),
+        ({"judged": Blame.CONFIGURATION}, True),
+        ({"judged": Blame.NEITHER}, False),
+        ({"judged": Blame.NEITHER, "http_status": 503}, False),
+        ({"http_status": 503, "category": Category.SCHEMA}, False),
         ({"dependency_down": True}, True),
         ({"dependency_down": True, "category": Category.BUSINESS}, True),
     ],
 )
-def test_a_busy_or_silent_dependency_explains_a_failure(
+def test_a_dependency_that_is_down_or_misconfigured_explains_a_failure(
     changes: dict[str, Any], explained: bool
 ) -> None:
     assert failed(**changes).explained_by_dependency is explained
@@ -58,6 +71,7 @@ failures = st.builds(
     dependency_down=st.booleans(),
     receive=st.integers(1, 1_000),
     queue=texts,
+    judged=st.none() | st.sampled_from(Blame),
 )
 
 
@@ -80,6 +94,7 @@ def test_a_failure_survives_the_ledger(original: Failure) -> None:
         {"at": None},
         {"http_status": "busy"},
         {"receive": "first"},
+        {"blame": "somebody"},
     ],
 )
 def test_malformed_data_is_refused(change: dict[str, Any]) -> None:
@@ -91,3 +106,34 @@ def test_malformed_data_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_failure_that_counts_no_receives_is_of_the_first() -> None:
     assert Failure(1.0, 0, Category.TRANSIENT).receive == 1
+
+
+DEPENDENCY, CONFIGURATION, NEITHER = Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER
+
+
+def test_a_status_blames_the_dependency_its_configuration_or_neither() -> None:
+    by_blame: dict[Blame, set[int]] = {blame: set() for blame in Blame}
+    for status in range(300, 600):
+        by_blame[blame_of_status(status)].add(status)
+    assert by_blame[DEPENDENCY] == {408, 425, 429, *range(500, 600)}
+    assert by_blame[CONFIGURATION] == {301, 302, 303, 307, 308, 401, 403, 407}
+
+
+@pytest.mark.parametrize(
+    ("changes", "blame"),
+    [
+        ({}, NEITHER),
+        ({"error_type": "Timeout"}, DEPENDENCY),
+        ({"http_status": 503}, DEPENDENCY),
+        ({"http_status": 401}, CONFIGURATION),
+        ({"http_status": 404}, NEITHER),
+        ({"http_status": 404, "error_type": "Timeout"}, NEITHER),
+        ({"http_status": 503, "category": Category.BUSINESS}, NEITHER),
+        ({"http_status": 503, "judged": NEITHER}, NEITHER),
+        ({"judged": CONFIGURATION}, CONFIGURATION),
+    ],
+)
+def test_a_row_of_an_older_version_is_judged_by_its_status_and_error_type(
+    changes: dict[str, Any], blame: Blame
+) -> None:
+    assert failed(**changes).blame is blame

@@ -17,7 +17,7 @@ from deadletter.circuit.transitions import (
     Refusal,
     Tripped,
 )
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
@@ -312,7 +312,10 @@ def failed(**fields: object) -> Failure:
         (LedgerRow(), None),
         (LedgerRow(recovered_at=9.0), CanaryVerdict.SUCCESS),
         (LedgerRow(recovered_at=9.0, recovered_unasked=True), CanaryVerdict.NEUTRAL),
-        (LedgerRow((failed(),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(),)), CanaryVerdict.NEUTRAL),
+        (LedgerRow((failed(error_type="Timeout"),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(judged=Blame.DEPENDENCY),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(judged=Blame.NEITHER, http_status=503),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(),), recovered_at=9.0), CanaryVerdict.SUCCESS),
         (LedgerRow((failed(attempt=2),)), None),
         (LedgerRow((failed(),), released_at=6.0), None),
@@ -324,7 +327,7 @@ def failed(**fields: object) -> Failure:
         ),
         (
             LedgerRow((failed(category=Category.INTEGRATION, http_status=401),)),
-            CanaryVerdict.FAILURE,
+            CanaryVerdict.NEUTRAL,
         ),
         (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
         (LedgerRow((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
@@ -344,7 +347,7 @@ def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
         (failed(http_status=503), failed(at=6.0, http_status=404), CanaryVerdict.NEUTRAL),
         (failed(http_status=404), failed(at=6.0, http_status=503), CanaryVerdict.FAILURE),
         (failed(), failed(at=6.0, category=Category.SCHEMA), CanaryVerdict.NEUTRAL),
-        (failed(category=Category.SCHEMA), failed(at=6.0), CanaryVerdict.FAILURE),
+        (failed(), failed(at=6.0, judged=Blame.DEPENDENCY), CanaryVerdict.FAILURE),
         (
             failed(http_status=404),
             failed(at=6.0, attempt=4, http_status=503),

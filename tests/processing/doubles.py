@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
@@ -212,6 +213,7 @@ class Site:
     raises: dict[str, BaseException] = field(default_factory=dict)
     unguarded: bool = False
     published: list[tuple[str, int]] = field(default_factory=list)
+    team: TeamsWord = SILENT
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -236,6 +238,7 @@ class Site:
             random=Random(1),
             new_id=lambda: f"owner{next(names)}",
             count_now=lambda name, number: self.published.append((name, number)),
+            team=self.team,
         )
 
     def process(

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import NO_END, Circuit, Override, Permit, State
-from deadletter.failure.failure import Category
+from deadletter.failure.blame import teams_word
+from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
@@ -211,7 +212,7 @@ def test_a_failure_does_not_affect_other_messages() -> None:
     site = Site(raises={"m2": ValueError("x")})
     result = site.process(*three())
     assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
-    assert site.outcomes.reported == [("orders", 2, 1)]
+    assert site.outcomes.reported == [("orders", 2, 0)]
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
@@ -551,20 +552,35 @@ def test_outcomes_are_reported_once_for_each_dependency() -> None:
     assert sorted(site.outcomes.reported) == [("a", 1, 1), ("b", 1, 0)]
 
 
-def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome() -> None:
+def test_a_dependency_that_refuses_our_credentials_is_no_outcome_and_counted() -> None:
     site = Site(raises={"m1": Transient(status=403)})
-    error = type("Unauthorized", (Exception,), {"status": 401})()
-    site.raises["m2"] = error
-    site.process(*three()[:2])
-    assert site.outcomes.reported == [("orders", 0, 2)]
+    site.raises["m2"] = type("Unauthorized", (Exception,), {"status": 401})()
+    result = site.process(*three()[:2])
+    assert site.outcomes.reported == []
+    assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 2}
+    assert {failure.blame for _, failure in site.log.failures} == {Blame.CONFIGURATION}
+
+
+def test_what_the_team_says_of_an_error_is_reported_and_recorded() -> None:
+    site = Site(raises={"m1": KeyError("stock"), "m2": TimeoutError()})
+    site.team = teams_word(dependency_errors=KeyError, ignored_errors=TimeoutError)
+    site.process(*three())
+    assert site.outcomes.reported == [("orders", 1, 1)]
+    assert [failure.blame for _, failure in site.log.failures] == ["dependency", "neither"]
 
 
 @pytest.mark.parametrize(("untried", "reported"), [(True, []), (False, [("orders", 0, 1)])])
 def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, reported: list[Any]) -> None:
-    error = type("Unfit", (Exception,), {"category": Category.INTEGRATION, "untried": untried})()
+    error = type("Unfit", (Exception,), {"status": 503, "untried": untried})()
     site = Site(raises={"m1": error})
     site.process(record(letter()))
     assert site.outcomes.reported == reported
+
+
+def test_a_canary_that_fails_by_its_own_fault_says_nothing() -> None:
+    site = Site(raises={"m1": KeyError("customer"), "m2": TimeoutError()})
+    verdicts = [site.process(item, permit="p").verdict for item in three()]
+    assert verdicts == ["neutral", "failure", "success"]
 
 
 def test_letters_are_refused_until_their_open_circuit_may_close() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import Category
+from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
 from deadletter.processing.result import (
     BatchResult,
@@ -17,7 +15,7 @@ from deadletter.processing.result import (
     Troubles,
 )
 
-DOWN = Diagnosis(Category.TRANSIENT, "Timeout", "slow", http_status=503)
+DOWN = Diagnosis(Category.TRANSIENT, "Timeout", "slow", http_status=503, blame=Blame.DEPENDENCY)
 
 
 def failed(message_id: str = "m1", **more: Any) -> MessageResult:
@@ -31,6 +29,7 @@ def test_the_log_line_of_a_failure_has_its_facts() -> None:
         "message_id": "m1",
         "fate": "ProcessingFailure",
         "category": "transient",
+        "blame": "dependency",
         "error_type": "Timeout",
         "why": "slow",
         "fingerprint": DOWN.fingerprint,
@@ -114,11 +113,14 @@ def test_an_error_is_neither_printed_nor_compared() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("untried", ["yes", 1, None])
-def test_only_an_error_that_says_so_exactly_counts_as_untried(untried: Any) -> None:
-    """A foreign error may have an attribute of this name: its failure still counts."""
-    error = type("Foreign", (Exception,), {"untried": untried})()
-    assert failed(error=error).evidence is Evidence.FAILURE
+def test_a_broken_configuration_is_counted_and_is_no_evidence() -> None:
+    wrong_key = Diagnosis(Category.INTEGRATION, "Refused", blame=Blame.CONFIGURATION, message="")
+    result = BatchResult((failed(), MessageResult("m2", Fate.FAILED, wrong_key)))
+    assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 1}
+    assert result.results[1].evidence is Evidence.NEUTRAL
+    # One that never reached the handler is another trouble.
+    untried = MessageResult("m3", Fate.UNGUARDED, wrong_key)
+    assert BatchResult((untried,)).counts == {"IdempotencyUnavailable": 1}
 
 
 def test_a_failure_without_a_diagnosis_is_no_evidence() -> None:

@@ -62,6 +62,7 @@ def test_a_document_holds_every_field_for_rules() -> None:
             "redrive": {"attempt": 2, "age_seconds": 10},
             "failure": {
                 "category": "integration",
+                "blame": "dependency",
                 "error_type": "KeyError",
                 "http_status": 503,
                 "fingerprint": "f1",

@@ -69,13 +69,16 @@ def test_a_dominant_failure_pages_once(deployed: MakeStage, figures: Figures) ->
         stage.account.minutes(1)
         stage.bury(sent)
         stage.account.minutes(8)
-    pages = stage.pages()
-    assert [alarm for _, alarm in pages] == ["DominantFailure"]
+    pages = [alarm for _, alarm in stage.pages()]
+    # The letters of the first burst have failed alike in three lives by then: they are parked.
+    assert pages == ["DominantFailure", "ParkingLotNotEmpty"]
     counted = stage.account.cloudwatch.values(
         "Deadletter", "DominantFailure", app="deadletter", pipeline="library"
     )
     assert sum(number > 0 for number in counted) >= 3
-    figures.worst("pages of a defect in 3 bursts", "DominantFailure", len(pages), "")
+    figures.worst(
+        "pages of a defect in 3 bursts", "DominantFailure", pages.count("DominantFailure"), ""
+    )
 
 
 @pytest.fixture(scope="session")

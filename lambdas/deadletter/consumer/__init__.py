@@ -1,5 +1,18 @@
 """The consumer library: a team wraps it around its own handler of SQS messages.
 
+A failure counts against the circuit of the pipeline's dependency only if it speaks of the
+dependency: a time-out, a failed connection, 408, 425, 429, 5xx, a busy or broken service. An error
+in the code or in the data counts neither way, and so does an exception that the library does not
+know. A team may say it itself, in the words of known breakers (record and ignore):
+
+    @consumer(dependency_errors=(WarehouseBusy,), ignored_errors=(StillPacking,))
+
+dependency_errors  count against the dependency, whatever the library makes of them
+ignored_errors     count neither way; an exception in both is ignored
+
+Each is an exception class, several in a tuple, or a function of one exception that returns True
+or False. They are asked about the exception that the handler raised and about its causes.
+
 See docs/consumer.md.
 """
 
@@ -8,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any
+from typing import Any, overload
 
 from deadletter.consumer import runtime
+from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.processing.batch import process_unguarded
@@ -24,35 +38,78 @@ Each = Callable[[dict[str, Any]], object]
 """A team's own handler of one SQS record, in Lambda's form. Returning means processed."""
 
 
-def consumer(each: Each) -> Callable[[Any, Any], dict[str, Any]]:
-    """Turn a function of one SQS record into a Lambda handler of a batch of them."""
-
-    @wraps(each)
-    def handler(event: Any, context: Any) -> dict[str, Any]:
-        return consume(event, context, each)
-
-    return handler
+Handler = Callable[[Any, Any], dict[str, Any]]
+"""A Lambda handler, of an event and a context."""
 
 
-def consume(event: Any, context: Any, each: Each) -> dict[str, Any]:
+@overload
+def consumer(each: Each) -> Handler: ...
+@overload
+def consumer(
+    *, dependency_errors: Errors = (), ignored_errors: Errors = ()
+) -> Callable[[Each], Handler]: ...
+def consumer(
+    each: Each | None = None, *, dependency_errors: Errors = (), ignored_errors: Errors = ()
+) -> Handler | Callable[[Each], Handler]:
+    """Turn a function of one SQS record into a Lambda handler of a batch of them.
+
+    Raises TypeError for `dependency_errors` or `ignored_errors` of another kind.
+    """
+    team = teams_word(dependency_errors, ignored_errors)
+
+    def wrapped(each: Each) -> Handler:
+        @wraps(each)
+        def handler(event: Any, context: Any) -> dict[str, Any]:
+            return _handle(records_of(event), context, each, team).to_response()
+
+        return handler
+
+    return wrapped if each is None else wrapped(each)
+
+
+def consume(
+    event: Any,
+    context: Any,
+    each: Each,
+    *,
+    dependency_errors: Errors = (),
+    ignored_errors: Errors = (),
+) -> dict[str, Any]:
     """Process a Lambda event of SQS records one by one with `each`; returns the response.
 
-    Raises ValueError for any other event, and BadSettings or NotRegistered if the
-    environment variable DEADLETTER names no pipeline: then the whole batch comes back.
+    Raises ValueError for any other event, TypeError for `dependency_errors` or `ignored_errors`
+    of another kind, and BadSettings or NotRegistered if the environment variable DEADLETTER
+    names no pipeline: then the whole batch comes back.
 
     WARNING: the event source mapping must have ReportBatchItemFailures, or Lambda deletes
     the failed messages that the response names.
     """
-    return handle(records_of(event), context, each).to_response()
+    team = teams_word(dependency_errors, ignored_errors)
+    return _handle(records_of(event), context, each, team).to_response()
 
 
-def handle(records: Sequence[Record], context: Any, each: Callable[[Any], object]) -> BatchResult:
+def handle(
+    records: Sequence[Record],
+    context: Any,
+    each: Callable[[Any], object],
+    *,
+    dependency_errors: Errors = (),
+    ignored_errors: Errors = (),
+) -> BatchResult:
     """As `consume`, for records; returns the result of each."""
+    return _handle(records, context, each, teams_word(dependency_errors, ignored_errors))
+
+
+def _handle(
+    records: Sequence[Record], context: Any, each: Callable[[Any], object], team: TeamsWord
+) -> BatchResult:
     current = runtime.current_runtime()
     if current.consumer is None:
         result = process_unguarded(records, each, current.clock())
     else:
-        guarded = replace(current.consumer, handle=lambda delivery: each(delivery.record))
+        guarded = replace(
+            current.consumer, handle=lambda delivery: each(delivery.record), team=team
+        )
         deadline = current.clock() + seconds_left(context)
         result = guarded.process(records, deadline=deadline, permit=permit_of(context))
     current.report(result)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
 from deadletter.consumer import handle
+from deadletter.failure.blame import Errors, teams_word
 from deadletter.failure.fate import ACKNOWLEDGED, Fate
 from deadletter.failure.signals import reject_deferred_result
 from deadletter.processing.result import BatchResult, MessageResult
@@ -34,6 +35,9 @@ class DeadletterProcessor(BatchProcessor):
     them; a duplicate is a success without a result, and a parked message a failure that
     the response does not name.
 
+    `dependency_errors` and `ignored_errors` say which exceptions count against the circuit's
+    dependency, as in `deadletter.consumer`.
+
     WARNING: pass the Lambda `context` on. Without it a message stays claimed for 15 minutes
     if its function is killed.
     """
@@ -44,14 +48,21 @@ class DeadletterProcessor(BatchProcessor):
         model: BatchTypeModels | None = None,
         raise_on_entire_batch_failure: bool = False,
         logger: logging.Logger | None = None,
+        *,
+        dependency_errors: Errors = (),
+        ignored_errors: Errors = (),
     ) -> None:
         """As BatchProcessor; by default a batch that fails entirely raises nothing.
 
-        Raises ValueError for another event type than SQS.
+        Raises ValueError for another event type than SQS, and TypeError for
+        `dependency_errors` or `ignored_errors` of another kind.
         """
         if event_type is not EventType.SQS:
             raise ValueError(f"event type {event_type} is not supported; allowed: EventType.SQS")
         super().__init__(event_type, model, raise_on_entire_batch_failure, logger)
+        # Refused here, and not at the first batch.
+        teams_word(dependency_errors, ignored_errors)
+        self._dependency_errors, self._ignored_errors = dependency_errors, ignored_errors
         self._result = BatchResult()
         self._entries: dict[int, tuple[Any, ...]] = {}
 
@@ -59,7 +70,13 @@ class DeadletterProcessor(BatchProcessor):
         """Process each record with the record handler. Returns one entry per record, in order."""
         self._entries = {}
         context = getattr(self, "lambda_context", None)
-        self._result = handle(self.records, context, self._each)
+        self._result = handle(
+            self.records,
+            context,
+            self._each,
+            dependency_errors=self._dependency_errors,
+            ignored_errors=self._ignored_errors,
+        )
         return [
             self._entry(record, result)
             for record, result in zip(self.records, self._result.results, strict=True)

@@ -8,7 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
-_BUSY_STATUS = frozenset({408, 429})
+_BUSY_STATUS = frozenset({408, 425, 429})
+
+# Statuses that refuse the caller, whatever the request: no access, or another address.
+_REFUSES_THE_CALLER = frozenset({301, 302, 303, 307, 308, 401, 403, 407})
 
 TIMEOUT = "Timeout"
 CONNECTION_REFUSED = "ConnectionRefused"
@@ -26,6 +29,19 @@ class Category(StrEnum):
     INTEGRATION = "integration"
 
 
+class Blame(StrEnum):
+    """What a failure speaks of: the dependency, its configuration, or neither of them.
+
+    CONFIGURATION is a missing permission, an invalid key or an endpoint that does not exist: a
+    person has to repair it, and until then every message fails. NEITHER is the message, the
+    code, the machine, or unknown.
+    """
+
+    DEPENDENCY = "dependency"
+    CONFIGURATION = "configuration"
+    NEITHER = "neither"
+
+
 PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
 """Categories that further attempts cannot cure."""
 
@@ -37,7 +53,8 @@ class Failure:
     `attempt` is the number of the life (0 is the first) and `receive` the number of the
     receive in that life (1 is the first), from the queue named `queue`;
     `at` is epoch seconds; `fingerprint` is equal for failures of the same kind at the
-    same place; `dependency_down` is True if the circuit was not closed at that moment.
+    same place; `dependency_down` is True if the circuit was not closed at that moment;
+    `judged` is who was to blame, None in a row of an older version.
     """
 
     at: float
@@ -50,13 +67,23 @@ class Failure:
     dependency_down: bool = False
     receive: int = 1
     queue: str = ""
+    judged: Blame | None = None
+
+    @property
+    def blame(self) -> Blame:
+        """Who was to blame, from status and error type where the row does not say."""
+        if self.judged is not None:
+            return self.judged
+        if self.category in PERMANENT:
+            return Blame.NEITHER
+        if self.http_status is not None:
+            return blame_of_status(self.http_status)
+        return Blame.DEPENDENCY if self.error_type in _NO_ANSWER else Blame.NEITHER
 
     @property
     def explained_by_dependency(self) -> bool:
-        """True if the dependency, not the letter, is the likely cause."""
-        not_now = self.http_status is not None and is_dependency_status(self.http_status)
-        no_answer = self.error_type in _NO_ANSWER
-        return self.dependency_down or not_now or no_answer
+        """True if the dependency or its configuration, not the letter, is the likely cause."""
+        return self.dependency_down or self.blame is not Blame.NEITHER
 
     def to_data(self) -> dict[str, Any]:
         """The failure as plain data for the ledger."""
@@ -73,6 +100,8 @@ class Failure:
             data["http_status"] = self.http_status
         if self.dependency_down:
             data["dependency_down"] = True
+        if self.judged is not None:
+            data["blame"] = str(self.judged)
         return data
 
 
@@ -85,9 +114,14 @@ class FailureKind:
     letters: int
 
 
-def is_dependency_status(status: int) -> bool:
-    """True for an HTTP status that blames the dependency, not the request."""
-    return status in _BUSY_STATUS or 500 <= status <= 599
+def blame_of_status(status: int) -> Blame:
+    """Who is to blame for an HTTP status that is not a success.
+
+    Every 4xx that refuses this one request shows a dependency that works, and has read it.
+    """
+    if status in _BUSY_STATUS or 500 <= status <= 599:
+        return Blame.DEPENDENCY
+    return Blame.CONFIGURATION if status in _REFUSES_THE_CALLER else Blame.NEITHER
 
 
 def from_data(data: Mapping[str, Any]) -> Failure:
@@ -95,7 +129,7 @@ def from_data(data: Mapping[str, Any]) -> Failure:
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
-    status = data.get("http_status")
+    status, judged = data.get("http_status"), data.get("blame")
     return Failure(
         at=float(data["at"]),
         attempt=int(data["attempt"]),
@@ -107,4 +141,5 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         dependency_down=data.get("dependency_down") is True,
         receive=int(data.get("receive", 1)),
         queue=str(data.get("queue", "")),
+        judged=None if judged is None else Blame(judged),
     )

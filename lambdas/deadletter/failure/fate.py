@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from deadletter.contract import Metric
-from deadletter.failure.failure import PERMANENT, Category, Failure
+from deadletter.failure.failure import Blame, Failure
 
 
 class Fate(StrEnum):
@@ -36,10 +36,6 @@ UNBLAMED = UNTRIED | {Fate.BROKEN}
 GIVEN_BACK = "given back untried"
 """The ledger's message for the fates in UNBLAMED, in place of an error message."""
 
-# The 4xx that refuse the caller, not one message: no access, or not now. Every other 4xx shows
-# that the dependency works and has read the message.
-_REFUSES_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
-
 
 class Evidence(StrEnum):
     """What the fate of a canary shows about the dependency."""
@@ -49,12 +45,13 @@ class Evidence(StrEnum):
     NEUTRAL = "neutral"
 
 
-def evidence_of(category: Category, http_status: int | None) -> Evidence:
-    """What a failure of this kind shows about the dependency."""
-    letters_fault = category in PERMANENT
-    status = http_status or 0
-    letter_refused = 400 <= status <= 499 and status not in _REFUSES_THE_CALLER
-    return Evidence.NEUTRAL if letters_fault or letter_refused else Evidence.FAILURE
+def evidence_of(blame: Blame) -> Evidence:
+    """What a failure with this blame shows about the dependency.
+
+    A broken configuration is no evidence: the dependency may work, and probing it with messages
+    repairs nothing.
+    """
+    return Evidence.FAILURE if blame is Blame.DEPENDENCY else Evidence.NEUTRAL
 
 
 def was_tried(failure: Failure) -> bool:

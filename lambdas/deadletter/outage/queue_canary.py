@@ -189,5 +189,5 @@ def verdict_from_row(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
     ]
     if not failures:
         return None
-    evidence = evidence_of(failures[-1].category, failures[-1].http_status)
+    evidence = evidence_of(failures[-1].blame)
     return CanaryVerdict.FAILURE if evidence is Evidence.FAILURE else CanaryVerdict.NEUTRAL

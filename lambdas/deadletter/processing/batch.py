@@ -9,6 +9,7 @@ from typing import Any
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import DEFAULT_PARKING, Metric, Reason
+from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
@@ -73,6 +74,7 @@ class Consumer:
 
     `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
     against being processed twice. `count_now` publishes a metric before the batch goes on.
+    `team` is what the team says of its own exceptions.
     `replace` gives it another handler.
 
     What happens to a message if a step fails:
@@ -99,6 +101,7 @@ class Consumer:
     random: Random
     new_id: Callable[[], str]
     count_now: Callable[[str, int], None] = _publish_nothing
+    team: TeamsWord = SILENT
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -259,7 +262,7 @@ class _Batch:
         self, delivery: Delivery, claim: Claim | None, error: BaseException
     ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
-        diagnosis = diagnose(error, letter, now=now)
+        diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
         known_stamp = self._known_stamp(delivery)
         self._record_failure(
             delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now
@@ -353,6 +356,7 @@ class _Batch:
             dependency_down=blameless or (delivery is not None and self._is_down(delivery)),
             receive=receive_of(record),
             queue=queue_of(record),
+            judged=diagnosis.blame,
         )
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):

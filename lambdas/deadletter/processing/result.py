@@ -11,6 +11,7 @@ from typing import Any
 
 from deadletter.contract import RESPONSE, Metric
 from deadletter.failure.classify import Diagnosis, diagnose
+from deadletter.failure.failure import Blame
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 
 
@@ -31,6 +32,9 @@ class Trouble(StrEnum):
 
 RECOVERED = Metric.REDRIVE_SUCCESS
 """The metric that counts processed messages that had been in the DLQ before."""
+
+MISCONFIGURED = Metric.CONFIGURATION_FAILURE
+"""The metric that counts failures which a person has to repair in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +60,13 @@ class MessageResult:
     def evidence(self) -> Evidence:
         """What the message says of the dependency.
 
-        NEUTRAL for business and schema failures, duplicates, a status that refuses this one
-        message, and an error whose attribute `untried` is true.
+        NEUTRAL for duplicates and for every failure that does not speak of the dependency.
         """
         if self.fate is Fate.PROCESSED:
             return Evidence.SUCCESS
         if self.fate is not Fate.FAILED or self.diagnosis is None:
             return Evidence.NEUTRAL
-        # For example the endpoint is not in the registry: no request reached the dependency.
-        untried = getattr(self.error, "untried", False) is True
-        diagnosis = self.diagnosis
-        return (
-            Evidence.NEUTRAL if untried else evidence_of(diagnosis.category, diagnosis.http_status)
-        )
+        return evidence_of(self.diagnosis.blame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +142,12 @@ class BatchResult:
         counts.update(str(noticed.trouble) for noticed in self.troubles)
         if self.recovered:
             counts[RECOVERED] = self.recovered
+        failures = (result.diagnosis for result in self.results if result.fate is Fate.FAILED)
+        misconfigured = [
+            failure for failure in failures if failure and failure.blame is Blame.CONFIGURATION
+        ]
+        if misconfigured:
+            counts[MISCONFIGURED] = len(misconfigured)
         return dict(counts)
 
     @property
@@ -187,6 +191,7 @@ def _result_line(result: MessageResult) -> Mapping[str, Any]:
     if diagnosis is not None:
         line |= {
             "category": str(diagnosis.category),
+            "blame": str(diagnosis.blame),
             "error_type": diagnosis.error_type,
             "why": diagnosis.message,
             "fingerprint": diagnosis.fingerprint,

@@ -120,6 +120,7 @@ def _attribute_value(attribute: Attribute) -> str | int | float:
 def _failure(last: Failure) -> dict[str, Any]:
     data: dict[str, Any] = {
         "category": str(last.category),
+        "blame": str(last.blame),
         "error_type": last.error_type,
         "fingerprint": last.fingerprint,
     }

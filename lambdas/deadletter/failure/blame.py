@@ -1,0 +1,336 @@
+"""Who is to blame for a failure: the dependency, its configuration, or neither.
+
+Only what speaks of the dependency counts against it: a call without an answer, a connection that
+failed, a service that is busy or broken. An error in the code or in the data says nothing of it.
+No failure is evidence *for* the dependency: only a processed message is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter.failure import codes
+from deadletter.failure.failure import PERMANENT, Blame, Category, blame_of_status
+from deadletter.failure.foreign import (
+    Link,
+    answer,
+    attribute,
+    chain_of,
+    http_status,
+    names_of,
+    text_of,
+    within,
+)
+from deadletter.failure.signals import Permanent, Transient
+
+Errors = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], object]
+"""Which exceptions are meant: a class, several, or a function that returns True for them."""
+
+# The names of the classes that every Python driver of a database has.
+_DBAPI = frozenset({"DBAPIError", "DatabaseError", "InterfaceError", "InternalError"})
+_DBAPI_OPERATIONAL = "OperationalError"
+_DBAPI_NEITHER = frozenset({"DataError", "IntegrityError", "NotSupportedError", "ProgrammingError"})
+_EVERY_DBAPI = _DBAPI | _DBAPI_NEITHER | {_DBAPI_OPERATIONAL}
+
+# Drivers whose errors carry no number of MySQL or SQL Server.
+_NO_NUMBERS = frozenset({"asyncpg", "oracledb", "psycopg", "psycopg2", "pyodbc", "snowflake"})
+
+# In the text of a driver's error without a code.
+_LOST = ("closed", "lost", "gone away", "terminat", "could not connect", "SSL SYSCALL", "(0, '')")
+
+# What the code or the data is wrong with; a class derived from one of these is a mistake in a
+# call, whatever its own name.
+_MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamsWord:
+    """What a team says of its own exceptions; it counts before what the library knows."""
+
+    dependency: Callable[[BaseException], bool]
+    ignored: Callable[[BaseException], bool]
+
+    def on(self, error: BaseException) -> Blame | None:
+        """The blame of an exception that the team has named; ignoring comes first."""
+        if self.ignored(error):
+            return Blame.NEITHER
+        return Blame.DEPENDENCY if self.dependency(error) else None
+
+
+def teams_word(dependency_errors: Errors = (), ignored_errors: Errors = ()) -> TeamsWord:
+    """The team's word, from the two options of the consumer library; raises TypeError."""
+    return TeamsWord(
+        _matcher("dependency_errors", dependency_errors), _matcher("ignored_errors", ignored_errors)
+    )
+
+
+def _matcher(name: str, errors: Errors) -> Callable[[BaseException], bool]:
+    if isinstance(errors, type) and issubclass(errors, BaseException):
+        classes: tuple[type[BaseException], ...] = (errors,)
+        return lambda error: isinstance(error, classes)
+    if callable(errors) and not isinstance(errors, type):
+        function = errors
+
+        def by_function(error: BaseException) -> bool:
+            # A mistake in it must not fail the batch, and says nothing of the dependency.
+            try:
+                return bool(function(error))
+            except Exception:
+                return False
+
+        return by_function
+    members = None if isinstance(errors, str | type) else _listed(errors)
+    if members is None:
+        raise TypeError(
+            f"{name} is {errors!r}; allowed: an exception class, a tuple of them, or a function "
+            f"of one exception that returns True or False, such as {name}=(WarehouseBusy,)"
+        )
+    return lambda error: isinstance(error, members)
+
+
+def _listed(errors: Any) -> tuple[type[BaseException], ...] | None:
+    members = tuple(errors) if isinstance(errors, tuple | list | set | frozenset) else (None,)
+    are_classes = all(
+        isinstance(item, type) and issubclass(item, BaseException) for item in members
+    )
+    return members if are_classes else None
+
+
+_WEIGHT = (Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER)
+
+SILENT = teams_word()
+"""A team that has said nothing."""
+
+
+def blame_of(chain: Sequence[Link], team: TeamsWord = SILENT) -> Blame:
+    """The blame for a failure, by the chain of its exceptions, nearest first.
+
+    The team's word comes first, on any exception of the chain. Else the nearest that says
+    anything speaks; a KeyError or an unknown class says nothing. Of a group's members, which are
+    equally near, one that speaks of the dependency is enough. If all are silent, neither.
+    """
+    for judgement in (team.on, own_blame):
+        nearest, blames = -1, set[Blame]()
+        for link in chain:
+            blame = None if blames and link.depth > nearest else judgement(link.error)
+            if blame is not None:
+                nearest = link.depth
+                blames.add(blame)
+        if blames:
+            return min(blames, key=_WEIGHT.index)
+    return Blame.NEITHER
+
+
+def own_blame(error: BaseException) -> Blame | None:
+    """What one exception says by itself; None if it says nothing. Never raises."""
+    for speak in _SPEAKERS:
+        blame = speak(error)
+        if blame is not None:
+            return blame
+    return None
+
+
+def _of_our_own(error: BaseException) -> Blame | None:
+    # For example the endpoint is not in the registry: no request reached the dependency.
+    if isinstance(error, Permanent) or attribute(error, "untried") is True:
+        return Blame.NEITHER
+    declared = attribute(error, "category")
+    if isinstance(declared, Category) and declared in PERMANENT:
+        return Blame.NEITHER
+    if isinstance(error, Transient):
+        return _of_status(error) or Blame.DEPENDENCY
+    return None
+
+
+def _of_aws(error: BaseException) -> Blame | None:
+    response = attribute(error, "response")
+    if not isinstance(response, Mapping):
+        return None
+    code = within(response, "Error", "Code")
+    if not isinstance(code, str):
+        return None
+    blames = {codes.of_aws(code), *_of_transaction(response)}
+    for blame in (Blame.DEPENDENCY, Blame.CONFIGURATION):
+        if blame in blames:
+            return blame
+    return _of_status(error) or Blame.NEITHER
+
+
+def _of_transaction(response: Mapping[Any, Any]) -> set[Blame | None]:
+    """A transaction of DynamoDB says for each item why it was canceled."""
+    reasons = response.get("CancellationReasons")
+    reasons = reasons if isinstance(reasons, list) else []
+    named = [reason.get("Code") for reason in reasons if isinstance(reason, Mapping)]
+    return {codes.of_aws(code) for code in named if isinstance(code, str)}
+
+
+def _of_grpc(error: BaseException) -> Blame | None:
+    # grpc has a method, grpclib and Temporal an attribute, Firebase the name itself.
+    for status in (
+        answer(error, "code"),
+        attribute(error, "status"),
+        attribute(error, "grpc_status_code"),
+        attribute(error, "code"),
+    ):
+        blame = codes.of_grpc(status if isinstance(status, str) else attribute(status, "name"))
+        if blame is not None:
+            return blame
+    return None
+
+
+def _of_database(error: BaseException) -> Blame | None:
+    for link in chain_of(error):
+        blame = _of_database_code(link.error) if link.meant else None
+        if blame is not None:
+            return blame
+        if not _dbapi_names(link.error):
+            break
+    kinds, text = _dbapi_names(error), text_of(error)
+    return (codes.of_oracle(text) or _of_driver(kinds, text)) if kinds else None
+
+
+def _of_database_code(error: BaseException) -> Blame | None:
+    if attribute(error, "connection_invalidated") is True:
+        return Blame.DEPENDENCY
+    for state in (attribute(error, "sqlstate"), attribute(error, "pgcode"), _first_argument(error)):
+        if isinstance(state, str) and codes.SQLSTATE.fullmatch(state):
+            blame = codes.of_sqlstate(state)
+            if blame is not None:
+                return blame
+    library = next(names_of(error))[1]
+    if not _dbapi_names(error) or library in _NO_NUMBERS:
+        return None
+    if library == "sqlite3":
+        # A file of this machine.
+        return Blame.NEITHER
+    number = attribute(error, "errno") or _first_argument(error)
+    number = number[0] if isinstance(number, tuple) and number else number
+    # 0 and -1 are no numbers of the server.
+    return codes.of_mysql(number) if isinstance(number, int) and number > 0 else None
+
+
+def _dbapi_names(error: BaseException) -> set[str]:
+    return {name for name, _ in names_of(error)} & _EVERY_DBAPI
+
+
+def _of_driver(kinds: set[str], text: str) -> Blame | None:
+    """By the driver's class, for an error without any code."""
+    if kinds & _DBAPI_NEITHER:
+        return Blame.NEITHER
+    lost = any(part in text for part in _LOST)
+    return Blame.DEPENDENCY if lost or _DBAPI_OPERATIONAL in kinds else None
+
+
+def _of_protocol(error: BaseException) -> Blame | None:
+    """By the code of a protocol that is not HTTP; its numbers look like HTTP's."""
+    names = dict(names_of(error))
+    if any(name.startswith("SMTP") for name in names):
+        return _of_smtp(error, names)
+    first = _first_argument(error)
+    if names.keys() & {"error_temp", "error_perm"}:
+        reply = str(first)[:3]
+        return codes.of_mail(int(reply)) if reply.isdecimal() else None
+    code = attribute(error, "code")
+    if "PyMongoError" in names and isinstance(code, int):
+        return codes.of_mongo(code)
+    if names.keys() & {"ConnectionClosed", "WebSocketDisconnect"}:
+        received = attribute(attribute(error, "rcvd"), "code") or code
+        if isinstance(received, int):
+            return codes.of_websocket(received)
+    reply_code = attribute(error, "reply_code")
+    if isinstance(reply_code, int):
+        return codes.of_amqp(reply_code)
+    if "Fault" in names and isinstance(code, str):
+        # SOAP 1.1 says Server, 1.2 Receiver.
+        return Blame.DEPENDENCY if code.endswith(("Server", "Receiver")) else Blame.NEITHER
+    kafka = answer(first, "name") if callable(attribute(first, "code")) else None
+    if isinstance(kafka, str):
+        return codes.of_kafka(kafka)
+    if "RedisError" in names:
+        return codes.of_redis(text_of(error))
+    is_curl = names.get("error") == "pycurl"
+    return Blame.DEPENDENCY if is_curl and first in codes.CURL_DEPENDENCY else None
+
+
+def _of_smtp(error: BaseException, names: Mapping[str, str]) -> Blame | None:
+    if names.keys() & {"SMTPConnectError", "SMTPServerDisconnected"}:
+        return Blame.DEPENDENCY
+    recipients = attribute(error, "recipients")
+    if isinstance(recipients, Mapping) and recipients:
+        replies = [reply[0] for reply in recipients.values() if isinstance(reply, tuple)]
+        later = [codes.of_mail(reply) is Blame.DEPENDENCY for reply in replies]
+        # Another recipient was refused for good: the server works.
+        return Blame.DEPENDENCY if later and all(later) else Blame.NEITHER
+    for name in ("smtp_code", "code"):
+        code = attribute(error, name)
+        if isinstance(code, int):
+            return codes.of_mail(code)
+    return None
+
+
+def _of_limit(error: BaseException) -> Blame | None:
+    """A class named after a rate limit says more than its status, which may be 403."""
+    limited = any(codes.names_a_limit(name) for name, _ in names_of(error))
+    return Blame.DEPENDENCY if limited and not _is_mistake(error) else None
+
+
+def _of_status(error: BaseException) -> Blame | None:
+    status = http_status(error)
+    return None if status is None else blame_of_status(status)
+
+
+def _of_system(error: BaseException) -> Blame | None:
+    by_class = isinstance(error, ConnectionError | TimeoutError)
+    by_number = isinstance(error, OSError) and error.errno in codes.NETWORK
+    return Blame.DEPENDENCY if by_class or by_number else None
+
+
+def _of_names(error: BaseException) -> Blame | None:
+    mistake = _is_mistake(error)
+    for name, library in names_of(error):
+        blame = codes.of_name(name, library)
+        if blame is not None and not (mistake and blame is Blame.DEPENDENCY):
+            return blame
+    return None
+
+
+def _of_retriable(error: BaseException) -> Blame | None:
+    """The clients of Kafka say of each error whether another try may help."""
+    is_kafka = any(name == "KafkaError" for name, _ in names_of(error))
+    retriable = is_kafka and attribute(error, "retriable") is True
+    return Blame.DEPENDENCY if retriable else None
+
+
+def _is_mistake(error: BaseException) -> bool:
+    # A certificate that is not valid is a ValueError too, and an OSError.
+    return isinstance(error, _MISTAKES) and not isinstance(error, OSError)
+
+
+def _first_argument(error: BaseException) -> Any:
+    return error.args[0] if error.args else None
+
+
+_SPEAKERS = (
+    _of_our_own,
+    _of_aws,
+    _of_grpc,
+    _of_database,
+    _of_protocol,
+    _of_limit,
+    _of_status,
+    _of_system,
+    _of_names,
+    _of_retriable,
+)
+"""What of an exception speaks: the most exact first, names last."""

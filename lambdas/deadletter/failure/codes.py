@@ -1,0 +1,349 @@
+"""What the codes, numbers and class names of well-known libraries say of the dependency.
+
+From the libraries' own documentation. None is a code that says nothing by itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from deadletter.failure.failure import Blame
+
+_DEPENDENCY, _NEITHER = Blame.DEPENDENCY, Blame.NEITHER
+_CONFIGURATION = Blame.CONFIGURATION
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+NETWORK = frozenset(
+    {
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETRESET,
+        errno.ENETUNREACH,
+        errno.ENOTCONN,
+    }
+)
+"""Errors of the operating system about the network that have no class of their own in Python."""
+
+# AWS: compared in lower case, because event streams write the first letter small.
+_AWS_DEPENDENCY = _words(
+    """
+    baddigest bandwidthlimitexceeded executionlimitexceeded idpcommunicationerror
+    insufficientcapacityexception limitexceededexception overlimit priorrequestnotcomplete
+    provisionedthroughputexceeded provisionedthroughputexceededexception
+    replicatedwriteconflictexception requestlimitexceeded retryableconflictexception slowdown
+    transactionconflict transactionconflictexception transactioninprogressexception
+    """
+)
+_AWS_BUSY = re.compile(
+    r"throttl|toomanyrequest|unavailable|timeout|timedout|notready|resuming|"
+    r"internal(error|failure|serv)"
+)
+_AWS_CONFIGURATION = _words(
+    """
+    allaccessdisabled authfailure authorizationheadermalformed configurationsetdoesnotexist
+    configurationsetdoesnotexistexception decryptionfailure disabledexception incompletesignature
+    invalidsecurity invalidsignatureexception invalidtoken invalidtokenid kmsdisabledexception
+    kmsinvalidstateexception kmsnotfoundexception missingauthenticationtoken
+    missingauthenticationtokenexception nosuchbucket optinrequired parameternotfound
+    permanentredirect requestexpired requesttimetooskewed signaturedoesnotmatch
+    statemachinedoesnotexist subscriptionrequiredexception tokenrefreshrequired
+    """
+)
+_AWS_REFUSED = re.compile(
+    r"accessdenied|notauthorized|unauthorized|unrecognizedclient|authorizationerror|forbidden|"
+    r"expiredtoken|invalidclienttokenid|invalidaccesskey|resourcenotfound|nonexistentqueue|"
+    r"queuedoesnotexist|databasenotfound|secretserror|sendingpaused"
+)
+
+
+def of_aws(code: str) -> Blame | None:
+    """By the error code of an AWS service."""
+    name = code.lower().rpartition(".")[2]
+    if name in _AWS_CONFIGURATION or _AWS_REFUSED.search(name):
+        return _CONFIGURATION
+    return _DEPENDENCY if name in _AWS_DEPENDENCY or _AWS_BUSY.search(name) else None
+
+
+_GRPC = {
+    "UNAVAILABLE": _DEPENDENCY,
+    "DEADLINE_EXCEEDED": _DEPENDENCY,
+    "RESOURCE_EXHAUSTED": _DEPENDENCY,
+    "INTERNAL": _DEPENDENCY,
+    "UNKNOWN": _DEPENDENCY,
+    "DATA_LOSS": _DEPENDENCY,
+    "UNAUTHENTICATED": _CONFIGURATION,
+    "PERMISSION_DENIED": _CONFIGURATION,
+    "UNIMPLEMENTED": _CONFIGURATION,
+    "INVALID_ARGUMENT": _NEITHER,
+    "NOT_FOUND": _NEITHER,
+    "ALREADY_EXISTS": _NEITHER,
+    "FAILED_PRECONDITION": _NEITHER,
+    "OUT_OF_RANGE": _NEITHER,
+    "ABORTED": _NEITHER,
+    "CANCELLED": _NEITHER,
+}
+
+
+def of_grpc(name: object) -> Blame | None:
+    """By the name of a gRPC status."""
+    return _GRPC.get(name) if isinstance(name, str) else None
+
+
+# SQLSTATE: its first two characters are a class. Of each class the rest is as the class says.
+_SQL_CLASSES = {
+    **dict.fromkeys(("08", "40", "53", "57", "58", "XX"), _DEPENDENCY),
+    "28": _CONFIGURATION,
+    # A general error, a warning and success say nothing.
+    **dict.fromkeys(("HY", "00", "01", "02")),
+}
+_SQL = {
+    # After a failover the connection leads to a replica.
+    "25006": _DEPENDENCY,
+    "25P03": _DEPENDENCY,
+    "25P04": _DEPENDENCY,
+    "55P03": _DEPENDENCY,
+    "HYT00": _DEPENDENCY,
+    "HYT01": _DEPENDENCY,
+    "40002": _NEITHER,
+    "3D000": _CONFIGURATION,
+    "42501": _CONFIGURATION,
+    "IM002": _CONFIGURATION,
+}
+SQLSTATE = re.compile(r"(?=.*\d)[0-9A-Z]{5}")
+
+
+def of_sqlstate(state: str) -> Blame | None:
+    """By the SQLSTATE of a database."""
+    return _SQL[state] if state in _SQL else _SQL_CLASSES.get(state[:2], _NEITHER)
+
+
+_MYSQL_DEPENDENCY = frozenset(
+    {
+        *(1021, 1037, 1038, 1040, 1041, 1042, 1043, 1047, 1053, 1077, 1079, 1080, 1129, 1152),
+        *(1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1792, 1836),
+        *(2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008, 2011, 2012, 2013, 2026, 2027),
+        *(2055, 3024, 4031),
+        # SQL Server, whose drivers have the same shape: no connection, and Azure's own.
+        *(10928, 10929, 20002, 20003, 20004, 20006, 20009, 40197, 40501, 40613),
+    }
+)
+_MYSQL_CONFIGURATION = frozenset(
+    {
+        *(1044, 1045, 1049, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 2059, 2061, 3118),
+        *(4060, 18456),
+    }
+)
+
+
+def of_mysql(number: int) -> Blame:
+    """By the error number of MySQL or SQL Server."""
+    if number in _MYSQL_CONFIGURATION:
+        return _CONFIGURATION
+    return _DEPENDENCY if number in _MYSQL_DEPENDENCY else _NEITHER
+
+
+_ORACLE = re.compile(r"\b(ORA|DPY|DPI)-0*(\d+)")
+_ORACLE_DEPENDENCY = frozenset(
+    {
+        *(18, 20, 28, 60, 257, 1033, 1034, 1089, 1090, 1092, 3113, 3114, 3135, 12170, 12514),
+        *(12516, 12518, 12519, 12520, 12528, 12537, 12541, 12543, 12545, 12547, 12571, 12609),
+    }
+)
+_ORACLE_CONFIGURATION = frozenset({1005, 1017, 1031, 1045, 12154, 28000, 28001})
+_ORACLE_THIN_DEPENDENCY = frozenset({1001, 4011, 4024, 6000, 6001, 6003, 6005})
+
+
+def of_oracle(text: str) -> Blame | None:
+    """By the first code in the text of an error of Oracle."""
+    code = _ORACLE.search(text)
+    if code is None:
+        return None
+    family, number = code[1], int(code[2])
+    if family != "ORA":
+        return _DEPENDENCY if number in _ORACLE_THIN_DEPENDENCY else None
+    if number in _ORACLE_CONFIGURATION:
+        return _CONFIGURATION
+    return _DEPENDENCY if number in _ORACLE_DEPENDENCY else _NEITHER
+
+
+_MONGO_DEPENDENCY = frozenset(
+    {
+        *(6, 7, 24, 43, 50, 64, 84, 89, 91, 112, 133, 134, 189, 202, 251, 262, 317, 384),
+        *(9001, 10058, 10107, 11600, 11602, 13388, 13435, 13436),
+    }
+)
+_MONGO_CONFIGURATION = frozenset({11, 13, 18, 33, 8000})
+
+
+def of_mongo(code: int) -> Blame:
+    """By the error code of MongoDB."""
+    if code in _MONGO_CONFIGURATION:
+        return _CONFIGURATION
+    return _DEPENDENCY if code in _MONGO_DEPENDENCY else _NEITHER
+
+
+_KAFKA_DEPENDENCY = _words(
+    """
+    _ALL_BROKERS_DOWN _MSG_TIMED_OUT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT
+    _WAIT_CACHE _WAIT_COORD BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS
+    COORDINATOR_NOT_AVAILABLE GROUP_COORDINATOR_NOT_AVAILABLE GROUP_LOAD_IN_PROGRESS
+    KAFKA_STORAGE_ERROR LEADER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_COORDINATOR
+    NOT_COORDINATOR_FOR_GROUP NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    NOT_LEADER_FOR_PARTITION REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT THROTTLING_QUOTA_EXCEEDED
+    """
+)
+_KAFKA_CONFIGURATION = _words("_AUTHENTICATION _UNKNOWN_TOPIC UNKNOWN_TOPIC_OR_PART")
+_KAFKA_REFUSED = ("AUTHENTICATION_FAILED", "AUTHORIZATION_FAILED")
+
+
+def of_kafka(name: str) -> Blame:
+    """By the name of an error of librdkafka."""
+    if name in _KAFKA_CONFIGURATION or name.endswith(_KAFKA_REFUSED):
+        return _CONFIGURATION
+    return _DEPENDENCY if name in _KAFKA_DEPENDENCY else _NEITHER
+
+
+# Redis begins the text of an error with its kind.
+_REDIS = {
+    **dict.fromkeys(
+        _words("BUSY CLUSTERDOWN LOADING MASTERDOWN MISCONF NOREPLICAS OOM READONLY TRYAGAIN"),
+        _DEPENDENCY,
+    ),
+    **dict.fromkeys(_words("DENIED NOAUTH NOPERM WRONGPASS"), _CONFIGURATION),
+}
+
+
+def of_redis(text: str) -> Blame | None:
+    """By the first word of an error of Redis."""
+    if text.startswith("ERR max number of clients"):
+        return _DEPENDENCY
+    return _REDIS.get(text.partition(" ")[0])
+
+
+_SMTP_LOGIN = frozenset({530, 534, 535, 538})
+
+
+def of_mail(code: int) -> Blame | None:
+    """By the reply code of SMTP or FTP: 4xx is later, 5xx refuses this message or file."""
+    if code in _SMTP_LOGIN or code == 532:
+        return _CONFIGURATION
+    return {4: _DEPENDENCY, 5: _NEITHER}.get(code // 100)
+
+
+_AMQP = {
+    **dict.fromkeys((320, 506, 541), _DEPENDENCY),
+    **dict.fromkeys((402, 403, 404, 530), _CONFIGURATION),
+}
+
+
+def of_amqp(reply_code: int) -> Blame:
+    """By the reply code of AMQP."""
+    return _AMQP.get(reply_code, _NEITHER)
+
+
+_WEBSOCKET_DEPENDENCY = frozenset({1001, 1006, 1011, 1012, 1013, 1014, 1015})
+
+
+def of_websocket(code: int) -> Blame:
+    """By the close code of a WebSocket."""
+    return _DEPENDENCY if code in _WEBSOCKET_DEPENDENCY else _NEITHER
+
+
+CURL_DEPENDENCY = frozenset({5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92})
+"""Numbers of curl for names that don't resolve, and connections that fail or break."""
+
+NAMED = {
+    _DEPENDENCY: _words(
+        """
+        APIConnectionError AutoReconnect BadStatusLine BrokenResourceError
+        BrokerNotAvailableError BusyLoadingError CertificateError ChunkedEncodingError
+        ClientConnectionResetError ClientOSError ClientPayloadError ClientSSLError
+        ClusterDownError ClusterError ConnectionLoss ContentTooShortError
+        CoordinatorLoadInProgressError CoordinatorNotAvailableError DisconnectionError
+        DownForMaintenanceError gaierror GroupCoordinatorNotAvailableError
+        GroupLoadInProgressError herror IncompleteRead IncompleteReadError InternalServerError
+        InternalServerException LeaderNotAvailableError MasterDownError MasterNotFoundError
+        NetworkError NoBrokersAvailable NodeNotReadyError NoHostAvailable NoNameservers
+        NoServersError NotCoordinatorError NotEnoughReplicasAfterAppendError
+        NotEnoughReplicasError NotLeaderForPartitionError NotMasterError NotPrimaryError
+        NoValidConnectionsError OverloadedError ProtocolError ProxyCommandFailure ProxyError
+        ReadOnlyError RedisClusterException RemoteProtocolError ReplicaNotAvailableError
+        RetriesExceededError ServerDisconnectedError ServiceRequestError ServiceResponseError
+        SessionExpired SessionExpiredError SlotNotCoveredError SSLCertVerificationError SSLError
+        StreamLostError TooSlowError TryAgainError TTransportException Unavailable
+        UnavailableError VaultDown
+        aiodns.DNSError botocore.CapacityNotAvailableError botocore.ChecksumError
+        botocore.FlexibleChecksumError botocore.HTTPClientError braintree.ServerError
+        dns.NXDOMAIN dns.NoAnswer google.RetryError google.TransportError httpcore.CloseError
+        httpcore.ReadError httpcore.WriteError httpx.CloseError httpx.ReadError httpx.WriteError
+        imaplib.abort ldap.BUSY ldap.CONNECT_ERROR ldap.SERVER_DOWN ldap.TIMEOUT
+        ldap.UNAVAILABLE ldap3.LDAPSocketOpenError nats.NoRespondersError neo4j.TransientError
+        paramiko.SSHException redis.InvalidResponse redis.OutOfMemoryError requests.RetryError
+        stripe.APIError urllib3.ResponseError zeep.TransportError
+        """
+    ),
+    _CONFIGURATION: _words(
+        """
+        AccessRefused AuthorizationError AuthorizationException BadHostKeyException
+        ClusterAuthorizationFailedError ConfigNotFound ConfigParseError ConfigurationError
+        CredentialRetrievalError EndpointProviderError GroupAuthorizationFailedError
+        ImproperlyConfigured InvalidClientError InvalidEndpointConfigurationError LDAPBindError
+        LoginRefreshRequired MessagingEntityNotFoundError MetadataRetrievalError
+        NoAuthTokenError NoPermissionError NoRegionError PasswordRequiredException
+        ProbableAccessDeniedError ProfileNotFound SMTPNotSupportedError SSOTokenLoadError
+        TokenExpiredError TokenRetrievalError TopicAuthorizationFailedError
+        UnauthorizedSSOTokenError UnknownEndpointError UnknownTopicOrPartitionError
+        google.RefreshError ldap.INVALID_CREDENTIALS
+        """
+    ),
+    _NEITHER: _words(
+        """
+        ConnectionClosedOK DataError IntegrityError LocalProtocolError NotSupportedError
+        ProgrammingError TimeoutStateError
+        subprocess.TimeoutExpired
+        """
+    ),
+}
+"""Class names. A name with a point belongs to one library only."""
+
+_BLAME_BY_NAME = {name: blame for blame, names in NAMED.items() for name in names}
+_REFUSED = re.compile(
+    r"(Authentication|Auth)(Error|Exception|Failed|Failure|FailedError|FailedException)$|"
+    r"(AccessDenied|PermissionDenied|Unauthorized|Forbidden)(Error|Exception)?$|"
+    r"Unauthenticated|(Invalid|No|Missing|Partial|Default)Credentials|ExpiredToken|InvalidApiKey|"
+    r"CredentialUnavailable"
+)
+_BUSY = re.compile(
+    r"RateLimit|Throttl|TooManyRequests|ServiceUnavailable|ServerUnavailable|ServerBusy|"
+    r"BadGateway|Overloaded"
+)
+TIMEOUT_NAME = re.compile(r"Timeout|TimedOut|DeadlineExceeded")
+"""Parts of class names that libraries raise for a call without an answer in time."""
+
+NO_CONNECTION_NAME = re.compile(
+    r"ConnectError|ConnectionError|ConnectorError|gaierror|"
+    r"Connection(Aborted|Closed|Exception|Failed|Failure|Lost|Refused|Reset)"
+)
+"""Parts of class names that libraries raise for a connection that failed or broke."""
+
+
+def names_a_limit(name: str) -> bool:
+    """True for a class whose name says that the dependency wants fewer requests."""
+    return _BUSY.search(name) is not None
+
+
+def of_name(name: str, library: str) -> Blame | None:
+    """By the name of a class and of its library."""
+    known = _BLAME_BY_NAME.get(f"{library}.{name}") or _BLAME_BY_NAME.get(name)
+    if known is not None:
+        return known
+    if _REFUSED.search(name):
+        return _CONFIGURATION
+    patterns = (_BUSY, TIMEOUT_NAME, NO_CONNECTION_NAME)
+    return _DEPENDENCY if any(pattern.search(name) for pattern in patterns) else None

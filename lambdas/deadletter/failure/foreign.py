@@ -1,0 +1,148 @@
+"""Reads exceptions of foreign libraries: the chain behind one, and what each of them carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Exceptions read of a chain of causes and groups; further ones explain nothing.
+_CHAIN = 20
+
+# Attributes in which libraries keep the exception that they wrap: urllib and urllib3, SQLAlchemy,
+# google.api_core and PynamoDB, s3transfer, azure.core.
+_WRAPPED = ("reason", "orig", "cause", "last_exception", "inner_exception", "original_exception")
+
+# Attributes of an exception, or of what it holds, in which libraries keep the HTTP status.
+_STATUS = (
+    "status",
+    "status_code",
+    "code",
+    "http_status",
+    "http_status_code",
+    "response_code",
+    "httpcode",
+    "errcode",
+)
+_STATUS_HOLDERS = ("response", "meta", "resp")
+_STATUS_HELD = ("status_code", "status")
+
+# Libraries whose exceptions have the status as their first argument.
+_STATUS_FIRST = frozenset({"elasticsearch", "opensearchpy"})
+
+# Classes of other protocols, whose codes look like HTTP's.
+_NOT_HTTP = ("AMQP", "PyMongo", "SMTP")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One exception of a chain, `depth` steps behind the one that was raised.
+
+    `meant` is False if it was only being handled when a nearer one was raised: Python links
+    such a pair by itself.
+    """
+
+    error: BaseException
+    meant: bool = True
+    depth: int = 0
+
+
+def chain_of(error: BaseException) -> list[Link]:
+    """The exception, its causes, and the members of groups; the nearest first.
+
+    A `__context__` counts as Python prints it: not behind `from`, and not after `from None`.
+    """
+    links, seen = [Link(error)], {id(error)}
+    for link in links:
+        for source, meant in _sources(link.error):
+            if id(source) not in seen and len(links) < _CHAIN:
+                seen.add(id(source))
+                links.append(Link(source, meant and link.meant, link.depth + 1))
+    return links
+
+
+def _sources(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions[:_CHAIN]:
+            yield member, True
+    for source in (error.__cause__, *wrapped_in(error)):
+        if isinstance(source, BaseException):
+            yield source, True
+    if error.__context__ is not None and not error.__suppress_context__:
+        yield error.__context__, False
+
+
+def wrapped_in(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions that a library keeps in attributes of the one it raises."""
+    for name in _WRAPPED:
+        wrapped = attribute(error, name)
+        if isinstance(wrapped, BaseException):
+            yield wrapped
+    # tenacity keeps the last attempt as a future.
+    wrapped = answer(attribute(error, "last_attempt"), "exception")
+    if isinstance(wrapped, BaseException):
+        yield wrapped
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status of an exception, from any attribute in which libraries keep it."""
+    # The code of a SystemExit is the process's.
+    other = any(name.startswith(_NOT_HTTP) for name, _ in names_of(error))
+    if other or isinstance(error, SystemExit):
+        return None
+    response = attribute(error, "response")
+    if isinstance(response, Mapping):
+        return _error_status(within(response, "ResponseMetadata", "HTTPStatusCode"))
+    own = [attribute(error, name) for name in _STATUS]
+    if error.args and next(names_of(error))[1] in _STATUS_FIRST:
+        own.append(error.args[0])
+    holders = [attribute(error, name) for name in _STATUS_HOLDERS]
+    held = (attribute(holder, name) for holder in holders for name in _STATUS_HELD)
+    statuses = (_error_status(value) for value in (*own, *held))
+    return next((status for status in statuses if status is not None), None)
+
+
+def _error_status(value: Any) -> int | None:
+    # httplib2 keeps a text.
+    if isinstance(value, str) and len(value) == 3 and value.isdecimal():
+        value = int(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return int(value) if is_number and 300 <= value <= 599 else None
+
+
+def attribute(holder: Any, name: str) -> Any:
+    """The attribute, or None: a foreign class may run any code to find it."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # code of a foreign class
+        return None
+
+
+def answer(holder: Any, name: str) -> Any:
+    """What a method without arguments returns, or None."""
+    try:
+        return getattr(holder, name)()
+    except Exception:  # code of a foreign class
+        return None
+
+
+def within(data: Mapping[Any, Any], *path: str) -> Any:
+    """The value at a path of nested mappings, or None."""
+    value: Any = data
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def text_of(error: BaseException) -> str:
+    """The exception's text; empty if it has none or fails to build it."""
+    try:
+        return str(error)
+    except Exception:  # code of a foreign class
+        return ""
+
+
+def names_of(error: BaseException) -> Iterator[tuple[str, str]]:
+    """For each class of the exception, nearest first: its name, and its library's."""
+    for kind in type(error).__mro__:
+        yield kind.__name__, str(kind.__module__).partition(".")[0]

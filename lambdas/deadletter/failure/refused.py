@@ -1,0 +1,208 @@
+"""Whether what a parser or a validator refused was the message itself.
+
+The same errors come from an answer of a dependency, which is not the message's fault. So an error
+counts against the message only if it holds what was refused, and the message contains that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+from deadletter.failure.foreign import attribute, names_of
+from deadletter.message.letter import Letter, NotALetter, utf8
+from deadletter.message.strict_json import Unreadable, read_json
+
+# Names of classes that validators raise: pydantic, jsonschema, fastjsonschema, marshmallow,
+# Powertools.
+_VALIDATORS = frozenset(
+    {
+        "JsonSchemaException",
+        "JsonSchemaValueException",
+        "SchemaError",
+        "SchemaValidationError",
+        "ValidationError",
+    }
+)
+
+# Attributes with what was refused: jsonschema; fastjsonschema and Powertools; marshmallow.
+_REFUSED = ("instance", "value", "data")
+_PLACES = ("absolute_path", "path")
+
+# The least characters of a document that is searched for inside a body; a document that is
+# equal to the body may be shorter.
+_RECOGNISABLE = 16
+
+# The limits of a search: errors of one validation, pieces of a message, documents inside
+# documents, and steps of a path.
+_ERRORS = 20
+_PARTS = 500
+_LAYERS = 3
+_STEPS = 20
+
+
+class Part(NamedTuple):
+    """A piece of a letter: a whole document, or something in one."""
+
+    data: Any
+    is_whole_document: bool
+
+
+class RefusedData(NamedTuple):
+    """A piece of data that a validator refused, and its place; None if it is not known."""
+
+    data: Any
+    place: tuple[Any, ...] | None
+
+
+def refuses_the_letter(error: BaseException, letter: Letter | None) -> bool:
+    """True if a parser or a validator refused the letter, or a part of it.
+
+    False where that can't be told: the letter is then tried again.
+    """
+    if isinstance(error, NotALetter | Unreadable):
+        return True
+    if letter is None:
+        return False
+    if isinstance(error, json.JSONDecodeError):
+        return _contains_document(letter, error.doc)
+    if isinstance(error, UnicodeDecodeError):
+        return _contains_bytes(letter, error.object)
+    if any(name in _VALIDATORS for name, _ in names_of(error)):
+        refused = _refused_by(error)
+        parts = [*_records(letter), *_parts(letter)] if refused else []
+        return bool(refused) and all(_is_part(piece, parts) for piece in refused)
+    return _is_beyond_json(error, letter)
+
+
+def _refused_by(error: BaseException) -> Sequence[RefusedData]:
+    """What a validator refused, from any attribute in which libraries keep it."""
+    try:
+        # pydantic. Of a missing field, it gives the object that should have it.
+        return [
+            RefusedData(
+                detail["input"], tuple(detail["loc"][: -1 if detail["type"] == "missing" else None])
+            )
+            for detail in error.errors()[:_ERRORS]  # type: ignore[attr-defined]
+        ]
+    except Exception:  # code of a foreign class
+        values = (attribute(error, name) for name in _REFUSED)
+        data = next((value for value in values if value is not None), None)
+        return [] if data is None else [RefusedData(data, _place_of(error))]
+
+
+def _place_of(error: BaseException) -> tuple[Any, ...] | None:
+    places = (attribute(error, name) for name in _PLACES)
+    place = next((place for place in places if place is not None), None)
+    if not isinstance(place, Iterable) or isinstance(place, str):
+        return None
+    steps = tuple(islice(place, _STEPS))
+    # fastjsonschema begins a path with the name of the whole document.
+    return steps[1:] if steps[:1] == ("data",) else steps
+
+
+def _is_part(refused: RefusedData, parts: Sequence[Part]) -> bool:
+    """True if the letter has this data, at this place unless it is distinctive by itself.
+
+    An empty object or a number is in many answers too.
+    """
+    data, place = refused
+    try:
+        if isinstance(data, dict | list) and data and any(part.data == data for part in parts):
+            return True
+        if place is None:
+            return False
+        return any(
+            _at(part.data, place) == data for part in parts if place or part.is_whole_document
+        )
+    except Exception:  # comparing runs code of a foreign class
+        return False
+
+
+def _at(node: Any, place: Sequence[Any]) -> Any:
+    for step in place:
+        try:
+            node = node[step] if isinstance(node, dict | list) else _NOTHING
+        except (LookupError, TypeError):
+            return _NOTHING
+    return node
+
+
+_NOTHING = float("nan")
+"""Equal to nothing, so that a place that does not exist matches no data."""
+
+
+def _records(letter: Letter) -> Iterator[Part]:
+    """The letter's record, as a model of it sees it: a validator may be given the whole."""
+    for body in (letter.body, *_inside(letter.body)):
+        yield Part({"body": body}, True)
+
+
+def _parts(letter: Letter) -> Iterator[Part]:
+    """The documents of a letter, and everything in them."""
+    attributes = (attribute.value for attribute in letter.attributes.values())
+    waiting = [(Part(text, True), 0) for text in (letter.body, *attributes)]
+    for part, layer in islice(waiting, _PARTS):
+        yield part
+        if isinstance(part.data, str) and layer < _LAYERS:
+            waiting += [(Part(inner, True), layer + 1) for inner in _inside(part.data)]
+        elif isinstance(part.data, dict | list):
+            inner = part.data.values() if isinstance(part.data, dict) else part.data
+            waiting += [(Part(value, False), layer) for value in islice(inner, _PARTS)]
+
+
+def _inside(text: str) -> Iterator[Any]:
+    """The document that a text is, as JSON or in base64."""
+    try:
+        yield json.loads(text)
+    except (ValueError, RecursionError):
+        if len(text) >= _RECOGNISABLE:
+            with suppress(ValueError):
+                yield base64.b64decode(text, validate=True).decode()
+
+
+def _contains_document(letter: Letter, document: Any) -> bool:
+    if not isinstance(document, str):
+        return False
+    texts = [letter.body, *(str(attribute.value) for attribute in letter.attributes.values())]
+    if document in texts:
+        return True
+    # JSON inside JSON is escaped.
+    escaped = json.dumps(document)[1:-1]
+    return len(document.strip()) >= _RECOGNISABLE and any(
+        document in text or escaped in text for text in texts
+    )
+
+
+def _contains_bytes(letter: Letter, document: Any) -> bool:
+    if not isinstance(document, bytes) or not document:
+        return False
+    body = utf8(letter.body)
+    attributes = letter.attributes.values()
+    values = [item.value for item in attributes if isinstance(item.value, bytes)]
+    return document in (body, *values) or base64.b64encode(document) == body.strip()
+
+
+def _is_beyond_json(error: BaseException, letter: Letter) -> bool:
+    """True if `json` failed on a body with too deep nesting or with too long a number."""
+    too_deep = isinstance(error, RecursionError)
+    too_long = type(error) is ValueError and _raised_by_json(error)
+    if not too_deep and not too_long:
+        return False
+    try:
+        read_json(letter.body)
+    except Unreadable as refusal:
+        return type(refusal.__cause__) is type(error)
+    return False
+
+
+def _raised_by_json(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.startswith("json.")

@@ -1,0 +1,224 @@
+"""Who is to blame for a failure: the dependency, its configuration, or neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.failure import codes
+from deadletter.failure.blame import blame_of, own_blame, teams_word
+from deadletter.failure.classify import diagnose
+from deadletter.failure.failure import Blame, Category
+from deadletter.failure.foreign import chain_of
+from deadletter.failure.signals import Permanent
+from tests.failure.blame_cases import BODY, CASES, Case
+from tests.failure.exceptions import aws, fake, from_none, raised
+from tests.samples import NOW, letter
+
+DEPENDENCY, CONFIGURATION, NEITHER = Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER
+
+
+def judged(error: BaseException, **said: Any) -> Blame:
+    return blame_of(chain_of(error), teams_word(**said))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_failure_speaks_of_what_its_library_says(case: Case) -> None:
+    diagnosis = diagnose(case.build(), letter(BODY), now=NOW)
+    assert (diagnosis.blame, diagnosis.category) == (case.blame, case.category)
+
+
+def test_the_cases_are_many_and_have_names_of_their_own() -> None:
+    names = {case.name for case in CASES}
+    assert len(names) == len(CASES)
+    assert len(CASES) >= 250
+    assert {case.blame for case in CASES} == set(Blame)
+
+
+RETRIED_BY_BOTOCORE = [
+    *ThrottledRetryableChecker._THROTTLED_ERROR_CODES,
+    *TransientRetryableChecker._TRANSIENT_ERROR_CODES,
+]
+
+
+@pytest.mark.parametrize("code", RETRIED_BY_BOTOCORE)
+@pytest.mark.parametrize("status", [400, 403, None])
+def test_what_botocore_tries_again_speaks_against_the_dependency(
+    code: str, status: int | None
+) -> None:
+    diagnosis = diagnose(aws(code, status), letter(), now=NOW)
+    assert (diagnosis.blame, diagnosis.category) == (DEPENDENCY, Category.TRANSIENT)
+
+
+# The chain.
+
+
+def test_the_nearest_exception_that_says_anything_speaks() -> None:
+    timeout, duplicate = TimeoutError(), fake("psycopg.errors.UniqueViolation", sqlstate="23505")
+    refused = fake("shop.Refused", status=401)
+    assert judged(raised(ValueError("x"), cause=raised(timeout, cause=duplicate))) is DEPENDENCY
+    assert judged(raised(duplicate, cause=raised(TimeoutError(), cause=refused))) is NEITHER
+    assert judged(raised(RuntimeError("x"), during=raised(refused, cause=TimeoutError()))) is (
+        CONFIGURATION
+    )
+
+
+def test_what_was_being_handled_is_looked_at_unless_the_handler_says_from() -> None:
+    assert judged(raised(KeyError("x"), during=TimeoutError())) is DEPENDENCY
+    assert judged(from_none(KeyError("x"), TimeoutError())) is NEITHER
+    cause = raised(KeyError("y"), cause=IndexError("z"))
+    error = raised(RuntimeError("x"), during=TimeoutError())
+    error.__cause__ = cause
+    assert judged(error) is NEITHER
+
+
+def test_a_circle_of_causes_ends() -> None:
+    first, second = KeyError("x"), fake("psycopg.OperationalError < psycopg.Error", "x")
+    first.__cause__, second.__cause__ = second, first
+    assert judged(first) is DEPENDENCY
+    third, fourth = KeyError("x"), ValueError("y")
+    third.__context__, fourth.__context__ = fourth, third
+    assert judged(third) is NEITHER
+
+
+def test_at_most_twenty_exceptions_are_read() -> None:
+    deepest: BaseException = TimeoutError()
+    for _ in range(19):
+        deepest = raised(KeyError("x"), cause=deepest)
+    assert judged(deepest) is DEPENDENCY
+    assert judged(raised(KeyError("x"), cause=deepest)) is NEITHER
+    assert judged(ExceptionGroup("g", [KeyError("x")] * 30 + [TimeoutError()])) is NEITHER
+
+
+# The team's word.
+
+
+class WarehouseBusy(Exception):
+    """A class of a team."""
+
+
+class StillPacking(WarehouseBusy):
+    """A class of a team."""
+
+
+def test_a_team_says_which_errors_count_against_the_dependency() -> None:
+    assert judged(WarehouseBusy()) is NEITHER
+    for said in (WarehouseBusy, (KeyError, WarehouseBusy), [WarehouseBusy], {WarehouseBusy}):
+        assert judged(WarehouseBusy(), dependency_errors=said) is DEPENDENCY
+        assert judged(StillPacking(), dependency_errors=said) is DEPENDENCY
+        assert judged(IndexError("x"), dependency_errors=said) is NEITHER
+
+
+def test_a_team_says_which_errors_are_ignored() -> None:
+    assert judged(TimeoutError(), ignored_errors=TimeoutError) is NEITHER
+    assert judged(ConnectionResetError(), ignored_errors=TimeoutError) is DEPENDENCY
+    said = {"dependency_errors": WarehouseBusy, "ignored_errors": StillPacking}
+    assert judged(StillPacking(), **said) is NEITHER
+    assert judged(WarehouseBusy(), **said) is DEPENDENCY
+
+
+def test_a_function_says_it_of_each_exception_of_the_chain() -> None:
+    def busy(error: BaseException) -> object:
+        return error.args == ("busy",)
+
+    assert judged(ValueError("busy"), dependency_errors=busy) is DEPENDENCY
+    assert judged(raised(KeyError("x"), cause=ValueError("busy")), dependency_errors=busy) is (
+        DEPENDENCY
+    )
+    assert judged(ValueError("x"), dependency_errors=busy) is NEITHER
+
+
+def test_the_teams_word_counts_before_what_the_library_knows() -> None:
+    error = raised(fake("shop.Refused", status=404), cause=WarehouseBusy())
+    assert judged(error) is NEITHER
+    assert judged(error, dependency_errors=WarehouseBusy) is DEPENDENCY
+    assert judged(raised(TimeoutError(), cause=WarehouseBusy()), ignored_errors=WarehouseBusy) is (
+        NEITHER
+    )
+
+
+def test_a_function_that_fails_says_nothing() -> None:
+    def broken(error: BaseException) -> bool:
+        raise RuntimeError("a mistake of the team")
+
+    assert judged(KeyError("x"), dependency_errors=broken, ignored_errors=broken) is NEITHER
+    assert judged(TimeoutError(), dependency_errors=broken, ignored_errors=broken) is DEPENDENCY
+
+
+@pytest.mark.parametrize("option", ["dependency_errors", "ignored_errors"])
+@pytest.mark.parametrize(
+    "wrong", ["Timeout", None, 503, int, (int,), ("Timeout",), [TimeoutError()], TimeoutError()]
+)
+def test_another_kind_of_word_is_refused_with_what_is_allowed(option: str, wrong: Any) -> None:
+    with pytest.raises(TypeError) as refusal:
+        teams_word(**{option: wrong})
+    assert str(refusal.value) == (
+        f"{option} is {wrong!r}; allowed: an exception class, a tuple of them, or a function of "
+        f"one exception that returns True or False, such as {option}=(WarehouseBusy,)"
+    )
+
+
+def test_what_a_team_blames_on_the_dependency_does_not_park_the_letter() -> None:
+    unfit = fake("jsonschema.ValidationError", "x", instance={"orderId": "o-17"})
+    subject = letter('{"orderId": "o-17"}')
+    assert diagnose(unfit, subject, now=NOW).category is Category.SCHEMA
+    word = teams_word(dependency_errors=type(unfit))
+    diagnosis = diagnose(unfit, subject, now=NOW, team=word)
+    assert (diagnosis.blame, diagnosis.category) == (DEPENDENCY, Category.TRANSIENT)
+    # The handler's own verdict on the message stays.
+    word = teams_word(dependency_errors=Permanent)
+    assert diagnose(Permanent("x"), subject, now=NOW, team=word).category is Category.BUSINESS
+
+
+# Foreign code.
+
+
+class Hostile(Exception):
+    """An exception whose attributes fail."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_an_exception_whose_attributes_fail_says_nothing() -> None:
+    assert judged(Hostile()) is NEITHER
+
+
+ODD = st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.lists(st.integers())
+NAMES = ["status", "code", "sqlstate", "pgcode", "errno", "smtp_code", "recipients", "rcvd"]
+NAMES += ["response", "reply_code", "orig", "last_attempt", "untried", "category", "reason"]
+CLASSES = ["OperationalError", "SMTPDataError", "error_perm", "PyMongoError", "ConnectionClosed"]
+CLASSES += ["Fault", "RedisError", "error", "KafkaException"]
+
+
+@given(st.sampled_from(CLASSES), st.dictionaries(st.sampled_from(NAMES), ODD), st.lists(ODD))
+def test_judging_an_exception_never_raises(
+    name: str, attributes: dict[str, Any], arguments: list[Any]
+) -> None:
+    assert own_blame(fake(f"odd.{name}", *arguments, **attributes)) in (None, *Blame)
+
+
+def test_each_name_says_one_thing() -> None:
+    """A name in two lists would be judged by the last."""
+    listed = [name for word in codes.NAMED.values() for name in word]
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    ("error", "blame"),
+    [
+        # A mistake in a call is one, whatever its class is called.
+        (fake("shop.TimeoutTooLong < ValueError", "x"), NEITHER),
+        (fake("shop.RateLimitMissing < KeyError", "x"), NEITHER),
+        (fake("shop.InvalidCredentials < ValueError", "x"), CONFIGURATION),
+        # The code of the process is no status.
+        (SystemExit(503), NEITHER),
+    ],
+    ids=["timeout", "limit", "credentials", "exit"],
+)
+def test_a_name_or_a_number_alone_may_mislead(error: BaseException, blame: Blame) -> None:
+    assert judged(error) is blame
