@@ -135,7 +135,7 @@ def _save(runs: Sequence[Figures]) -> list[Row]:
 
 def _print(rows: Sequence[Row]) -> None:
     """Print the table of the figures and the table of the goals."""
-    console = Console(width=max(Console().width, 170))
+    console = Console(width=max(Console().width, 200))
     console.print(table(rows))
     if judged(rows):
         console.print(goals(rows))

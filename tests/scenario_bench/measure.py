@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.scenario_bench.scenario import Scenario
 from tests.scenario_bench.systems import SYSTEMS, Deadletter, System
-from tests.scenario_bench.traffic import Book, messages_of
+from tests.scenario_bench.traffic import Book, Sent, messages_of
 
 RETURN_SECONDS, RETURN_MESSAGES, RETURN_WINDOWS = 10.0, 20, 3
 """Full throughput is back with the first of three windows in a row that each have RETURN_SHARE of
@@ -21,6 +21,9 @@ RETURN_SHARE = 0.9
 
 SURGE_SECONDS = 10
 """The window in which requests are counted while the dependency comes back."""
+
+SETTLED = 1_800.0
+"""Three lives of a poisonous message, each with its retries, are over by then."""
 
 COMING_BACK = 1_200.0
 """How long after the recovery that window is looked for."""
@@ -43,7 +46,7 @@ class Figures:
     back_after          from the deletion of the circuit's row until the mapping is enabled
     letters             moves of a message into the DLQ
     parked_rightly      poisonous messages in the parking lot at the end
-    poison_left         poisonous messages that are not in the parking lot at the end
+    poison_left         those that are not, though they were sent SETTLED seconds before the end
     parked_wrongly      healthy messages in the parking lot at the end
     duplicates          repetitions of a finished message
     probed_to_death     live messages that a probe took and that ended in the DLQ
@@ -192,7 +195,7 @@ def _figures(system: System, observer: Observer) -> Figures:
         back_after=_since(observer.back_at, scenario.row_deleted),
         letters=len(system.deaths),
         parked_rightly=len(parked & poison),
-        poison_left=len(poison - parked - book.purged),
+        poison_left=len({m.number for m in kept if _is_settled(m, scenario)} & poison - parked),
         parked_wrongly=len(parked - poison),
         duplicates=sum(count - 1 for count in book.effects.values()),
         probed_to_death=system.victims,
@@ -204,6 +207,10 @@ def _figures(system: System, observer: Observer) -> Figures:
         },
         lost=len({message.number for message in book.messages} - elsewhere),
     )
+
+
+def _is_settled(message: Sent, scenario: Scenario) -> bool:
+    return message.at <= scenario.ends - SETTLED
 
 
 def _places(system: System) -> dict[str, set[int]]:
