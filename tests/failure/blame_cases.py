@@ -1168,6 +1168,25 @@ LATER: list[tuple[str, Callable[[], BaseException], str, str]] = [
         D,
         "",
     ),
+    (
+        "a driver's error during a duplicate",
+        lambda: raised(pg("OperationalError", None), during=pg("IntegrityError", "23505")),
+        D,
+        "",
+    ),
+    (
+        "smtp: one recipient later, one never",
+        lambda: smtplib.SMTPRecipientsRefused({"a@b": (451, b"later"), "c@d": (550, b"no")}),
+        N,
+        "",
+    ),
+    ("ftp 532", lambda: fake("ftplib.error_perm < ftplib.Error", "532 need an account"), C, ""),
+    (
+        "aws without a status, from a timeout",
+        lambda: raised(aws("validationException", None), cause=TimeoutError()),
+        N,
+        "",
+    ),
     ("aws parameter", lambda: aws("ParameterNotFound"), C, ""),
     ("aws key disabled", lambda: aws("DisabledException"), C, ""),
     (

@@ -94,6 +94,25 @@ def test_at_most_twenty_exceptions_are_read() -> None:
     assert judged(ExceptionGroup("g", [KeyError("x")] * 30 + [TimeoutError()])) is NEITHER
 
 
+def test_a_cause_that_is_kept_twice_is_read_once() -> None:
+    deepest: BaseException = TimeoutError()
+    for _ in range(15):
+        deepest = raised(fake("shop.Wrapper", reason=deepest, orig=deepest), cause=deepest)
+    assert judged(deepest) is DEPENDENCY
+
+
+def test_a_permanent_failure_of_an_own_class_says_nothing_whatever_its_status() -> None:
+    unfit = fake("shop.Unfit", category=Category.BUSINESS, status=503)
+    assert judged(unfit) is NEITHER
+    assert judged(fake("shop.Unfit", category=Category.TRANSIENT, status=503)) is DEPENDENCY
+
+
+def test_a_failure_by_neither_is_recorded_under_its_own_name() -> None:
+    duplicate = fake("psycopg.errors.UniqueViolation", sqlstate="23505")
+    diagnosis = diagnose(raised(duplicate, during=TimeoutError()), letter(), now=NOW)
+    assert (diagnosis.blame, diagnosis.error_type) == (NEITHER, "UniqueViolation")
+
+
 # The team's word.
 
 

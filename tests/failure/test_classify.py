@@ -324,6 +324,21 @@ def test_a_validation_is_the_letters_fault_if_it_was_given_a_part_of_the_letter(
     assert diagnose(error, letter(json.dumps(body)), now=NOW).category is category
 
 
+def test_a_validation_that_refused_the_letter_and_more_is_not_the_letters_fault() -> None:
+    error = caught(lambda: Order.model_validate({"count": "many", "note": 5}))
+    assert diagnose(error, letter('{"count": "many", "note": "x"}'), now=NOW).category is TRANSIENT
+    assert diagnose(error, letter('{"count": "many", "note": 5}'), now=NOW).category is SCHEMA
+
+
+@pytest.mark.parametrize(("layers", "category"), [(2, SCHEMA), (3, TRANSIENT)])
+def test_documents_are_read_three_deep(layers: int, category: Category) -> None:
+    body = json.dumps(ORDER)
+    for _ in range(layers):
+        body = json.dumps({"Message": body})
+    error = make("ValidationError", instance=ORDER)
+    assert diagnose(error, letter(body), now=NOW).category is category
+
+
 @pytest.mark.parametrize(
     ("place", "category"),
     [
@@ -361,6 +376,14 @@ def test_what_was_only_being_handled_does_not_park_the_letter() -> None:
             raise KeyError("fallback")  # noqa: B904
 
     assert of(caught(retry_later)).category is TRANSIENT
+
+    def retry_the_wrapped() -> None:
+        try:
+            raise RuntimeError("wrapped") from Permanent("not for us")
+        except RuntimeError:
+            raise KeyError("fallback")  # noqa: B904
+
+    assert of(caught(retry_the_wrapped)).category is TRANSIENT
     assert of(raised(KeyError("x"), Permanent("not for us"))).category is BUSINESS
 
 
