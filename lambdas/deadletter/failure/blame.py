@@ -196,8 +196,11 @@ def _of_database(error: BaseException) -> Blame | None:
             return blame
         if not _dbapi_names(link.error):
             break
-    kinds, text = _dbapi_names(error), text_of(error)
-    return (codes.of_oracle(text) or _of_driver(kinds, text)) if kinds else None
+    kinds = _dbapi_names(error)
+    if not kinds:
+        return None
+    text = text_of(error)
+    return codes.of_oracle(text) or _of_driver(kinds, text)
 
 
 def _of_database_code(error: BaseException) -> Blame | None:
