@@ -7,10 +7,10 @@ from deadletter.failure.fate import ACKNOWLEDGED, GIVEN_BACK, Evidence, Fate, ev
 from tests.samples import failed
 
 
-def test_only_the_dependencys_own_failures_are_evidence_against_it() -> None:
+def test_a_dependency_that_fails_or_refuses_its_caller_is_down() -> None:
     assert {blame: evidence_of(blame) for blame in Blame} == {
         Blame.DEPENDENCY: Evidence.FAILURE,
-        Blame.CONFIGURATION: Evidence.NEUTRAL,
+        Blame.CONFIGURATION: Evidence.FAILURE,
         Blame.NEITHER: Evidence.NEUTRAL,
     }
 

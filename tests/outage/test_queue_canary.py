@@ -327,7 +327,7 @@ def failed(**fields: object) -> Failure:
         ),
         (
             LedgerRow((failed(category=Category.INTEGRATION, http_status=401),)),
-            CanaryVerdict.NEUTRAL,
+            CanaryVerdict.FAILURE,
         ),
         (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
         (LedgerRow((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),

@@ -552,11 +552,11 @@ def test_outcomes_are_reported_once_for_each_dependency() -> None:
     assert sorted(site.outcomes.reported) == [("a", 1, 1), ("b", 1, 0)]
 
 
-def test_a_dependency_that_refuses_our_credentials_is_no_outcome_and_counted() -> None:
+def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome_and_counted() -> None:
     site = Site(raises={"m1": Transient(status=403)})
     site.raises["m2"] = type("Unauthorized", (Exception,), {"status": 401})()
     result = site.process(*three()[:2])
-    assert site.outcomes.reported == []
+    assert site.outcomes.reported == [("orders", 0, 2)]
     assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 2}
     assert {failure.blame for _, failure in site.log.failures} == {Blame.CONFIGURATION}
 

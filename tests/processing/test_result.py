@@ -113,11 +113,11 @@ def test_an_error_is_neither_printed_nor_compared() -> None:
     assert first == second
 
 
-def test_a_broken_configuration_is_counted_and_is_no_evidence() -> None:
+def test_a_broken_configuration_is_counted_and_speaks_against_the_dependency() -> None:
     wrong_key = Diagnosis(Category.INTEGRATION, "Refused", blame=Blame.CONFIGURATION, message="")
     result = BatchResult((failed(), MessageResult("m2", Fate.FAILED, wrong_key)))
     assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 1}
-    assert result.results[1].evidence is Evidence.NEUTRAL
+    assert result.results[1].evidence is Evidence.FAILURE
     # One that never reached the handler is another trouble.
     untried = MessageResult("m3", Fate.UNGUARDED, wrong_key)
     assert BatchResult((untried,)).counts == {"IdempotencyUnavailable": 1}

@@ -48,10 +48,10 @@ class Evidence(StrEnum):
 def evidence_of(blame: Blame) -> Evidence:
     """What a failure with this blame shows about the dependency.
 
-    A broken configuration is no evidence: the dependency may work, and probing it with messages
-    repairs nothing.
+    One that refuses its caller is of no use until a person has repaired the configuration: its
+    messages wait as in an outage.
     """
-    return Evidence.FAILURE if blame is Blame.DEPENDENCY else Evidence.NEUTRAL
+    return Evidence.NEUTRAL if blame is Blame.NEITHER else Evidence.FAILURE
 
 
 def was_tried(failure: Failure) -> bool:
