@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -387,7 +387,7 @@ class Witness:
                 continue
             self.counts["deliveries"] += 1
             if deliveries:
-                self._explain(process, uid, held, entry, deliveries[-1])
+                self._explain(process, uid, held, entry, deliveries)
             elif self._fifo and options["QueueUrl"] == self._main and held.sequence:
                 self._in_order(process, held, entry["MessageGroupId"])
             deliveries.append(Delivery(process, entry.chunk, new_id))
@@ -395,26 +395,36 @@ class Witness:
                 self._redriven(process, uid, entry, held.attempt)
 
     def _explain(
-        self, process: Process, uid: str, held: Held, entry: Entry, previous: Delivery
+        self, process: Process, uid: str, held: Held, entry: Entry, before: Sequence[Delivery]
     ) -> None:
-        """An extra delivery has a cause of its own, and its own count before it; or it is SQS's."""
-        copy, chunk = held.copy, previous.chunk
+        """An extra delivery has a cause of its own, and its own count before it; or it is SQS's.
+
+        If SQS explained the delivery before, the cause of an earlier one may still be unspent.
+        """
+        copy, chunk = held.copy, before[-1].chunk
         cause = chunk.cause(copy)
         payer = self._payer(process, entry, held)
+        unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy)]
         if cause is not None and payer is not None:
-            chunk.spent.add(copy)
-            payer.used += 1
-            self.counts[EXTRA] += 1
-            self.counts[f"  {cause}"] += 1
+            self._spend(chunk, copy, payer)
         elif self.revived[copy] > 0:
             self.revived[copy] -= 1
             self.counts[BY_SQS] += 1
+        elif unspent and payer is not None:
+            self._spend(unspent[-1], copy, payer)
         elif key_of(copy) in chunk.marked:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         elif cause is None:
             raise Broken(f"{process.name} sends {uid} again, and no fault explains it")
         else:
             raise Broken(f"{process.name} sends {uid} again and has not said so before ({cause})")
+
+    def _spend(self, chunk: Chunk, copy: str, payer: Process) -> None:
+        """A cause explains one delivery, and so does a count."""
+        self.counts[EXTRA] += 1
+        self.counts[f"  {chunk.cause(copy)}"] += 1
+        chunk.spent.add(copy)
+        payer.used += 1
 
     def _payer(self, process: Process, entry: Entry, held: Held) -> Process | None:
         """Who published the possible duplicate: the sender, or who put it into the room."""

@@ -1,0 +1,67 @@
+"""The witness: what explains that a letter was delivered once more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from deadletter.redrive.journal import key_of
+from tests.simulation.effects import Broken
+from tests.simulation.scheduler import Process
+from tests.simulation.witness import BY_SQS, EXTRA, LOST_ANSWER, Chunk, Delivery, Witness
+
+COPY = "copy"
+
+
+class Book:
+    """The deliveries of one copy, and the witness that explains each after the first."""
+
+    def __init__(self, revived: int = 0) -> None:
+        self.witness: Any = object.__new__(Witness)
+        self.witness.counts = Counter()
+        self.witness.revived = Counter({COPY: revived})
+        self.witness._payer = lambda process, *_: process if process.published else None
+        self.deliveries: list[Delivery] = []
+
+    def deliver(self, name: str, *, answered: bool, published: int = 0) -> None:
+        """One more delivery, by a process that has counted so many possible duplicates."""
+        process = Process(name, published=published)
+        chunk = Chunk(process, frozenset({key_of(COPY)}))
+        if answered:
+            chunk.marked.add(key_of(COPY))
+        else:
+            chunk.unanswered.add(COPY)
+        if self.deliveries:
+            held: Any = type("Held", (), {"copy": COPY})
+            self.witness._explain(process, "letter", held, None, self.deliveries)
+        self.deliveries.append(Delivery(process, chunk, name))
+
+
+def test_a_lost_answer_explains_one_more_delivery_and_no_second() -> None:
+    book = Book()
+    book.deliver("first", answered=False)
+    book.deliver("second", answered=True, published=1)
+    assert book.witness.counts == {EXTRA: 1, f"  {LOST_ANSWER}": 1}
+    with pytest.raises(Broken, match="marked as sent"):
+        book.deliver("third", answered=True, published=1)
+
+
+def test_a_delivery_that_was_not_counted_before_is_not_explained() -> None:
+    book = Book()
+    book.deliver("first", answered=False)
+    with pytest.raises(Broken, match="has not said so"):
+        book.deliver("second", answered=True)
+
+
+def test_a_cause_that_sqs_left_unspent_explains_a_later_delivery() -> None:
+    """SQS gave the copy to two workers; both sent it, the first one without an answer."""
+    book = Book(revived=1)
+    book.deliver("first", answered=False)
+    book.deliver("second", answered=True)
+    assert book.witness.counts == {BY_SQS: 1}
+    book.deliver("third", answered=True, published=1)
+    assert book.witness.counts[EXTRA] == 1
+    with pytest.raises(Broken, match="marked as sent"):
+        book.deliver("fourth", answered=True, published=1)
