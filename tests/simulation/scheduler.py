@@ -73,7 +73,8 @@ class Process:
 
     It is killed at `ends`, in true time. `faults` counts what befell it, `pauses` how often it
     was held up, `strikes` what it can have noticed; `dead` processes make no call any more.
-    `published` and `used` are possible duplicates: those it counted, and those that came true.
+    `published` and `used` are possible duplicates: those it counted, and those that came true;
+    those in `paid_beside` could have counted one of them instead.
     """
 
     name: str
@@ -89,6 +90,20 @@ class Process:
     undeleted: set[str] = field(default_factory=set)
     published: int = 0
     used: int = 0
+    paid_beside: list[Process] = field(default_factory=list)
+
+    def can_pay(self, published: int) -> bool:
+        """Whether one of so many possible duplicates has not come true yet.
+
+        If none is left, another process may take one over that either had counted.
+        """
+        if self.used >= published:
+            for other in self.paid_beside:
+                if other.published > other.used:
+                    self.paid_beside.remove(other)
+                    other.used, self.used = other.used + 1, self.used - 1
+                    break
+        return published > self.used
 
 
 Plan = Callable[[Process, str, int], Fault | None]

@@ -22,7 +22,7 @@ class Book:
         self.witness: Any = object.__new__(Witness)
         self.witness.counts = Counter()
         self.witness.revived = Counter({COPY: revived})
-        self.witness._payer = lambda process, *_: process if process.published else None
+        self.witness._payers = lambda process, *_: (process if process.published else None, None)
         self.deliveries: list[Delivery] = []
 
     def deliver(self, name: str, *, answered: bool, published: int = 0) -> None:
@@ -65,3 +65,17 @@ def test_a_cause_that_sqs_left_unspent_explains_a_later_delivery() -> None:
     assert book.witness.counts[EXTRA] == 1
     with pytest.raises(Broken, match="marked as sent"):
         book.deliver("fourth", answered=True, published=1)
+
+
+def test_a_count_of_the_sender_is_free_again_when_another_one_counted_the_same_letter() -> None:
+    """Which of the two counted is known only when the second letter comes."""
+    witness: Any = object.__new__(Witness)
+    witness.counts = Counter()
+    admitter, sender = Process("admitter", published=1), Process("sender", published=1)
+    witness._spend(Chunk(sender, frozenset()), COPY, sender, admitter)
+    assert (sender.used, admitter.used) == (1, 0)
+    assert sender.can_pay(1)
+    assert (sender.used, admitter.used) == (0, 1)
+    witness._spend(Chunk(sender, frozenset()), COPY, sender, admitter)
+    assert not sender.can_pay(1)
+    assert not admitter.can_pay(1)

@@ -403,15 +403,15 @@ class Witness:
         """
         copy, chunk = held.copy, before[-1].chunk
         cause = chunk.cause(copy)
-        payer = self._payer(process, entry, held)
+        payer, other = self._payers(process, entry, held)
         unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy)]
         if cause is not None and payer is not None:
-            self._spend(chunk, copy, payer)
+            self._spend(chunk, copy, payer, other)
         elif self.revived[copy] > 0:
             self.revived[copy] -= 1
             self.counts[BY_SQS] += 1
         elif unspent and payer is not None:
-            self._spend(unspent[-1], copy, payer)
+            self._spend(unspent[-1], copy, payer, other)
         elif key_of(copy) in chunk.marked:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         elif cause is None:
@@ -419,19 +419,30 @@ class Witness:
         else:
             raise Broken(f"{process.name} sends {uid} again and has not said so before ({cause})")
 
-    def _spend(self, chunk: Chunk, copy: str, payer: Process) -> None:
-        """A cause explains one delivery, and so does a count."""
+    def _spend(self, chunk: Chunk, copy: str, payer: Process, other: Process | None) -> None:
+        """A cause explains one delivery, and so does a count; `other` could have paid as well."""
         self.counts[EXTRA] += 1
         self.counts[f"  {chunk.cause(copy)}"] += 1
         chunk.spent.add(copy)
         payer.used += 1
+        if other is not None:
+            payer.paid_beside.append(other)
 
-    def _payer(self, process: Process, entry: Entry, held: Held) -> Process | None:
-        """Who published the possible duplicate: the sender, or who put it into the room."""
-        if entry.published > process.used:
-            return process
+    def _payers(
+        self, process: Process, entry: Entry, held: Held
+    ) -> tuple[Process | None, Process | None]:
+        """Who published the possible duplicate, and who else may have.
+
+        It is the sender, or who put the letter into the room.
+        """
         admitter = self._admitted_by.get(held.copy) if held.from_room else None
-        return admitter if admitter and admitter.published > admitter.used else None
+        if admitter is process:
+            admitter = None
+        if process.can_pay(entry.published):
+            return process, admitter
+        if admitter is not None and admitter.can_pay(admitter.published):
+            return admitter, process
+        return None, None
 
     def _answered(
         self,
