@@ -94,6 +94,18 @@ def test_at_most_twenty_exceptions_are_read() -> None:
     assert judged(ExceptionGroup("g", [KeyError("x")] * 30 + [TimeoutError()])) is NEITHER
 
 
+def test_each_exception_of_a_chain_has_its_distance_from_the_raised_one() -> None:
+    group = ExceptionGroup("g", [KeyError("x"), raised(ValueError("y"), cause=TimeoutError())])
+    chain = chain_of(raised(RuntimeError("z"), cause=group))
+    assert [(type(link.error), link.depth) for link in chain] == [
+        (RuntimeError, 0),
+        (ExceptionGroup, 1),
+        (KeyError, 2),
+        (ValueError, 2),
+        (TimeoutError, 3),
+    ]
+
+
 def test_a_cause_that_is_kept_twice_is_read_once() -> None:
     deepest: BaseException = TimeoutError()
     for _ in range(15):

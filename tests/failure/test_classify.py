@@ -193,6 +193,7 @@ def test_the_handlers_own_verdict_comes_first() -> None:
         7.0,
     )
     assert of(raised(ValueError("x"), Permanent("y"))).category is BUSINESS
+    assert of(ExceptionGroup("g", [KeyError("x"), Permanent("y")])).category is BUSINESS
 
 
 # Parsers and validators.

@@ -262,8 +262,7 @@ def _of_protocol(error: BaseException) -> Blame | None:
         return codes.of_kafka(kafka)
     if "RedisError" in names:
         return codes.of_redis(text_of(error))
-    is_curl = names.get("error") == "pycurl"
-    return Blame.DEPENDENCY if is_curl and first in codes.CURL_DEPENDENCY else None
+    return codes.of_curl(first) if names.get("error") == "pycurl" else None
 
 
 def _of_smtp(error: BaseException, names: Mapping[str, str]) -> Blame | None:

@@ -18,6 +18,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split())
+
+
 NETWORK = frozenset(
     {
         errno.EHOSTDOWN,
@@ -123,40 +127,66 @@ def of_sqlstate(state: str) -> Blame | None:
     return _SQL[state] if state in _SQL else _SQL_CLASSES.get(state[:2], _NEITHER)
 
 
-_MYSQL_DEPENDENCY = frozenset(
-    {
-        *(1021, 1037, 1038, 1040, 1041, 1042, 1043, 1047, 1053, 1077, 1079, 1080, 1129, 1152),
-        *(1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1792, 1836),
-        *(2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008, 2011, 2012, 2013, 2026, 2027),
-        *(2055, 3024, 4031),
-        # SQL Server, whose drivers have the same shape: no connection, and Azure's own.
-        *(10928, 10929, 20002, 20003, 20004, 20006, 20009, 40197, 40501, 40613),
-    }
-)
-_MYSQL_CONFIGURATION = frozenset(
-    {
-        *(1044, 1045, 1049, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 2059, 2061, 3118),
-        *(4060, 18456),
-    }
-)
+NUMBERS = {
+    "mysql": {
+        _DEPENDENCY: _numbers(
+            """
+            1021 1037 1038 1040 1041 1042 1043 1047 1053 1077 1079 1080 1129 1152
+            1158 1159 1160 1161 1184 1203 1205 1206 1213 1226 1290 1317 1792 1836
+            2000 2001 2002 2003 2004 2005 2006 2007 2008 2011 2012 2013 2026 2027
+            2055 3024 4031
+            """
+            # SQL Server, whose drivers have the same shape: no connection, and Azure's own.
+            "10928 10929 20002 20003 20004 20006 20009 40197 40501 40613"
+        ),
+        _CONFIGURATION: _numbers(
+            """
+            1044 1045 1049 1130 1142 1143 1227 1370 1698 1820 1862 2059 2061 3118
+            4060 18456
+            """
+        ),
+    },
+    "oracle": {
+        _DEPENDENCY: _numbers(
+            """
+            18 20 28 60 257 1033 1034 1089 1090 1092 3113 3114 3135 12170 12514
+            12516 12518 12519 12520 12528 12537 12541 12543 12545 12547 12571 12609
+            """
+        ),
+        _CONFIGURATION: _numbers("1005 1017 1031 1045 12154 28000 28001"),
+    },
+    # Errors of the driver itself, which begin with DPY or DPI.
+    "oracle thin": {_DEPENDENCY: _numbers("1001 4011 4024 6000 6001 6003 6005")},
+    "mongo": {
+        _DEPENDENCY: _numbers(
+            """
+            6 7 24 43 50 64 84 89 91 112 133 134 189 202 251 262 317 384
+            9001 10058 10107 11600 11602 13388 13435 13436
+            """
+        ),
+        _CONFIGURATION: _numbers("11 13 18 33 8000"),
+    },
+    # Replies that want a login or an account, of SMTP and of FTP.
+    "mail": {_CONFIGURATION: _numbers("530 532 534 535 538")},
+    "amqp": {_DEPENDENCY: _numbers("320 506 541"), _CONFIGURATION: _numbers("402 403 404 530")},
+    "websocket": {_DEPENDENCY: _numbers("1001 1006 1011 1012 1013 1014 1015")},
+    # Names that don't resolve, and connections that fail or break.
+    "curl": {_DEPENDENCY: _numbers("5 6 7 16 18 28 35 52 55 56 92")},
+}
+"""Numbers of errors, by what has them and by what they say."""
+
+_BLAME_BY_NUMBER = {
+    vendor: {number: blame for blame, numbers in tables.items() for number in numbers}
+    for vendor, tables in NUMBERS.items()
+}
 
 
 def of_mysql(number: int) -> Blame:
     """By the error number of MySQL or SQL Server."""
-    if number in _MYSQL_CONFIGURATION:
-        return _CONFIGURATION
-    return _DEPENDENCY if number in _MYSQL_DEPENDENCY else _NEITHER
+    return _BLAME_BY_NUMBER["mysql"].get(number, _NEITHER)
 
 
 _ORACLE = re.compile(r"\b(ORA|DPY|DPI)-0*(\d+)")
-_ORACLE_DEPENDENCY = frozenset(
-    {
-        *(18, 20, 28, 60, 257, 1033, 1034, 1089, 1090, 1092, 3113, 3114, 3135, 12170, 12514),
-        *(12516, 12518, 12519, 12520, 12528, 12537, 12541, 12543, 12545, 12547, 12571, 12609),
-    }
-)
-_ORACLE_CONFIGURATION = frozenset({1005, 1017, 1031, 1045, 12154, 28000, 28001})
-_ORACLE_THIN_DEPENDENCY = frozenset({1001, 4011, 4024, 6000, 6001, 6003, 6005})
 
 
 def of_oracle(text: str) -> Blame | None:
@@ -166,26 +196,13 @@ def of_oracle(text: str) -> Blame | None:
         return None
     family, number = code[1], int(code[2])
     if family != "ORA":
-        return _DEPENDENCY if number in _ORACLE_THIN_DEPENDENCY else None
-    if number in _ORACLE_CONFIGURATION:
-        return _CONFIGURATION
-    return _DEPENDENCY if number in _ORACLE_DEPENDENCY else _NEITHER
-
-
-_MONGO_DEPENDENCY = frozenset(
-    {
-        *(6, 7, 24, 43, 50, 64, 84, 89, 91, 112, 133, 134, 189, 202, 251, 262, 317, 384),
-        *(9001, 10058, 10107, 11600, 11602, 13388, 13435, 13436),
-    }
-)
-_MONGO_CONFIGURATION = frozenset({11, 13, 18, 33, 8000})
+        return _BLAME_BY_NUMBER["oracle thin"].get(number)
+    return _BLAME_BY_NUMBER["oracle"].get(number, _NEITHER)
 
 
 def of_mongo(code: int) -> Blame:
     """By the error code of MongoDB."""
-    if code in _MONGO_CONFIGURATION:
-        return _CONFIGURATION
-    return _DEPENDENCY if code in _MONGO_DEPENDENCY else _NEITHER
+    return _BLAME_BY_NUMBER["mongo"].get(code, _NEITHER)
 
 
 _KAFKA_DEPENDENCY = _words(
@@ -226,37 +243,27 @@ def of_redis(text: str) -> Blame | None:
     return _REDIS.get(text.partition(" ")[0])
 
 
-_SMTP_LOGIN = frozenset({530, 534, 535, 538})
-
-
 def of_mail(code: int) -> Blame | None:
     """By the reply code of SMTP or FTP: 4xx is later, 5xx refuses this message or file."""
-    if code in _SMTP_LOGIN or code == 532:
+    if code in _BLAME_BY_NUMBER["mail"]:
         return _CONFIGURATION
     return {4: _DEPENDENCY, 5: _NEITHER}.get(code // 100)
 
 
-_AMQP = {
-    **dict.fromkeys((320, 506, 541), _DEPENDENCY),
-    **dict.fromkeys((402, 403, 404, 530), _CONFIGURATION),
-}
-
-
 def of_amqp(reply_code: int) -> Blame:
     """By the reply code of AMQP."""
-    return _AMQP.get(reply_code, _NEITHER)
-
-
-_WEBSOCKET_DEPENDENCY = frozenset({1001, 1006, 1011, 1012, 1013, 1014, 1015})
+    return _BLAME_BY_NUMBER["amqp"].get(reply_code, _NEITHER)
 
 
 def of_websocket(code: int) -> Blame:
     """By the close code of a WebSocket."""
-    return _DEPENDENCY if code in _WEBSOCKET_DEPENDENCY else _NEITHER
+    return _BLAME_BY_NUMBER["websocket"].get(code, _NEITHER)
 
 
-CURL_DEPENDENCY = frozenset({5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92})
-"""Numbers of curl for names that don't resolve, and connections that fail or break."""
+def of_curl(number: object) -> Blame | None:
+    """By the error number of curl."""
+    return _BLAME_BY_NUMBER["curl"].get(number) if isinstance(number, int) else None
+
 
 NAMED = {
     _DEPENDENCY: _words(
