@@ -30,7 +30,7 @@ from tests.tables import LETTERS
 PROBE = "AROAPROBE"
 
 
-class Down(Exception):
+class Down(ConnectionError):
     """The dependency is down."""
 
 
