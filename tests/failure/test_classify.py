@@ -27,6 +27,7 @@ from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.strict_json import Unreadable
 from deadletter.webhook.dispatcher import EndpointUnfit
+from tests.failure.exceptions import caught
 from tests.samples import NOW, json_values, letter
 
 TRANSIENT, SCHEMA = Category.TRANSIENT, Category.SCHEMA
@@ -40,14 +41,6 @@ def make(name: str, *bases: type[BaseException], **attributes: Any) -> BaseExcep
 
 def of(error: BaseException, subject: Letter | None = None) -> Diagnosis:
     return diagnose(error, letter() if subject is None else subject, now=NOW)
-
-
-def caught(call: Callable[[], Any]) -> BaseException:
-    try:
-        call()
-    except BaseException as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def raised(error: BaseException, source: BaseException | None = None) -> BaseException:
