@@ -72,6 +72,7 @@ failures = st.builds(
     receive=st.integers(1, 1_000),
     queue=texts,
     judged=st.none() | st.sampled_from(Blame),
+    circuit=texts,
 )
 
 

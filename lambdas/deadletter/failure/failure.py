@@ -54,7 +54,8 @@ class Failure:
     receive in that life (1 is the first), from the queue named `queue`;
     `at` is epoch seconds; `fingerprint` is equal for failures of the same kind at the
     same place; `dependency_down` is True if the circuit was not closed at that moment;
-    `judged` is who was to blame, None in a row of an older version.
+    `judged` is who was to blame, None in a row of an older version; `circuit` is the key of
+    the named dependency's circuit that the failure counts for, empty for the letter's own.
     """
 
     at: float
@@ -68,6 +69,7 @@ class Failure:
     receive: int = 1
     queue: str = ""
     judged: Blame | None = None
+    circuit: str = ""
 
     @property
     def blame(self) -> Blame:
@@ -93,7 +95,7 @@ class Failure:
             "receive": self.receive,
             "category": str(self.category),
         }
-        for name in ("error_type", "message", "fingerprint", "queue"):
+        for name in ("error_type", "message", "fingerprint", "queue", "circuit"):
             if text := getattr(self, name):
                 data[name] = text
         if self.http_status is not None:
@@ -142,4 +144,5 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         receive=int(data.get("receive", 1)),
         queue=str(data.get("queue", "")),
         judged=None if judged is None else Blame(judged),
+        circuit=str(data.get("circuit", "")),
     )
