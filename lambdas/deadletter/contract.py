@@ -221,7 +221,8 @@ def every_partition(pipeline: str) -> str:
 def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
 
-    A lane is `due`, `circuit:<key>`, `rule:<id>`, `parked` or `dedicated:<id>`.
+    A lane is `due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `parked` or
+    `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
@@ -229,6 +230,39 @@ def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
 def circuit_lane(key: str) -> str:
     """The lane of the letters that wait for a circuit."""
     return f"circuit:{key}"
+
+
+CONFIG_SUFFIX = "#config"
+DEPENDENCY_PREFIX = "dependency/"
+
+
+def config_key(key: str) -> str:
+    """The key of the circuit for configuration failures, beside the ordinary circuit `key`."""
+    return f"{key}{CONFIG_SUFFIX}"
+
+
+def is_config_key(key: str) -> bool:
+    """True for the key of a circuit for configuration failures."""
+    return key.endswith(CONFIG_SUFFIX)
+
+
+def dependency_key(name: str) -> str:
+    """The key of the circuit of a dependency that a handler names."""
+    return f"{DEPENDENCY_PREFIX}{name}"
+
+
+def is_reserved_key(key: str) -> bool:
+    """True for what only we may use as a sort key of the circuits table, no message's value."""
+    return is_config_key(key) or key.startswith((DEPENDENCY_PREFIX, "#"))
+
+
+CAUSES_ROW = "#causes"
+"""The sort key, in the circuits table, of the row with a pipeline's causes of failure."""
+
+
+def cause_lane(fingerprint: str) -> str:
+    """The lane of the letters that wait because one cause suddenly dominates."""
+    return f"cause:{fingerprint}"
 
 
 PARKED_LANE = "parked"

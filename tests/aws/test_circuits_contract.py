@@ -24,6 +24,7 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
+    OutcomeCounts,
     Override,
     Pause,
     State,
@@ -412,12 +413,12 @@ class TestOverridden:
     def test_no_row_expires_before_its_override(self, table: Table, state: State) -> None:
         table.apply(hold(state, NO_END))
         assert table.expiry() > NO_END
-        table.new_outcomes().report("orders", 5, 0)
+        table.new_outcomes().report("orders", OutcomeCounts(5, 0))
         assert table.expiry() > NO_END
         table.apply(OverrideEnded())
         assert table.expiry() == NOW + KEEP_SECONDS
         table.clock.now += 60
-        table.new_outcomes().report("orders", 5, 0)
+        table.new_outcomes().report("orders", OutcomeCounts(5, 0))
         assert table.expiry() == NOW + 60 + KEEP_SECONDS
 
     def test_an_override_is_read_with_its_beginning(self, table: Table) -> None:
@@ -451,7 +452,7 @@ class TestOverridden:
 
 class TestTroubled:
     def test_only_circuits_that_need_attention_are_listed(self, table: Table) -> None:
-        table.new_outcomes().report("healthy", 5, 0)
+        table.new_outcomes().report("healthy", OutcomeCounts(5, 0))
         table.apply(Tripped(), "down")
         table.apply(hold(State.CLOSED), "held")
         table.apply(Tripped(), "paused")
@@ -489,7 +490,7 @@ class TestTroubled:
 class TestOutcomes:
     def test_outcomes_of_many_are_added_up_unread(self, table: Table) -> None:
         for _ in range(3):
-            table.new_outcomes().report("orders", 2, 1)
+            table.new_outcomes().report("orders", OutcomeCounts(2, 1))
         [bucket] = table.read().buckets
         assert (bucket.good, bucket.bad) == (6, 3)
         assert table.client.calls["update_item"] == 3
@@ -499,7 +500,7 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         for _ in range(50):
             table.clock.now += 3
-            outcomes.report("orders", 10, 0)
+            outcomes.report("orders", OutcomeCounts(10, 0))
         assert table.client.calls == {"update_item": 50}
         assert table.read().generation == 0
         assert len(table.item()) <= 2 * MOST_STALE + 10
@@ -508,10 +509,10 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         for _ in range(30):
             table.clock.now += 0.1
-            outcomes.report("orders", 3, 1)
+            outcomes.report("orders", OutcomeCounts(3, 1))
         table.clock.now += 1
-        outcomes.report("orders", 0, 0)
-        outcomes.report("orders", 1, 0)
+        outcomes.report("orders", OutcomeCounts(0, 0))
+        outcomes.report("orders", OutcomeCounts(1, 0))
         assert table.client.calls["update_item"] <= 5
         buckets = table.read().buckets
         assert sum(bucket.good for bucket in buckets) == 91
@@ -521,23 +522,23 @@ class TestOutcomes:
         self, table: Table
     ) -> None:
         outcomes = table.new_outcomes()
-        outcomes.report("orders", 0, 1)
-        outcomes.report("orders", 0, 9)
+        outcomes.report("orders", OutcomeCounts(0, 1))
+        outcomes.report("orders", OutcomeCounts(0, 9))
         table.clock.now += 2 * POLICY.window
-        outcomes.report("orders", 1, 0)
+        outcomes.report("orders", OutcomeCounts(1, 0))
         assert sum(bucket.bad for bucket in table.read().buckets) == 1
         assert table.read().is_closed
 
     def test_failures_trip_it_and_start_one_outage(self, table: Table) -> None:
         ours, theirs = table.new_outcomes(), table.new_outcomes()
         for outcomes in (ours, theirs):
-            outcomes.report("orders", 0, 6)
+            outcomes.report("orders", OutcomeCounts(0, 6))
         opened = table.read()
         assert opened.state is State.OPEN
         assert table.started == [("orders", opened.outage, 0)]
         assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1}
         table.clock.now += 5
-        ours.report("orders", 0, 20)
+        ours.report("orders", OutcomeCounts(0, 20))
         assert len(table.started) == 1
         assert table.read().generation == opened.generation
 
@@ -545,15 +546,15 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         for _ in range(10):
             table.clock.now += 2
-            outcomes.report("orders", 1, 1)
+            outcomes.report("orders", OutcomeCounts(1, 1))
         assert table.read().state is State.OPEN
 
     def test_a_throttled_write_is_dropped_and_counted(self, table: Table) -> None:
         outcomes = table.new_outcomes()
         table.client.spoilt["update_item"] = [throttled]
-        outcomes.report("orders", 3, 1)
+        outcomes.report("orders", OutcomeCounts(3, 1))
         table.clock.now += 2
-        outcomes.report("orders", 1, 0)
+        outcomes.report("orders", OutcomeCounts(1, 0))
         assert table.metrics == {Metric.OUTCOMES_DROPPED: 4}
         assert sum(bucket.good for bucket in table.read().buckets) == 1
 
@@ -562,10 +563,10 @@ class TestOutcomes:
     ) -> None:
         outcomes = table.new_outcomes()
         table.client.spoilt["update_item"] = [lambda act: act(), throttled]
-        outcomes.report("orders", 0, 10)
+        outcomes.report("orders", OutcomeCounts(0, 10))
         assert table.metrics == {Metric.CIRCUIT_NOT_TRIPPED: 1}
         table.clock.now += 2
-        outcomes.report("orders", 0, 1)
+        outcomes.report("orders", OutcomeCounts(0, 1))
         assert table.read().state is State.OPEN
         assert len(table.started) == 1
 
@@ -576,34 +577,34 @@ class TestOutcomes:
             def start(self, *_: Any) -> None:
                 raise ExecutionsUnavailable("ThrottlingException")
 
-        table.new_outcomes(Down()).report("orders", 0, 10)
+        table.new_outcomes(Down()).report("orders", OutcomeCounts(0, 10))
         assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1, Metric.OUTAGE_NOT_STARTED: 1}
         assert [circuit.key for circuit in table.breaker.troubled()] == ["orders"]
 
     def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
-        table.new_outcomes(None).report("orders", 0, 10)
+        table.new_outcomes(None).report("orders", OutcomeCounts(0, 10))
         assert table.read().state is State.OPEN
 
     def test_buckets_outside_the_window_are_deleted(self, table: Table) -> None:
         """Even if each process writes only once in its life."""
         for _ in range(5 * MOST_STALE):
             table.clock.now += 10 * POLICY.window
-            table.new_outcomes().report("orders", 1, 1)
+            table.new_outcomes().report("orders", OutcomeCounts(1, 1))
         assert len(table.read().buckets) <= MOST_STALE + 1
         calls = table.client.calls["update_item"]
         assert calls <= 5 * MOST_STALE * 1.2
 
     def test_a_circuit_that_closes_forgets_what_was_counted(self, table: Table) -> None:
-        table.new_outcomes().report("orders", 0, 10)
+        table.new_outcomes().report("orders", OutcomeCounts(0, 10))
         table.apply(hold(State.CLOSED))
         assert (table.read().buckets, table.read().streak) == ((), 0)
         table.apply(OverrideEnded())
-        table.new_outcomes().report("orders", 0, 1)
+        table.new_outcomes().report("orders", OutcomeCounts(0, 1))
         assert table.read().is_closed
 
     def test_outcomes_never_change_an_unreadable_circuit(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})
-        table.new_outcomes().report("orders", 0, 10)
+        table.new_outcomes().report("orders", OutcomeCounts(0, 10))
         assert table.metrics == {Metric.OUTCOMES_DROPPED: 10}
         assert table.read().unreadable
 

@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
@@ -140,10 +140,10 @@ class Reports:
     reported: list[tuple[str, int, int]] = field(default_factory=list)
     raises: Exception | None = None
 
-    def report(self, key: str, good: int, bad: int) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
         if self.raises is not None:
             raise self.raises
-        self.reported.append((key, good, bad))
+        self.reported.append((key, outcomes.good, outcomes.bad))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import Metric, Mode
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.redrive.journal import JournalUnavailable
@@ -291,8 +292,8 @@ class Outcomes:
 
     reported: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def report(self, key: str, successes: int, failures: int) -> None:
-        self.reported.append((key, successes, failures))
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+        self.reported.append((key, outcomes.good, outcomes.bad))
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,11 @@ def test_building_a_document_never_raises(
         (f'"{"x" * 512}"', "x" * 512),
         (f'"{"x" * 513}"', None),
         (f'"{"é" * 257}"', None),
+        # One of our own keys: the letter has the pipeline's circuit.
+        ('"a#config"', None),
+        ('"dependency/payments"', None),
+        ('"#causes"', None),
+        ('"a#b"', "a#b"),
     ],
 )
 def test_the_circuit_key_is_valid_as_a_stored_key(endpoint: str, key: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.circuit.state import Circuit
+from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import Body
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
@@ -585,8 +585,8 @@ class Around:
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys}
 
-    def report(self, key: str, good: int, bad: int) -> None:
-        self.outcomes.append((key, good, bad))
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+        self.outcomes.append((key, outcomes.good, outcomes.bad))
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
         return 0

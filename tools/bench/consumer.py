@@ -33,7 +33,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 from aws_lambda_powertools.utilities.idempotency.idempotency import idempotent_function
 
-from deadletter.circuit.state import Circuit
+from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.consumer import consumer, runtime
 from deadletter.consumer.powertools import DeadletterProcessor
 from deadletter.consumer.runtime import Runtime
@@ -93,7 +93,7 @@ class Nothing:
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys}
 
-    def report(self, key: str, good: int, bad: int) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
         return None
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:

@@ -22,6 +22,7 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
+    OutcomeCounts,
     Outcomes,
     State,
 )
@@ -63,9 +64,9 @@ class DynamoDBOutcomes(Outcomes):
         self._count_metric = count_metric
         self._pending = PendingOutcomes(policy)
 
-    def report(self, key: str, good: int, bad: int) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
         now = self._clock()
-        write = self._pending.add(key, good, bad, now)
+        write = self._pending.add(key, outcomes.good, outcomes.bad, now)
         if write is None:
             return
         try:

@@ -240,8 +240,37 @@ class Circuits(Protocol):
         """The circuit of each key; a key without a record has a CLOSED one."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutcomeCounts:
+    """Outcomes of calls to one dependency; those that are no evidence are not counted.
+
+    slow          how many of them took longer than the policy's `slow_call`
+    good_tenants  hashes of the tenants whose calls succeeded, where the tenant is known
+    bad_tenants   hashes of the tenants whose calls failed
+    """
+
+    good: int = 0
+    bad: int = 0
+    slow: int = 0
+    good_tenants: frozenset[int] = frozenset()
+    bad_tenants: frozenset[int] = frozenset()
+
+    @property
+    def total(self) -> int:
+        return self.good + self.bad
+
+    def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
+        return OutcomeCounts(
+            self.good + other.good,
+            self.bad + other.bad,
+            self.slow + other.slow,
+            self.good_tenants | other.good_tenants,
+            self.bad_tenants | other.bad_tenants,
+        )
+
+
 class Outcomes(Protocol):
     """The outcomes that consumers report. It never raises and never fails a message."""
 
-    def report(self, key: str, good: int, bad: int) -> None:
-        """Add the outcomes of one batch; outcomes that are no evidence count as neither."""
+    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+        """Add the outcomes of one batch to the circuit of a key."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Outcomes
+from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.contract import DEFAULT_PARKING, Metric, Reason
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
-from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Evidence, Fate
+from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import Skip, is_message_failure, reject_deferred_result
 from deadletter.message import stamp as stamps
@@ -21,6 +21,7 @@ from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.message.stamp import Stamp
 from deadletter.processing import visibility
+from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import (
     Delivery,
     Reader,
@@ -163,16 +164,24 @@ class _Batch:
     canary: bool
     started: float = field(init=False)
     troubles: Troubles = field(init=False)
+    gate: CircuitGate = field(init=False)
     recovered: int = 0
     # The FIFO groups that go no further, with the seconds that the rest of each waits.
     stopped_groups: dict[str, float | None] = field(default_factory=dict)
     readings: list[tuple[Record, Reading]] = field(default_factory=list)
-    # None before the first read; empty if they could not be read.
-    circuits: Mapping[str, Circuit] | None = None
 
     def __post_init__(self) -> None:
         self.started = self.consumer.clock()
         self.troubles = Troubles(self.started)
+        self.gate = CircuitGate(
+            pipeline=self.consumer.pipeline,
+            circuits=self.consumer.circuits,
+            outcomes=self.consumer.outcomes,
+            troubles=self.troubles,
+            clock=self.consumer.clock,
+            random=self.consumer.random,
+            canary=self.canary,
+        )
 
     @property
     def last_start(self) -> float:
@@ -191,9 +200,10 @@ class _Batch:
     def run(self, records: Sequence[Record]) -> BatchResult:
         reader = self.consumer.reader()
         self.readings = [(record, _read(reader, record)) for record in records]
+        self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         results = [self._process(record, reading) for record, reading in self.readings]
+        self.gate.report()
         if not self.canary:
-            self._report_outcomes(results)
             self._hide(results)
             self._record_untried(results)
         return BatchResult(tuple(results), self.troubles.noticed, self.recovered, self.canary)
@@ -209,6 +219,8 @@ class _Batch:
             # A bug of the library, not the handler's error: this message alone comes back.
             diagnosis = diagnose(error, _letter(reading), now=self.consumer.clock())
             result = MessageResult(message_id, Fate.BROKEN, diagnosis, error=error)
+        if isinstance(reading, Delivery):
+            self.gate.count(reading, result.evidence)
         if group and not result.acknowledged:
             self.stopped_groups[group] = result.wait
         return result
@@ -223,7 +235,7 @@ class _Batch:
             self.troubles.notice(message_id, Trouble.FORGED, _RESERVED)
         if self.consumer.clock() >= self.last_start:
             return MessageResult(message_id, Fate.LATE, wait=0.0)
-        wait = self._wait_for_circuit(reading)
+        wait = self.gate.wait(reading)
         if wait is not None:
             return MessageResult(message_id, Fate.REFUSED, wait=wait)
         try:
@@ -353,7 +365,7 @@ class _Batch:
             message=diagnosis.message,
             http_status=diagnosis.http_status,
             fingerprint=diagnosis.fingerprint,
-            dependency_down=blameless or (delivery is not None and self._is_down(delivery)),
+            dependency_down=blameless or (delivery is not None and self.gate.is_down(delivery)),
             receive=receive_of(record),
             queue=queue_of(record),
             judged=diagnosis.blame,
@@ -433,59 +445,6 @@ class _Batch:
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
             self._mark_done(claim)
         return True
-
-    # The circuits.
-
-    def _wait_for_circuit(self, delivery: Delivery) -> float | None:
-        """Seconds that the letter waits for its circuits; None if it may be processed."""
-        consumer = self.consumer
-        if self.canary or not consumer.pipeline.refuse_when_open:
-            return None
-        # A circuit that could not be read refuses nothing: the handler finds out.
-        now, canary = consumer.clock(), delivery.stamp.canary
-        refusing = [
-            circuit
-            for circuit in self._circuits_of(delivery)
-            if not circuit.is_closed and not circuit.admits_canary(canary, now)
-        ]
-        if not refusing:
-            return None
-        otherwise = consumer.pipeline.retry.delay(receive_of(delivery.record), consumer.random)
-        if any(circuit.held_since is not None for circuit in refusing):
-            # The person may end the override at any time, and no queue tells a hidden message.
-            return consumer.pipeline.circuit.cooldown_cap
-        open_until = max(circuit.open_until for circuit in refusing)
-        return visibility.until(open_until, now, otherwise)
-
-    def _is_down(self, delivery: Delivery) -> bool:
-        """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
-        circuits = self._circuits_of(delivery)
-        return not circuits or not all(circuit.is_closed for circuit in circuits)
-
-    def _circuits_of(self, delivery: Delivery) -> list[Circuit]:
-        if self.circuits is None:
-            self.circuits = {}
-            keys = {key for _, reading in self.readings for key in self._keys(reading)}
-            message_id = delivery.letter.message_id
-            with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id):
-                self.circuits = self.consumer.circuits.read(sorted(keys))
-        return [self.circuits[key] for key in self._keys(delivery) if key in self.circuits]
-
-    def _keys(self, reading: Reading) -> list[str]:
-        """The keys of the circuits that a letter depends on, its own circuit last."""
-        pipeline = self.consumer.pipeline.name
-        own = reading.document.circuit_key if isinstance(reading, Delivery) else None
-        return [pipeline] if own in (None, pipeline) else [pipeline, str(own)]
-
-    def _report_outcomes(self, results: Sequence[MessageResult]) -> None:
-        evidence_by_key: dict[str, list[Evidence]] = {}
-        for (_, reading), result in zip(self.readings, results, strict=True):
-            if result.evidence is not Evidence.NEUTRAL:
-                evidence_by_key.setdefault(self._keys(reading)[-1], []).append(result.evidence)
-        for key, evidence in evidence_by_key.items():
-            with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
-                good = evidence.count(Evidence.SUCCESS)
-                self.consumer.outcomes.report(key, good, len(evidence) - good)
 
     # Visibility.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
@@ -238,7 +239,8 @@ class Redriver:
         if self._setup.outcomes is None or not silent or bounced < ENOUGH_BOUNCES:
             return
         redriven = self._tally.count_of(Metric.REDRIVEN)
-        self._setup.outcomes.report(self._pipeline.name, max(0, redriven - bounced), bounced)
+        outcomes = OutcomeCounts(good=max(0, redriven - bounced), bad=bounced)
+        self._setup.outcomes.report(self._pipeline.name, outcomes)
 
     def _drain(
         self,

@@ -10,6 +10,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 
+from deadletter.contract import is_reserved_key
 from deadletter.failure.failure import Failure
 from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
@@ -99,8 +100,8 @@ def _scalar(path: ParsedResult, value: Mapping[str, Any]) -> str | int | float |
 
 
 def _as_key(text: str) -> str | None:
-    """The text as the key of a circuit; None if it is empty or too long to be a stored key."""
-    if not text or len(utf8(text)) > _MAX_KEY:
+    """The text as the key of a circuit; None if it is empty, too long or one of our own keys."""
+    if not text or len(utf8(text)) > _MAX_KEY or is_reserved_key(text):
         return None
     return text
 
