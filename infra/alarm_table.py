@@ -395,7 +395,7 @@ def _on_circuits(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
         flapping.threshold,
         Evaluation(flapping.periods, period=flapping.period),
     )
-    if settings.circuit_key is not None:
+    if settings.key_of_circuits is not None:
         keys = alarms.open_circuits
         yield Row(
             Page(

@@ -63,6 +63,8 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
     changed = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
     if settings.writes_ledger:
         changed["consumer_library"] = True
+    if settings.key_of_circuits is not None:
+        changed["circuit_key"] = settings.key_of_circuits
     if settings.lease != CIRCUIT.lease:
         changed["circuit"] = {**changed.get("circuit", {}), "lease": settings.lease}
     if settings.circuit.health_url:

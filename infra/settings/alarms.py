@@ -121,7 +121,7 @@ class CircuitFlappingAlarm(AlarmSettings):
 
 
 class OpenCircuitsAlarm(AlarmSettings):
-    """Dependencies of many keys are down at once; needs circuit_key."""
+    """Dependencies of many keys are down at once; only where circuits have keys."""
 
     threshold: int = Field(default=10, ge=1, description="circuits of single keys that are open")
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, model_validator
 
-from deadletter.contract import CIRCUIT, DEFAULT_PARKING, MAIN_DLQ, PIPELINE, Mode
+from deadletter.contract import CIRCUIT, DEFAULT_PARKING, ENDPOINT_KEY, MAIN_DLQ, PIPELINE, Mode
 
 from ..duration import DAY, HOUR, MINUTE, written
 from ..refusal import refuse
@@ -90,7 +90,9 @@ class PipelineSettings(Settings):
         " webhook always does, another only if you say so",
     )
     circuit_key: Path | None = Field(
-        default=None, description="where the dependency's name is; else one circuit for all"
+        default=None,
+        description="where the dependency's name is. Else the webhook has one circuit for each"
+        " endpoint (with `pipeline` one for all), any other consumer one for all",
     )
     circuit: CircuitSettings = Field(
         default=CircuitSettings(), description="when a circuit opens, and how it closes again"
@@ -173,6 +175,13 @@ class PipelineSettings(Settings):
         if self.consumer_library is None:
             return isinstance(self.consumer, WebhookConsumer)
         return self.consumer_library
+
+    @property
+    def key_of_circuits(self) -> str | None:
+        """Where the key of a message's own circuit is; None if all share the pipeline's."""
+        if self.circuit_key is None and isinstance(self.consumer, WebhookConsumer):
+            return ENDPOINT_KEY
+        return self.circuit_key
 
     @property
     def lease(self) -> int:

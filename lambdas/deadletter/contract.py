@@ -637,3 +637,7 @@ class WebhookDefaults(NamedTuple):
 
 
 WEBHOOK = WebhookDefaults()
+
+ENDPOINT_KEY = "join('/', [context.tenantId, to_string(not_null(context.endpointId, 'default'))])"
+"""The key of a message's circuit in a pipeline of the webhook dispatcher: its endpoint, as
+`tenant/endpoint`. A message that names no tenant has none, and so the pipeline's circuit."""

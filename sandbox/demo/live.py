@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from sandbox.demo.events import TENANTS
+from sandbox.demo.events import RECOVERING, TENANTS
 from sandbox.demo.look import Look
 from sandbox.demo.reconcile import Reconciliation
 
@@ -87,7 +87,7 @@ class PlainScreen:
         if self._clock() - self._shown_at >= LINE_EVERY:
             self._shown_at = self._clock()
             depths = ", ".join(f"{name} {number}" for name, number in places(look).items())
-            circuit = f"circuit {look.circuit.state}"
+            circuit = f"{RECOVERING}'s circuit {look.circuit.state}"
             settled = f"{min(look.settled, self._total)} of {self._total} settled"
             self.tell(f"{settled}; {depths}; {circuit}")
 
@@ -167,11 +167,10 @@ def figures(look: Look) -> RenderableType:
 
 
 def _state(look: Look) -> Table:
-    """The circuit and what it has done to the consumer."""
+    """The circuit of the endpoint that is down."""
     closed = look.circuit.is_closed
     table = Table("circuit", box=None, padding=(0, 1, 0, 0))
     table.add_row(Text(look.circuit.state, style="green" if closed else "bold red"))
-    table.add_row("consumer paused" if look.circuit.paused else "")
     return table
 
 

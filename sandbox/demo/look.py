@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.circuit.state import Circuit
+from sandbox.demo.events import RECOVERING
 from sandbox.demo.pipeline import DemoPipeline, Seated
 from sandbox.demo.receiver import Visit
 
@@ -15,7 +16,10 @@ CLOSED = Circuit("")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen *at* seconds after the watch began; *reports* has one of each run so far."""
+    """What was seen *at* seconds after the watch began.
+
+    *reports* has one of each run so far; *circuit* is that of the endpoint that is down.
+    """
 
     at: float
     dlq: int = 0
@@ -60,4 +64,5 @@ def look(pipeline: DemoPipeline, visits: Sequence[Visit], at: float) -> Look:
     # twice rather than never.
     seated = pipeline.seated()
     dlq, main, parked = pipeline.depths()
-    return Look(at, dlq, main, parked, seated, visits, pipeline.reports(), pipeline.circuit())
+    circuit = pipeline.circuit(RECOVERING)
+    return Look(at, dlq, main, parked, seated, visits, pipeline.reports(), circuit)

@@ -134,11 +134,10 @@ class DemoPipeline:
         objects = {entry["Key"] for entry in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
 
-    def circuit(self) -> Circuit:
-        """Look at the pipeline's own circuit."""
-        table = self._app["circuits_table"]
-        circuits = DynamoDBCircuits(self._dynamodb, table, self._name)
-        return circuits.read([self._name])[self._name]
+    def circuit(self, tenant: str) -> Circuit:
+        """Look at the circuit of a tenant's endpoint."""
+        table, key = self._app["circuits_table"], f"{tenant}/{DEFAULT_ENDPOINT}"
+        return DynamoDBCircuits(self._dynamodb, table, self._name).read([key])[key]
 
     def recovered(self) -> list[str]:
         """The first MessageIds of the letters that were processed after all, by the ledger."""

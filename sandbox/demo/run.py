@@ -51,7 +51,6 @@ PIPELINE = {
         "settle": 60,
         "lease": 60,
         "ramp": 5,
-        "pause_consumer": True,
     },
     "workers": 2,
     # More attempts than patience lasts for.

@@ -51,13 +51,18 @@ def steps(pipeline: DemoPipeline, receiver: Receiver) -> list[ScriptStep]:
             ),
             f"{REFUSING} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed",
         ),
-        ScriptStep(circuit_opened, _nothing, f"{RECOVERING} takes nothing: the circuit opens"),
         ScriptStep(
-            consumer_paused, _nothing, "the consumer is paused: what has not failed yet stays"
+            circuit_opened,
+            _nothing,
+            f"{RECOVERING} takes nothing: its circuit opens, and only its letters wait",
+        ),
+        ScriptStep(
+            healthy_goes_on,
+            _nothing,
+            f"{HEALTHY} goes on taking events meanwhile",
         ),
         ScriptStep(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
         ScriptStep(circuit_closed, _nothing, "canaries came through: the circuit closes"),
-        ScriptStep(consumer_back, _nothing, "the consumer is back, step by step"),
         ScriptStep(
             recovered,
             lambda: pipeline.remove_rule(HOLD_RULE),
@@ -74,17 +79,15 @@ def circuit_opened(look: Look) -> bool:
     return not look.circuit.is_closed
 
 
-def consumer_paused(look: Look) -> bool:
-    return look.circuit.paused is not None
+def healthy_goes_on(look: Look) -> bool:
+    """The latest event went to the healthy tenant, while another's circuit is open."""
+    latest = look.visits[-1] if look.visits else None
+    return not look.circuit.is_closed and latest is not None and latest.tenant == HEALTHY
 
 
 def circuit_closed(look: Look) -> bool:
     """It has been open, and is not any more."""
     return look.circuit.is_closed and look.circuit.closed_at > 0
-
-
-def consumer_back(look: Look) -> bool:
-    return circuit_closed(look) and look.circuit.paused is None
 
 
 def refused_again(look: Look) -> bool:

@@ -51,6 +51,8 @@ def pipeline(name: str) -> dict[str, Any]:
         "name": name,
         "consumer": {"kind": "webhook", "batch_size": 2, "allow_loopback": True},
         "context": {"tenantId": "body.tenantId"},
+        # The pages are about the pipeline's own circuit.
+        "circuit_key": "pipeline",
         "circuit": OPENS if name in OUTAGES else NEVER_OPENS,
     }
 

@@ -40,7 +40,7 @@ PIPELINES = [
         "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 2},
         "alarms": {"dlq_age": {"threshold": 5, "periods": 1}},
     },
-    # The one whose circuit opens.
+    # The one whose circuit opens, for all endpoints at once: so its consumer is paused.
     {
         "name": "payments",
         "consumer": {
@@ -51,6 +51,7 @@ PIPELINES = [
         },
         "main_queue": {"max_receive_count": 3},
         "context": {"tenantId": "body.tenantId"},
+        "circuit_key": "pipeline",
         "retry": {"base": 1, "cap": 1, "floor": 0},
         "circuit": {
             "window": 10,

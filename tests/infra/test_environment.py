@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Mode
+from deadletter.contract import ENDPOINT_KEY, Body, Mode
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
@@ -98,12 +98,17 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
     )
 
 
-def test_the_webhook_writes_the_ledger_by_itself() -> None:
-    for consumer, library in ((None, True), ("none", False)):
+def test_the_webhook_writes_the_ledger_by_itself_and_has_a_circuit_for_each_endpoint() -> None:
+    for consumer, library, key in ((None, True, ENDPOINT_KEY), ("none", False, None)):
         said = {"name": "orders"} | ({"consumer": consumer} if consumer else {})
         [settings] = read({"pipelines": [said]}).pipelines
         told = pipeline_from_json(environment.pipeline(settings))
-        assert told == Pipeline("orders", consumer_library=library)
+        assert told == Pipeline("orders", consumer_library=library, circuit_key=key)
+
+
+def test_a_webhook_may_have_one_circuit_for_all_endpoints() -> None:
+    [settings] = read({"pipelines": [{"name": "orders", "circuit_key": "pipeline"}]}).pipelines
+    assert pipeline_from_json(environment.pipeline(settings)).circuit_key == "pipeline"
 
 
 def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
@@ -113,12 +118,14 @@ def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
 
 
 def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
-    settings = PipelineSettings(name="orders", context={f"key{n}": "body.x" for n in range(250)})
+    settings = PipelineSettings(
+        name="orders", context={f"key{n}": "body.x" for n in range(250)}, consumer=NoConsumer()
+    )
     variables = {"PIPELINE": environment.pipeline(settings), "MAIN_URL": {"Ref": "AWS::Region"}}
     with pytest.raises(Refused) as refused:
         environment.check("deadletter-orders-redrive", settings, variables)
     assert str(refused.value) == (
-        "Pipeline orders: the environment of deadletter-orders-redrive is 4473 bytes; allowed: at"
+        "Pipeline orders: the environment of deadletter-orders-redrive is 4449 bytes; allowed: at"
         " most 4096, so shorten context, policies, dedicated, parking or trusted_senders."
     )
 
@@ -300,7 +307,7 @@ def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None
     said = {"name": "orders", "circuit": {"health_url": "https://api.example/health"}}
     [settings] = read({"pipelines": [said]}).pipelines
     told = pipeline_from_json(environment.pipeline(settings))
-    assert told == Pipeline("orders", consumer_library=True)
+    assert told == Pipeline("orders", consumer_library=True, circuit_key=ENDPOINT_KEY)
 
 
 def test_redriver_and_router_believe_who_sends_letters_and_the_settings(app: Synthesis) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.contract import ENDPOINT_KEY
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import QueueTraits, seal
@@ -17,6 +18,7 @@ from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
 from tests.samples import NOW, failed, letter, letters, texts
 
 PIPELINE = Pipeline(
@@ -207,6 +209,27 @@ def test_the_circuit_key_may_be_a_context() -> None:
     pipeline = replace(PIPELINE, circuit_key="context.tenantId")
     assert build(letter(), pipeline).circuit_key == "a"
     assert build(letter()).circuit_key is None
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ('{"tenantId": "acme"}', f"acme/{DEFAULT_ENDPOINT}"),
+        ('{"tenantId": "acme", "endpointId": "eu"}', "acme/eu"),
+        ('{"tenantId": "acme", "endpointId": 7}', "acme/7"),
+        ('{"tenantId": "acme", "endpointId": ""}', "acme/"),
+        # The dispatcher posts none of these: they have no endpoint.
+        ('{"endpointId": "eu"}', None),
+        ('{"tenantId": 7}', None),
+        ("no JSON", None),
+    ],
+)
+def test_a_message_for_the_webhook_has_the_circuit_of_its_endpoint(
+    body: str, key: str | None
+) -> None:
+    context = {"tenantId": "body.tenantId", "endpointId": "body.endpointId"}
+    pipeline = Pipeline("orders", context=context, circuit_key=ENDPOINT_KEY)
+    assert build(letter(body), pipeline).circuit_key == key
 
 
 @pytest.mark.parametrize(

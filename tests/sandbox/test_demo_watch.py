@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.circuit.state import Circuit, Pause, State
+from deadletter.circuit.state import Circuit, State
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
 from sandbox.demo.look import CLOSED, Look
 from sandbox.demo.pipeline import Seated
@@ -15,8 +15,7 @@ from sandbox.demo.script import (
     ScriptStep,
     circuit_closed,
     circuit_opened,
-    consumer_back,
-    consumer_paused,
+    healthy_goes_on,
     outage_is_over,
     recovered,
     refused_again,
@@ -24,8 +23,8 @@ from sandbox.demo.script import (
 from sandbox.demo.watch import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
 from sandbox.progress import STANDSTILL_SECONDS
 
-OPENED = Circuit("orders", State.OPEN, generation=1, outage=1, opened_at=1.0)
-STAGES = (circuit_opened, consumer_paused, circuit_closed, consumer_back)
+OPENED = Circuit("birch/default", State.OPEN, generation=1, outage=1, opened_at=1.0)
+STAGES = (circuit_opened, healthy_goes_on, circuit_closed)
 REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
 
 
@@ -160,19 +159,23 @@ def test_the_outage_is_not_over_before_the_snapshot_waits_and_the_circuit_has_op
 
 
 def test_the_circuit_is_told_of_as_it_goes():
-    paused = replace(OPENED, paused=Pause("mapping", None, 1.0))
-    closing = replace(paused, state=State.CLOSED, closed_at=2.0)
-    back = replace(closing, paused=None)
+    back = replace(OPENED, state=State.CLOSED, closed_at=2.0)
     told = [
-        [step(Look(1, circuit=circuit)) for step in STAGES]
-        for circuit in (CLOSED, OPENED, paused, closing, back)
+        [step(Look(1, visits=visits, circuit=circuit)) for step in STAGES]
+        for circuit, visits in (
+            (CLOSED, [visit(HEALTHY)]),
+            (OPENED, []),
+            (OPENED, [visit(HEALTHY), visit(RECOVERING, status=503)]),
+            (OPENED, [visit(RECOVERING, status=503), visit(HEALTHY)]),
+            (back, [visit(HEALTHY)]),
+        )
     ]
     assert told == [
-        [False, False, False, False],
-        [True, False, False, False],
-        [True, True, False, False],
-        [False, True, True, False],
-        [False, False, True, True],
+        [False, False, False],
+        [True, False, False],
+        [True, False, False],
+        [True, True, False],
+        [False, False, True],
     ]
 
 
