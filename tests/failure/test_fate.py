@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from deadletter.contract import config_key
 from deadletter.failure.failure import Blame
-from deadletter.failure.fate import ACKNOWLEDGED, GIVEN_BACK, Evidence, Fate, evidence_of, was_tried
+from deadletter.failure.fate import (
+    ACKNOWLEDGED,
+    GIVEN_BACK,
+    Evidence,
+    Fate,
+    evidence_of,
+    shown_by,
+    was_tried,
+)
 from tests.samples import failed
 
 
@@ -13,6 +24,27 @@ def test_a_dependency_that_fails_or_refuses_its_caller_is_down() -> None:
         Blame.CONFIGURATION: Evidence.FAILURE,
         Blame.NEITHER: Evidence.NEUTRAL,
     }
+
+
+@pytest.mark.parametrize(
+    ("blame", "circuit", "bad"),
+    [
+        (Blame.DEPENDENCY, "", {"orders", "https://a"}),
+        (Blame.CONFIGURATION, "", {"orders#config", "https://a#config"}),
+        (Blame.NEITHER, "", set()),
+        (Blame.DEPENDENCY, "dependency/bank", {"dependency/bank"}),
+        (Blame.CONFIGURATION, "dependency/bank", {"dependency/bank#config"}),
+        (Blame.NEITHER, "dependency/bank", set()),
+    ],
+)
+def test_a_failure_speaks_of_one_dependency_and_of_one_kind_of_circuit(
+    blame: Blame, circuit: str, bad: set[str]
+) -> None:
+    failure = failed(judged=blame, circuit=circuit)
+    keys = {"orders", "https://a", "dependency/bank", "dependency/mail"}
+    everything = keys | {config_key(key) for key in keys}
+    shown = {key for key in everything if shown_by(failure, key) is Evidence.FAILURE}
+    assert shown == bad
 
 
 def test_a_letter_was_tried_unless_its_failure_says_that_it_was_given_back() -> None:

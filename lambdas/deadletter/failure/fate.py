@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from deadletter.contract import Metric
+from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, Metric, is_config_key
 from deadletter.failure.failure import Blame, Failure
 
 
@@ -52,6 +52,20 @@ def evidence_of(blame: Blame) -> Evidence:
     messages wait as in an outage.
     """
     return Evidence.NEUTRAL if blame is Blame.NEITHER else Evidence.FAILURE
+
+
+def shown_by(failure: Failure, key: str) -> Evidence:
+    """What a letter's failure shows about the circuit `key`, one of those the letter depends on.
+
+    A circuit for configuration counts failures of the configuration, any other those of the
+    dependency. A failure within a named dependency speaks of that one, and of no other.
+    """
+    of_dependency = key.removesuffix(CONFIG_SUFFIX)
+    named = of_dependency if of_dependency.startswith(DEPENDENCY_PREFIX) else ""
+    if failure.circuit != named:
+        return Evidence.NEUTRAL
+    counted = Blame.CONFIGURATION if is_config_key(key) else Blame.DEPENDENCY
+    return Evidence.FAILURE if failure.blame is counted else Evidence.NEUTRAL
 
 
 def was_tried(failure: Failure) -> bool:
