@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -50,7 +51,9 @@ stamps = st.builds(
     reason=st.none() | names,
     because=st.none() | st.text(min_size=1, max_size=200),
     at=st.none() | _epoch,
-)
+    base=st.integers(0, 3),
+    spared=st.integers(0, 3),
+).map(lambda s: replace(s, base=min(s.base, s.attempt), spared=min(s.spared, s.attempt + 1)))
 
 decisions: st.SearchStrategy[Decision] = st.one_of(
     st.builds(Redrive, st.integers(0, 900), texts, st.none() | names),

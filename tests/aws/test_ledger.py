@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import (
     LIVES,
     RECEIVES,
@@ -86,6 +87,18 @@ def test_the_same_failure_written_again_is_one_failure(ledger: DynamoDBLedger) -
     for _ in range(3):
         ledger.failed("a", ONE)
     assert ledger.rows(["a"])["a"].failures == (ONE,)
+
+
+def test_a_row_knows_the_last_life_that_used_an_attempt(ledger: DynamoDBLedger) -> None:
+    given_back = replace(ONE, error_type=str(Fate.REFUSED), message=GIVEN_BACK, judged=None)
+    ledger.failed("a", replace(given_back, attempt=0))
+    assert ledger.rows(["a"])["a"].tried is None
+    ledger.failed("a", replace(ONE, attempt=1, receive=1))
+    # The row keeps two receives of a life; the one that was tried is gone.
+    for receive in (2, 3):
+        ledger.failed("a", replace(given_back, attempt=1, receive=receive))
+    row = ledger.rows(["a"])["a"]
+    assert (row.used_attempt(0), row.used_attempt(1)) == (False, True)
 
 
 def test_a_failure_forgets_nothing_else_that_the_row_says(aws: Aws, ledger: DynamoDBLedger) -> None:

@@ -85,6 +85,10 @@ def test_a_malformed_stamp_of_a_trusted_sender_is_forged() -> None:
         '{"origin": "o", "attempt": NaN}',
         '{"origin": "o", "attempt": %s}' % ("9" * 5_000),
         '{"origin": "o", "first_sent": -1}',
+        '{"origin": "o", "base": -1}',
+        '{"origin": "o", "attempt": 1, "base": 3}',
+        '{"origin": "o", "attempt": 1, "spared": 3}',
+        '{"origin": "o", "base": "1"}',
         '{"origin": "o", "first_sent": Infinity}',
         '{"origin": "o", "rule": 1}',
         '{"origin": "o", "at": "now"}',
@@ -111,6 +115,16 @@ def test_reading_a_stamp_never_raises(data: Any) -> None:
 def test_a_stamp_survives_its_attribute(mark: Stamp) -> None:
     # An empty text is not sent.
     assert parse(stamps.attribute(mark).value) == mark
+
+
+def test_a_stamp_says_nothing_of_lives_that_it_does_not_except() -> None:
+    assert not {"base", "spared"} & to_data(Stamp("o", 3)).keys()
+    assert to_data(Stamp("o", 3, base=4, spared=4)).items() >= {"base": 4, "spared": 4}.items()
+
+
+@pytest.mark.parametrize(("attempt", "base", "used"), [(0, 0, 0), (5, 2, 3), (0, 1, 0)])
+def test_attempts_used_leaves_out_the_base(attempt: int, base: int, used: int) -> None:
+    assert Stamp("o", attempt, base=base).attempts_used == used
 
 
 def test_fields_of_a_later_version_are_skipped() -> None:

@@ -226,3 +226,10 @@ def test_no_letter_passes_one_of_its_group_that_waits_from_now_on() -> None:
     first, second = again(HOLD, REDRIVE, maybe_sent="1", waits={})
     assert first == HOLD
     assert isinstance(second, Hold)
+
+
+def test_a_group_that_waits_undoes_what_a_re_drive_would_have_counted() -> None:
+    free = Verdict("1", REDRIVE, Stamp("1", 4, 1, base=2), free=True)
+    verdicts = {**verdicts_of(HOLD), "1": free}
+    held = as_groups(queued("a", "a"), verdicts, {})["1"]
+    assert (held.stamp.attempt, held.stamp.base, held.free) == (3, 1, False)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.contract import Body, Reason
-from deadletter.failure.failure import Category
+from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.routing import judgement
@@ -372,3 +373,51 @@ def test_a_letter_without_a_failure_is_no_poison_however_few_lives_are_allowed()
 
 def test_a_case_is_of_an_honest_letter_in_the_main_dlq_that_has_not_waited() -> None:
     assert (PLAIN_CASE.served, PLAIN_CASE.diverted, PLAIN_CASE.forged) == (False, False, False)
+
+
+def given_back(**changes: Any) -> Failure:
+    return failed(error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint="", **changes)
+
+
+CONFIGURATION = {"judged": Blame.CONFIGURATION, "category": Category.INTEGRATION}
+
+
+@pytest.mark.parametrize(
+    ("failures", "tried", "free"),
+    [
+        ((), None, False),
+        ((given_back(attempt=3),), None, True),
+        ((given_back(attempt=3), given_back(attempt=3, receive=2)), 2, True),
+        ((given_back(attempt=3), failed(attempt=3, receive=2)), 3, False),
+        # The receive that was tried is no longer in the row.
+        ((given_back(attempt=3), given_back(attempt=3, receive=2)), 3, False),
+        ((failed(attempt=3, **CONFIGURATION),), None, True),
+        ((failed(attempt=3, http_status=503),), None, False),
+        # Of another life.
+        ((given_back(attempt=2),), None, False),
+    ],
+)
+def test_a_life_in_which_the_letter_was_not_tried_uses_no_attempt(
+    failures: tuple[Failure, ...], tried: int | None, free: bool
+) -> None:
+    row = LedgerRow(failures, tried=tried)
+    case = replace(PLAIN_CASE, row=row, stamp=replace(PLAIN_CASE.stamp, attempt=3))
+    assert isinstance(judge(case), Redrive) is free
+
+
+def test_backoff_goes_on_through_lives_that_use_no_attempt() -> None:
+    policy = RetryPolicy(Backoff(base=10, factor=2, cap=900, floor=10), max_attempts=3)
+    stamp = replace(PLAIN_CASE.stamp, attempt=5, base=5)
+    case = pipelined(replace(PLAIN_CASE, stamp=stamp, row=LedgerRow((given_back(attempt=5),))))
+    longest = policy.backoff.ceiling(6)
+    delays = {
+        judge(pipelined(replace(case, random=Random(seed)), policy=policy)).delay  # type: ignore[union-attr]
+        for seed in range(200)
+    }
+    assert longest / 2 < max(delays) <= longest
+
+
+def test_a_letter_whose_lives_were_never_tried_is_not_silent() -> None:
+    stamp = replace(PLAIN_CASE.stamp, attempt=2, base=2)
+    case = pipelined(replace(PLAIN_CASE, stamp=stamp, row=LedgerRow()), consumer_library=True)
+    assert isinstance(judge(case), Redrive)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import Reason
 from deadletter.failure.failure import FailureKind
+from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
@@ -197,6 +198,25 @@ def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> No
     # Its history is kept under the origin, which only the kept stamp names.
     assert verdict.decision == Park(Reason.PERMANENT, "last failure was of category schema")
     assert books.asked == [["m9"], ["origin"]]
+
+
+def test_a_re_drive_after_a_life_that_was_never_tried_uses_no_attempt() -> None:
+    refused = failed(attempt=2, error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint="")
+    books = Books(rows_={"origin": LedgerRow((refused,))})
+    verdict = verdict_of(books, stamped(Stamp("origin", 2, 1_789_999_000_000, "AIDA", base=1)))
+    assert (verdict.stamp.attempt, verdict.stamp.base, verdict.free) == (3, 2, True)
+    # A letter that waits has not been re-driven: its life is judged when it leaves.
+    held = verdict_of(
+        replace(books, items_=[rule("h", "HOLD")]),
+        stamped(Stamp("origin", 2, 1_789_999_000_000, "AIDA", base=1)),
+    )
+    assert (held.stamp.attempt, held.stamp.base, held.free) == (2, 1, False)
+
+
+def test_rules_see_the_attempts_that_were_used() -> None:
+    books = Books([rule("q", "QUARANTINE", pattern='{"redrive": {"attempt": [2]}}')])
+    used = stamped(Stamp("origin", 5, 1_789_999_000_000, "AIDA", base=3))
+    assert isinstance(verdict_of(books, used).decision, Park)
 
 
 def test_the_attempt_counts_on_from_a_kept_stamp() -> None:
@@ -440,7 +460,7 @@ def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> 
         assert question_from_json(in_json) == question
 
 
-verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans())
+verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans(), st.booleans())
 answers = st.builds(
     RouterAnswer,
     st.lists(verdicts, max_size=4).map(tuple),

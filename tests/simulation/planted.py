@@ -14,6 +14,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.fate import Fate
+from deadletter.failure.ledger import LedgerRow
 from deadletter.message import envelope
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
@@ -135,7 +136,13 @@ def _() -> Iterator[None]:
 
 @bug("the attempt is not counted on")
 def _() -> Iterator[None]:
-    with patch.object(judgement.Case, "next_attempt", property(lambda self: 1)):
+    with patch.object(judgement.Case, "attempts_used", property(lambda self: 1)):
+        yield
+
+
+@bug("a life that was tried uses no attempt")
+def _() -> Iterator[None]:
+    with patch.object(LedgerRow, "used_attempt", lambda self, life: False):
         yield
 
 

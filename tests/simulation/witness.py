@@ -18,6 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from deadletter.contract import PARKED_LANE, Metric, dedicated_lane
+from deadletter.failure.fate import GIVEN_BACK
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, from_json
 from deadletter.redrive.journal import GRACE, key_of
@@ -177,6 +178,8 @@ class Witness:
         self._places: dict[tuple[str, str], str] = {}
         self._last_of_group: dict[str, str] = {}
         self._attempts: dict[str, int] = {}
+        self._bases: dict[str, int] = {}
+        self._untried: set[tuple[str, int]] = set()
         scheduler.before_call = self._before
         scheduler.after_call = self._after
         scheduler.on_answer = self._answered
@@ -283,6 +286,7 @@ class Witness:
                 self._read_from_journal(process, options, answer)
             elif name in ("update_item", "put_item", "transact_write_items"):
                 self._journaled(process, name, options)
+                self._given_back(options)
                 self.effects.claimed(process, name, options)
             elif name in ("batch_write_item", "delete_item"):
                 self._journaled(process, name, options)
@@ -501,13 +505,25 @@ class Witness:
         message = self.messages[uid]
         if mark is None or mark.origin not in message.origins:
             raise Broken(f"{process.name} sends {uid} under another key")
-        if mark.attempt > self._max_attempts:
-            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt}")
+        if mark.attempts_used > self._max_attempts:
+            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempts_used}")
+        before = self._bases.get(mark.origin, 0)
+        if mark.base > before and (mark.origin, mark.attempt - 1) not in self._untried:
+            raise Broken(f"{process.name} counts a life of {uid} that was tried as none")
+        self._bases[mark.origin] = max(before, mark.base)
         # Of a copy that is behind the others the ledger knows that it is.
         latest = max(carried, self._attempts.get(mark.origin, 0))
         if not carried < mark.attempt <= latest + 1 and "ten" not in uid:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
         self._attempts[mark.origin] = max(latest, mark.attempt)
+
+    def _given_back(self, options: Mapping[str, Any]) -> None:
+        """A consumer records that it gave a letter back untried: that life uses no attempt."""
+        origin = options.get("Key", {}).get("pk", {}).get("S", "").rpartition("#ledger#")[2]
+        for value in options.get("ExpressionAttributeValues", {}).values():
+            failure = value.get("M", {})
+            if failure.get("message", {}).get("S") == GIVEN_BACK:
+                self._untried.add((origin, int(failure["attempt"]["N"])))
 
     def _journaled(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
         """An intent or a mark was written."""

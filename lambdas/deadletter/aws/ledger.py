@@ -25,6 +25,7 @@ from deadletter.failure.ledger import (
     RecordsUnavailable,
     row_from_item,
     slot,
+    uses_attempt,
 )
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
@@ -93,9 +94,10 @@ class DynamoDBLedger:
 
     def failed(self, origin: str, failure: Failure) -> None:
         # Unconditional: this failure happened, whatever the row says.
+        tried = {"tried": failure.attempt} if uses_attempt(failure) else {}
         self._change(
             self._key(origin),
-            {slot(failure, self._lives): _item(failure), "ttl": self._expires()},
+            {slot(failure, self._lives): _item(failure), "ttl": self._expires(), **tried},
         )
 
     def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:

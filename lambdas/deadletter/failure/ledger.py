@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deadletter.failure.failure import Failure, from_data
+from deadletter.failure.failure import Blame, Failure, from_data
+from deadletter.failure.fate import was_tried
 from deadletter.message import stamp
 from deadletter.message.stamp import Stamp
 
@@ -35,6 +36,14 @@ def slot(failure: Failure, lives: int = LIVES) -> str:
     return f"f{failure.attempt % lives}_{failure.receive % RECEIVES}"
 
 
+def uses_attempt(failure: Failure) -> bool:
+    """True if a life with this failure uses up one of the letter's attempts.
+
+    False if the handler never had the message, or a person has to repair the configuration.
+    """
+    return was_tried(failure) and failure.blame is not Blame.CONFIGURATION
+
+
 class LedgerUnavailable(Exception):
     """The ledger could not be read. It is not treated as empty: the letters stay."""
 
@@ -49,7 +58,8 @@ class LedgerRow:
     that could not carry its own; its row has the id that the letter was sent with.
     `recovered_at` (epoch seconds) is when the letter was processed, in the life
     `recovered_attempt`; `recovered_unasked` is True if the dependency took no part in it,
-    because the letter was a duplicate or needed no work.
+    because the letter was a duplicate or needed no work. `tried` is the last life with a
+    failure that uses an attempt: of a life with many receives, the row keeps only the last.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -60,6 +70,7 @@ class LedgerRow:
     recovered_at: float | None = None
     recovered_attempt: int | None = None
     recovered_unasked: bool = False
+    tried: int | None = None
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
@@ -69,6 +80,13 @@ class LedgerRow:
     def last(self) -> Failure | None:
         recent = self.since_release
         return recent[-1] if recent else None
+
+    def used_attempt(self, life: int) -> bool:
+        """Whether a life used up an attempt; a life without a recorded failure did."""
+        failures = [failure for failure in self.since_release if failure.attempt == life]
+        if not failures or self.tried == life:
+            return True
+        return any(map(uses_attempt, failures))
 
     def lives_by_fingerprint(self) -> Mapping[str, int]:
         """For each fingerprint, the number of lives with a failure that is not the dependency's."""
@@ -83,6 +101,15 @@ NO_ROW = LedgerRow()
 UNREADABLE = LedgerRow(unreadable=True)
 """A row that cannot be read. Its letter is not judged: without its history it could be
 re-driven more often than its policy allows."""
+
+
+def is_free(stamp: Stamp, row: LedgerRow) -> bool:
+    """Whether the letter's next re-drive uses no attempt, for the life that has just ended.
+
+    That life was not tried, failed by its configuration, or failed for a cause that suddenly
+    dominated.
+    """
+    return stamp.spared > stamp.attempt or not row.used_attempt(stamp.attempt)
 
 
 class Ledger(Protocol):
@@ -112,6 +139,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             recovered_at=None if recovered_at is None else float(recovered_at),
             recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),
             recovered_unasked=item.get("recovered_unasked") is True,
+            tried=None if item.get("tried") is None else int(item["tried"]),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE

@@ -27,9 +27,11 @@ class Stamp:
 
     `origin` is the MessageId of the first life, `first_sent` its SentTimestamp
     (epoch milliseconds), `sender` its SenderId; `attempt` counts re-drives since a
-    person last released the letter; the other fields hold the last decision and its
-    time (`at`, epoch seconds). `canary` is the permit under which this life tries an
-    open circuit.
+    person last released the letter, `base` those of them that used no attempt because
+    the life before was not tried or did not fail by the letter's fault. Failures of the
+    lives before `spared` do not park the letter: they had a cause that suddenly dominated.
+    The other fields hold the last decision and its time (`at`, epoch seconds). `canary`
+    is the permit under which this life tries an open circuit.
     """
 
     origin: str
@@ -43,6 +45,13 @@ class Stamp:
     because: str | None = None
     at: int | None = None
     canary: str | None = None
+    base: int = 0
+    spared: int = 0
+
+    @property
+    def attempts_used(self) -> int:
+        """Re-drives that count against the policy's `max_attempts`."""
+        return max(0, self.attempt - self.base)
 
     def age(self, now: float) -> float:
         """Seconds since the first send; 0 if that time is unknown or in the future."""
@@ -61,7 +70,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "because": (str, type(None)),
     "at": (int, type(None)),
     "canary": (str, type(None)),
+    "base": (int,),
+    "spared": (int,),
 }
+
+_LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +184,10 @@ def from_data(data: object) -> Stamp | None:
         if isinstance(value, bool) or not isinstance(value, _TYPES[key]):
             return None
     stamp = Stamp(**values)
-    return stamp if stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin else None
+    is_valid = stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin
+    # A life can end unused before the re-drive that would count it.
+    has_valid_lives = all(0 <= life <= stamp.attempt + 1 for life in (stamp.base, stamp.spared))
+    return stamp if is_valid and has_valid_lives else None
 
 
 def to_data(stamp: Stamp) -> dict[str, Any]:
@@ -180,6 +196,7 @@ def to_data(stamp: Stamp) -> dict[str, Any]:
         item.name: value
         for item in fields(stamp)
         if (value := getattr(stamp, item.name)) not in (None, "")
+        and (value or item.name not in _LEFT_OUT_AT_ZERO)
     }
 
 

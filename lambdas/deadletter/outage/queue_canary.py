@@ -9,7 +9,7 @@ from typing import Protocol
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import Metric
 from deadletter.failure.fate import Evidence, evidence_of, was_tried
-from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable, is_free
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -73,7 +73,8 @@ class SendableLetters(CanaryChoice):
         marked = as_canary(stamp, key, _LONGEST_OWNER).stamp
         if not seal(received.letter, marked, self._main.traits).marked:
             return False
-        self._stamps = {received.letter.message_id: stamp}
+        base = stamp.base + int(is_free(stamp, row))
+        self._stamps = {received.letter.message_id: replace(stamp, base=base)}
         return True
 
     def order(self, received: ReceivedLetter, key: str, owner: str) -> Order:

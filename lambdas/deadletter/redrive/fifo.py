@@ -84,8 +84,10 @@ def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
     stamp = replace(
         verdict.stamp,
         attempt=verdict.stamp.attempt - undone,
+        base=verdict.stamp.base - int(verdict.free),
         decision="HOLD",
         reason=None,
         because=because,
     )
-    return replace(verdict, decision=Hold(wait.lane, wait.due, because), stamp=stamp)
+    decision = Hold(wait.lane, wait.due, because)
+    return replace(verdict, decision=decision, stamp=stamp, free=False)

@@ -242,9 +242,12 @@ def _router_unavailable() -> Iterator[None]:
 
 def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
     """The decision with the stamp that records it; only a re-drive counts as an attempt."""
+    is_redriven = isinstance(decision, Redrive)
+    is_free = is_redriven and case.is_free
     stamp = replace(
         case.stamp,
-        attempt=case.next_attempt if isinstance(decision, Redrive) else case.stamp.attempt,
+        attempt=case.stamp.attempt + int(is_redriven),
+        base=case.stamp.base + int(is_free),
         rule=decision.rule,
         decision=type(decision).__name__.upper(),
         reason=str(decision.reason) if isinstance(decision, Park) else None,
@@ -253,7 +256,7 @@ def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
         # A permit is for one life. A letter that waits has not begun its next one.
         canary=case.stamp.canary if isinstance(decision, Hold) else None,
     )
-    return Verdict(message_id, decision, stamp, case.forged)
+    return Verdict(message_id, decision, stamp, case.forged, is_free)
 
 
 def _with_ledger(

@@ -9,7 +9,7 @@ from random import Random
 from deadletter.circuit.state import Circuit
 from deadletter.contract import Body, Reason, circuit_lane
 from deadletter.failure.failure import PERMANENT
-from deadletter.failure.ledger import NO_ROW, LedgerRow
+from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import DUE, LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
 from deadletter.rules.document import Document
@@ -56,8 +56,14 @@ class Case:
         return self.pipeline.policies[named] if named else self.pipeline.policy
 
     @property
-    def next_attempt(self) -> int:
-        return self.stamp.attempt + 1
+    def is_free(self) -> bool:
+        """Whether a re-drive uses no attempt."""
+        return is_free(self.stamp, self.row)
+
+    @property
+    def attempts_used(self) -> int:
+        """The attempts that the letter will have used after a re-drive."""
+        return self.stamp.attempts_used + (0 if self.is_free else 1)
 
     @property
     def expires(self) -> float:
@@ -127,7 +133,7 @@ def silent(case: Case) -> Decision | None:
 
     The letter probably kills the consumer.
     """
-    back_again = case.stamp.attempt >= 1
+    back_again = case.stamp.attempts_used >= 1
     if case.pipeline.consumer_library and back_again and not case.row.since_release:
         return Park(Reason.SILENT, "came back without any recorded failure")
     return None
@@ -136,8 +142,9 @@ def silent(case: Case) -> Decision | None:
 def exhausted(case: Case) -> Decision | None:
     """A letter that has used all its attempts goes to a person."""
     allowed = case.policy.max_attempts
-    if case.next_attempt > allowed:
-        return Park(Reason.EXHAUSTED, f"{case.stamp.attempt} of {allowed} attempts used")
+    if case.attempts_used > allowed:
+        used = case.stamp.attempts_used
+        return Park(Reason.EXHAUSTED, f"{used} of {allowed} attempts used")
     return None
 
 
@@ -153,15 +160,16 @@ def circuit_open(case: Case) -> Decision | None:
 def delayed(case: Case) -> Decision:
     """Every other letter goes back, after a rule's delay or after backoff."""
     rule = case.match.rule
-    attempt = case.next_attempt
     rule_id = rule.rule_id if rule else None
+    what = "no attempt used" if case.is_free else f"attempt {case.attempts_used}"
     if case.served:
-        return Redrive(0, f"attempt {attempt}, its delay is served", rule_id)
+        return Redrive(0, f"{what}, its delay is served", rule_id)
     if rule is not None and rule.delay_seconds is not None:
-        delay, because = rule.delay_seconds, f"attempt {attempt}, delay of rule {rule.rule_id}"
+        delay, because = rule.delay_seconds, f"{what}, delay of rule {rule.rule_id}"
     else:
-        delay = case.policy.backoff.delay(attempt, case.random)
-        because = f"attempt {attempt}, backoff"
+        # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
+        delay = case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
+        because = f"{what}, backoff"
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
     if fits_in_queue:

@@ -36,13 +36,15 @@ class Question:
 class Verdict:
     """The decision on one letter, and the stamp that it carries from now on.
 
-    `forged` says that the letter had a Redrive attribute that none of our roles wrote.
+    `forged` says that the letter had a Redrive attribute that none of our roles wrote,
+    `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`.
     """
 
     message_id: str
     decision: Decision
     stamp: Stamp
     forged: bool = False
+    free: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "decision": decisions.encode(verdict.decision),
         "stamp": stamps.to_data(verdict.stamp),
         **({"forged": True} if verdict.forged else {}),
+        **({"free": True} if verdict.free else {}),
     }
 
 
@@ -151,4 +152,6 @@ def _verdict(data: object) -> Verdict | None:
         decision = decisions.decode(data.get("decision"))
     except NotADecision:
         return None
-    return Verdict(data["id"], decision, stamp, data.get("forged") is True)
+    return Verdict(
+        data["id"], decision, stamp, data.get("forged") is True, data.get("free") is True
+    )

@@ -67,7 +67,7 @@ class DocumentBuilder:
             },
             # We sent a re-driven letter; its stamp has the original sender.
             "system": {**letter.system, "SenderId": mark.sender},
-            "redrive": {"attempt": mark.attempt, "age_seconds": int(mark.age(now))},
+            "redrive": {"attempt": mark.attempts_used, "age_seconds": int(mark.age(now))},
         }
         if unreadable is None:
             value["body"] = body
