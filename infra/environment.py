@@ -65,11 +65,16 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
         changed["consumer_library"] = True
     if settings.key_of_circuits is not None:
         changed["circuit_key"] = settings.key_of_circuits
+    circuit = changed.pop("circuit", {})
+    # Only the probe uses it, from a variable of its own.
+    circuit.pop("health_url", None)
+    circuit.pop("pause_consumer", None)
     if settings.lease != CIRCUIT.lease:
-        changed["circuit"] = {**changed.get("circuit", {}), "lease": settings.lease}
-    if settings.circuit.health_url:
-        # Only the probe uses it, from a variable of its own.
-        changed["circuit"] = {k: v for k, v in changed["circuit"].items() if k != "health_url"}
+        circuit["lease"] = settings.lease
+    if settings.pauses_consumer != CIRCUIT.pause_consumer:
+        circuit["pause_consumer"] = settings.pauses_consumer
+    if circuit:
+        changed["circuit"] = circuit
     if settings.dedicated:
         changed["dedicated"] = list(settings.dedicated)
     return changed

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from deadletter.contract import CIRCUIT
 
-from ..duration import DAY, HOUR, written
+from ..duration import DAY, HOUR, MINUTE, written
 from ..refusal import refuse
 from .kinds import HealthUrl, Seconds, Settings
 
@@ -75,10 +75,23 @@ class CircuitSettings(Settings):
     ramp: Seconds = Field(
         default=CIRCUIT.ramp, ge=0, le=DAY, description="how long until the full rate is back"
     )
-    pause_consumer: bool = Field(
-        default=CIRCUIT.pause_consumer,
+    slow_call: Seconds = Field(
+        default=CIRCUIT.slow_call,
+        ge=0,
+        le=15 * MINUTE,
+        description="a call that takes longer is slow; 0: none is",
+    )
+    slow_rate: float = Field(
+        default=CIRCUIT.slow_rate,
+        gt=0,
+        le=1,
+        description="part of the outcomes in the window, slow ones, that opens it too",
+    )
+    pause_consumer: bool | None = Field(
+        default=None,
         description="whether the consumer's event source mapping is disabled while it is open;"
-        " a function of yours needs consumer.mapping_id",
+        " a function of yours needs consumer.mapping_id; the default is true for the webhook"
+        " dispatcher, whose mapping is ours",
     )
     health_url: HealthUrl | None = Field(
         default=None,

@@ -121,7 +121,7 @@ class PipelineSettings(Settings):
     refuse_when_open: bool = Field(
         default=PIPELINE.refuse_when_open,
         description="whether the consumer library gives messages back unprocessed while their"
-        " circuit is open",
+        " circuit is open, and admits a growing rate when it has closed",
     )
     rate: float = Field(
         default=PIPELINE.rate, gt=0, le=10_000, description="letters a second back to main"
@@ -182,6 +182,13 @@ class PipelineSettings(Settings):
         if self.circuit_key is None and isinstance(self.consumer, WebhookConsumer):
             return ENDPOINT_KEY
         return self.circuit_key
+
+    @property
+    def pauses_consumer(self) -> bool:
+        """Whether the consumer's mapping is disabled while the circuit is open."""
+        if self.circuit.pause_consumer is None:
+            return isinstance(self.consumer, WebhookConsumer)
+        return self.circuit.pause_consumer
 
     @property
     def lease(self) -> int:

@@ -596,11 +596,13 @@ class CircuitDefaults(NamedTuple):
     consecutive: int = 10
     cooldown: int = 30
     cooldown_factor: float = 2.0
-    cooldown_cap: int = 10 * MINUTE
+    cooldown_cap: int = MINUTE
     settle: int = 10 * MINUTE
     lease: int = 2 * MINUTE
     successes: int = 2
-    ramp: int = 5 * MINUTE
+    ramp: int = MINUTE
+    slow_call: int = MINUTE
+    slow_rate: float = 1.0
     pause_consumer: bool = False
 
 
@@ -618,7 +620,7 @@ class PipelineDefaults(NamedTuple):
     poison_lives: int = 3
     idempotency_keep: int = ROWS_KEPT
     park_permanent: bool = True
-    refuse_when_open: bool = False
+    refuse_when_open: bool = True
     rate: float = 50.0
     burst: int = 500
     backlog_limit: int = 10_000

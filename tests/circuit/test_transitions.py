@@ -113,9 +113,9 @@ class TestTripping:
         assert OPEN.restart == 0
 
     def test_a_circuit_that_opens_soon_after_it_closed_stays_open_longer(self) -> None:
-        closed = replace(OPEN, state=State.CLOSED, closed_at=NOW, cooldown=80.0, trips=3)
+        closed = replace(OPEN, state=State.CLOSED, closed_at=NOW, cooldown=20.0, trips=3)
         soon = become(closed, Tripped(), NOW + POLICY.settle - 1)
-        assert (soon.cooldown, soon.trips) == (160.0, 4)
+        assert (soon.cooldown, soon.trips) == (40.0, 4)
         settled = become(closed, Tripped(), NOW + POLICY.settle)
         assert (settled.cooldown, settled.trips) == (POLICY.cooldown, 1)
 

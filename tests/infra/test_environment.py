@@ -21,14 +21,14 @@ from infra.refusal import Refused
 from infra.settings import NoConsumer, PipelineSettings
 from tests.infra.templates import Synthesis, parameter
 
+THEIRS = "arn:aws:lambda:eu-west-1:111122223333:function:theirs"
+MAPPING = "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"
+
 EVERYTHING: dict[str, Any] = {
     "name": "orders",
     "mode": "observe",
     "fifo": True,
-    "consumer": {
-        "function_arn": "arn:aws:lambda:eu-west-1:111122223333:function:theirs",
-        "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
-    },
+    "consumer": {"function_arn": THEIRS, "mapping_id": MAPPING},
     "body": "opaque",
     "context": {"tenantId": "body.tenant"},
     "policy": {"max_attempts": 3, "backoff": {"base": 1, "factor": 3.0, "cap": "1h", "floor": 0}},
@@ -48,7 +48,7 @@ EVERYTHING: dict[str, Any] = {
     "idempotency_keep": "60d",
     "park_permanent": False,
     "retry": {"cap": "5m"},
-    "refuse_when_open": True,
+    "refuse_when_open": False,
     "rate": 7.5,
     "burst": 9,
     "backlog_limit": 11,
@@ -88,7 +88,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         idempotency_keep=5_184_000,
         park_permanent=False,
         retry=Backoff(10, 2.0, 300, 1),
-        refuse_when_open=True,
+        refuse_when_open=False,
         rate=7.5,
         burst=9,
         backlog_limit=11,
@@ -103,7 +103,30 @@ def test_the_webhook_writes_the_ledger_by_itself_and_has_a_circuit_for_each_endp
         said = {"name": "orders"} | ({"consumer": consumer} if consumer else {})
         [settings] = read({"pipelines": [said]}).pipelines
         told = pipeline_from_json(environment.pipeline(settings))
-        assert told == Pipeline("orders", consumer_library=library, circuit_key=key)
+        assert replace(told, circuit=CircuitPolicy()) == Pipeline(
+            "orders", consumer_library=library, circuit_key=key
+        )
+
+
+@pytest.mark.parametrize(
+    ("said", "pauses"),
+    [
+        ({}, True),
+        ({"circuit": {"pause_consumer": False}}, False),
+        ({"consumer": "none"}, False),
+        ({"consumer": {"function_arn": THEIRS, "mapping_id": MAPPING}}, False),
+        (
+            {
+                "consumer": {"function_arn": THEIRS, "mapping_id": MAPPING},
+                "circuit": {"pause_consumer": True},
+            },
+            True,
+        ),
+    ],
+)
+def test_a_mapping_of_ours_is_paused_by_default(said: dict[str, Any], pauses: bool) -> None:
+    [settings] = read({"pipelines": [{"name": "orders", **said}]}).pipelines
+    assert pipeline_from_json(environment.pipeline(settings)).circuit.pause_consumer is pauses
 
 
 def test_a_webhook_may_have_one_circuit_for_all_endpoints() -> None:
@@ -306,8 +329,7 @@ def test_a_probe_that_sends_canaries_itself_is_told_how_and_believed(sandboxed: 
 def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None:
     said = {"name": "orders", "circuit": {"health_url": "https://api.example/health"}}
     [settings] = read({"pipelines": [said]}).pipelines
-    told = pipeline_from_json(environment.pipeline(settings))
-    assert told == Pipeline("orders", consumer_library=True, circuit_key=ENDPOINT_KEY)
+    assert "health" not in environment.pipeline(settings)
 
 
 def test_redriver_and_router_believe_who_sends_letters_and_the_settings(app: Synthesis) -> None:

@@ -281,6 +281,7 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
             "parking_for": {"QUARANTINED": "quarantine"},
             "consumer_library": True,
             "circuit_key": "context.tenantId",
+            "circuit": {"pause_consumer": True},
             "dedicated": ["vip", "slow"],
         },
         "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],

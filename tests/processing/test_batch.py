@@ -63,13 +63,19 @@ def test_a_message_is_claimed_before_its_handler_and_done_after() -> None:
     assert result.counts == {"Processed": 1}
 
 
-def test_a_successful_batch_costs_only_claims_and_one_report() -> None:
+def test_a_successful_batch_costs_only_claims_one_read_and_one_report() -> None:
     site = Site()
     site.process(*three())
     assert site.claims.calls == ["claim", "done"] * 3
     assert site.outcomes.reported == [("orders", 3, 0)]
-    assert (site.circuits.reads, site.log.failures, site.log.asked) == ([], [], [])
+    assert (site.circuits.reads, site.log.failures, site.log.asked) == ([["orders"]], [], [])
     assert site.queue.calls == []
+
+
+def test_a_batch_that_never_refuses_reads_no_circuits() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=False))
+    site.process(*three())
+    assert site.circuits.reads == []
 
 
 def test_the_handler_gets_the_unchanged_record_and_its_delivery() -> None:
@@ -216,7 +222,8 @@ def test_a_failure_does_not_affect_other_messages() -> None:
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
-    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    pipeline = Pipeline("orders", refuse_when_open=False)
+    site = Site(pipeline, raises={"m1": ValueError("x"), "m2": ValueError("x")})
     site.circuits.open()
     site.process(*three())
     assert [failure.dependency_down for _, failure in site.log.failures] == [True, True]
@@ -611,7 +618,7 @@ def test_a_message_asks_again_soon_whether_a_person_still_holds_its_circuit_open
     )
     site.process(record(letter()))
     [[(_, seconds)]] = site.queue.calls
-    assert seconds == 600
+    assert seconds == 60
 
 
 def test_a_message_is_refused_for_twelve_hours_at_most() -> None:

@@ -22,6 +22,7 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
+    OutcomeCounts,
     Override,
     State,
 )
@@ -283,7 +284,9 @@ class BreakerSimulation:
             if circuit.is_closed:
                 if not self.disabled:
                     well = self.is_well()
-                    worker.outcomes.report(KEY, 3 if well else 0, 0 if well else 3)
+                    worker.outcomes.report(
+                        KEY, OutcomeCounts(3, 0) if well else OutcomeCounts(0, 3)
+                    )
                 yield 8 + self.random.random() * 15
             elif self.eager:
                 yield from self._probes(worker, circuit)

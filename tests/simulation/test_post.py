@@ -150,7 +150,7 @@ class PostedSite(ProbedStage):
 
 
 def site_for(**settings: Any) -> PostedSite:
-    policy = CircuitPolicy(lease=60, successes=1, cooldown=30)
+    policy = CircuitPolicy(lease=60, successes=1, cooldown=30, cooldown_cap=600)
     base = Pipeline(
         "orders",
         policy=prompt_policy(),

@@ -38,12 +38,17 @@ class CircuitsUnavailable(Exception):
 class CircuitPolicy:
     """When a circuit opens, how long it stays open, and how it recovers.
 
-    All durations are seconds. A circuit opens when at least `minimum` outcomes lie within
-    `window` and `failure_rate` of them (0 to 1) are failures, or after `consecutive`
-    failures in a row (0: never by that). The first cooldown is `cooldown`; each failed
-    canary makes the next one `cooldown_factor` times as long, up to `cooldown_cap`. A
-    circuit that opens again within `settle` after it closed continues with the longer
-    cooldown.
+    All durations are seconds. A circuit opens
+
+    - when at least `minimum` outcomes lie within `window` and `failure_rate` of them (0 to 1)
+      are failures,
+    - after `consecutive` failures in a row (0: never by that),
+    - when `slow_rate` of at least `minimum` outcomes took longer than `slow_call` (0: never by
+      that).
+
+    The first cooldown is `cooldown`; each failed canary makes the next one `cooldown_factor`
+    times as long, up to `cooldown_cap`. A circuit that opens again within `settle` after it
+    closed continues with the longer cooldown.
 
     WARNING: `lease` must be longer than the downstream may take to answer a canary, or
     a second canary may be sent while the first still waits. With `successes` below 2, one
@@ -61,6 +66,8 @@ class CircuitPolicy:
     lease: float = CIRCUIT.lease
     successes: int = CIRCUIT.successes
     ramp: float = CIRCUIT.ramp
+    slow_call: float = CIRCUIT.slow_call
+    slow_rate: float = CIRCUIT.slow_rate
     pause_consumer: bool = CIRCUIT.pause_consumer
 
     @property
