@@ -110,8 +110,6 @@ class CircuitBreaker(Construct):
             app=self._app,
             permissions=permissions,
         )
-        if consumer:
-            consumer.acknowledge(function)
         function.add_variables(
             {
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aws_cdk import Aws
-from constructs import IConstruct
 
 from .consumer import DispatcherFunction
-from .findings import acknowledge
 from .function import function_arn
 from .permissions import Permissions
 from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 
-LOOK_AND_CHANGE = ["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"]
+# The tag remembers what was paused where the circuit's row is lost.
+PAUSE_AND_RESUME = [
+    "lambda:GetEventSourceMapping",
+    "lambda:UpdateEventSourceMapping",
+    "lambda:ListTags",
+    "lambda:TagResource",
+    "lambda:UntagResource",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +55,5 @@ class ConsumerFunction:
         if not self.mapping_id:
             return
         home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-source-mapping"
-        if not self.ours:
-            # Your function may have other mappings, from other queues.
-            permissions.allow("Mapping", LOOK_AND_CHANGE, [f"{home}:{self.mapping_id}"])
-            return
-        # Ours has one mapping. Its id would make a circle: the mapping waits for the
-        # dispatcher, which is given the unique id of the redriver's role.
-        named = {"ArnEquals": {"lambda:FunctionArn": self.arn}}
-        permissions.allow("Mapping", LOOK_AND_CHANGE, [f"{home}:*"], named)
-
-    def acknowledge(self, construct: IConstruct) -> None:
-        """Say why a role of `construct` does not name the mapping."""
-        if self.mapping_id and self.ours:
-            home = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
-            acknowledge(
-                construct,
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{home}:event-source-mapping:*]",
-                because="the condition names the function, and it has one mapping",
-            )
+        # By its id: calls about tags know no function to make a condition of.
+        permissions.allow("Mapping", PAUSE_AND_RESUME, [f"{home}:{self.mapping_id}"])

@@ -73,8 +73,6 @@ class WatchFunction(Construct):
             app=app,
             permissions=permissions,
         )
-        if consumer:
-            consumer.acknowledge(function)
         function.add_variables(
             {
                 **queues.variables(cdk.Stack.of(self)),

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from deadletter.aws.circuit_events import EventBridgeCircuitEvents
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.circuit.state import Circuit, Override, State
-from deadletter.outage.event_source import ConsumerMapping, MappingBusy, MappingUnavailable
-from deadletter.testing.fakes import client_error
+from deadletter.circuit.state import RAMP_STEPS, Circuit, Override, Pollers, State
+from deadletter.circuit.transitions import Tripped
+from deadletter.outage.event_source import (
+    ConsumerMapping,
+    ConsumerPause,
+    MappingBusy,
+    MappingUnavailable,
+)
+from deadletter.outage.pause_tag import Limits
+from deadletter.testing.fakes import MemoryMappings, client_error
+from tests.outage.breakers import KEY, Circuits
 
 GONE = client_error("GetEventSourceMapping", "ResourceNotFoundException", "", status=404)
 DENIED = client_error("GetEventSourceMapping", "AccessDeniedException", "", status=403)
@@ -90,9 +99,9 @@ def test_no_answer_is_not_no_mapping(error: Exception) -> None:
 def test_only_what_changes_is_written() -> None:
     found, client = mappings({"UUID": "m", "State": "Enabled"})
     had = ConsumerMapping("m", False, concurrency=50)
-    found.change(had, enabled=True, concurrency=50)
-    found.change(had, enabled=None, concurrency=10)
-    found.change(had, enabled=None, concurrency=None)
+    found.change(had, enabled=True, limits=Limits(50))
+    found.change(had, enabled=None, limits=Limits(10))
+    found.change(had, enabled=None, limits=Limits())
     assert client.asked == [
         {"UUID": "m", "Enabled": True},
         {"UUID": "m", "ScalingConfig": {"MaximumConcurrency": 10}},
@@ -108,7 +117,113 @@ def test_a_change_that_is_refused_says_whether_to_ask_again(
     error: Exception, raised: type[Exception]
 ) -> None:
     with pytest.raises(raised):
-        mappings(error)[0].change(ConsumerMapping("m", True), enabled=False, concurrency=None)
+        mappings(error)[0].change(ConsumerMapping("m", True), enabled=False, limits=Limits())
+
+
+class Pipeline:
+    """A paused consumer's circuit and its mapping in a strict Lambda."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.circuits = Circuits()
+        self.lambda_ = MemoryMappings(self.circuits.clock)
+        made = self.lambda_.create_event_source_mapping(
+            FunctionName="consumer", EventSourceArn="arn:main", **limits
+        )
+        self.id, self.arn = made["UUID"], made["EventSourceMappingArn"]
+        client: Any = self.lambda_
+        self.consumer_pause = ConsumerPause(
+            breaker=self.circuits,
+            circuits=self.circuits,
+            mappings=LambdaMappings(client, function="consumer", queue_arn="arn:main"),
+            clock=self.circuits.clock,
+            count_metric=self.circuits.count_metric,
+        )
+
+    def pause(self) -> None:
+        self.consumer_pause.pause(self.circuits.apply(KEY, Tripped()).circuit)
+
+    def close(self) -> None:
+        self.circuits.held[KEY] = replace(self.circuits.held[KEY], state=State.CLOSED)
+
+    def resume(self, step: int) -> dict[str, Any]:
+        self.consumer_pause.resume(self.circuits.held[KEY], step)
+        return self.described()
+
+    def described(self) -> dict[str, Any]:
+        return self.lambda_.get_event_source_mapping(UUID=self.id)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        tags: dict[str, str] = self.lambda_.list_tags(Resource=self.arn)["Tags"]
+        return tags
+
+
+def test_a_provisioned_mapping_is_paused_and_resumed_by_its_pollers_alone() -> None:
+    pipeline = Pipeline(ProvisionedPollerConfig={"MinimumPollers": 5, "MaximumPollers": 100})
+    pipeline.pause()
+    assert pipeline.described()["State"] == "Disabled"
+    assert pipeline.tags == {"deadletter:paused": "g=1/c=-/p=5-100/t=1800000000"}
+    pipeline.close()
+    steps = [pipeline.resume(step) for step in range(1, RAMP_STEPS + 1)]
+    assert [step["ProvisionedPollerConfig"] for step in steps] == [
+        {"MinimumPollers": 2, "MaximumPollers": 20},
+        {"MinimumPollers": 2, "MaximumPollers": 40},
+        {"MinimumPollers": 3, "MaximumPollers": 60},
+        {"MinimumPollers": 4, "MaximumPollers": 80},
+        {"MinimumPollers": 5, "MaximumPollers": 100},
+    ]
+    assert {step["State"] for step in steps} == {"Enabled"}
+    assert not any("ScalingConfig" in step for step in steps)
+    assert pipeline.tags == {}
+
+
+def test_a_mapping_with_a_limit_is_paused_and_resumed_by_it() -> None:
+    pipeline = Pipeline(ScalingConfig={"MaximumConcurrency": 50})
+    pipeline.pause()
+    assert pipeline.tags == {"deadletter:paused": "g=1/c=50/p=-/t=1800000000"}
+    pipeline.close()
+    steps = [pipeline.resume(step) for step in range(1, RAMP_STEPS + 1)]
+    limits = [step["ScalingConfig"]["MaximumConcurrency"] for step in steps]
+    assert limits == [10, 20, 30, 40, 50]
+    assert pipeline.tags == {}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"ScalingConfig": {"MaximumConcurrency": 50}},
+        {"ProvisionedPollerConfig": {"MinimumPollers": 5, "MaximumPollers": 100}},
+    ],
+)
+def test_a_lost_row_gives_the_mapping_back_as_it_was(limits: dict[str, Any]) -> None:
+    pipeline = Pipeline(**limits)
+    before = pipeline.described()
+    pipeline.pause()
+    del pipeline.circuits.held[KEY]
+    pipeline.consumer_pause.recover(KEY)
+    assert pipeline.described() == before
+    assert pipeline.tags == {}
+
+
+def test_the_strict_lambda_refuses_a_concurrency_in_provisioned_mode() -> None:
+    pipeline = Pipeline(ProvisionedPollerConfig={"MinimumPollers": 5, "MaximumPollers": 100})
+    with pytest.raises(ClientError, match="provisioned mode"):
+        pipeline.lambda_.update_event_source_mapping(
+            UUID=pipeline.id, ScalingConfig={"MaximumConcurrency": 10}
+        )
+
+
+def test_a_limit_of_pollers_that_is_not_set_is_lambdas_default() -> None:
+    config = {"MinimumPollers": 9}
+    found, _ = mappings({"UUID": "m", "State": "Enabled", "ProvisionedPollerConfig": config})
+    assert found.find() == ConsumerMapping("m", True, pollers=Pollers(9, 200))
+
+
+def test_the_strict_lambda_takes_no_json_in_a_tag() -> None:
+    pipeline = Pipeline()
+    with pytest.raises(ClientError, match="not allowed"):
+        pipeline.lambda_.tag_resource(Resource=pipeline.arn, Tags={"a": '{"g": 1}'})
 
 
 class Bus:

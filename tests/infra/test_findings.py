@@ -17,8 +17,6 @@ ACKNOWLEDGED = {
         f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
-    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
-    ":event-source-mapping:*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

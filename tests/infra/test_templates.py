@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -309,3 +311,35 @@ def test_two_apps_in_one_account_share_no_name(app: Synthesis, sandboxed: Synthe
     assert names(app)
     assert names(sandboxed)
     assert names(app) & names(sandboxed) == set()
+
+
+def references(value: Any) -> Iterator[str]:
+    """The logical ids that a part of a template refers to."""
+    match value:
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            yield name
+        case {"Fn::Sub": str(text)}:
+            yield from re.findall(r"\$\{(\w+)", text)
+        case dict():
+            for item in value.values():
+                yield from references(item)
+        case list():
+            for item in value:
+                yield from references(item)
+
+
+def test_no_resource_waits_for_itself(app: Synthesis) -> None:
+    """CloudFormation refuses a circle: roles name a mapping whose function names roles."""
+    for stack in app.stacks.values():
+        waits = {
+            key: {*references(resource), *listed(resource.get("DependsOn", []))}
+            & stack.resources.keys()
+            for key, resource in stack.resources.items()
+        }
+        while free := {key for key, needs in waits.items() if not needs}:
+            waits = {key: needs - free for key, needs in waits.items() if key not in free}
+        assert waits == {}, stack.name
+
+
+def listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

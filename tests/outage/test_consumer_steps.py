@@ -26,7 +26,7 @@ from deadletter.circuit.transitions import (
     Tripped,
 )
 from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.outage.event_source import ConsumerMapping, ConsumerPause
+from deadletter.outage.event_source import ConsumerMapping
 from deadletter.outage.execution_step import (
     BadExecution,
     CircuitAnnouncer,
@@ -36,7 +36,7 @@ from deadletter.outage.execution_step import (
     seconds_to_probe,
 )
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
-from tests.outage.test_event_source import OneMapping
+from tests.outage.test_event_source import OneMapping, pause_of
 
 EXECUTION = Execution(KEY, 1, 0)
 
@@ -49,9 +49,7 @@ class Scene:
         self.circuits = Circuits(CircuitPolicy(**settings))  # type: ignore[arg-type]
         self.mappings = OneMapping()
         self.announced = Announcements()
-        consumer_pause = ConsumerPause(
-            breaker=self.circuits, mappings=self.mappings, count_metric=self.circuits.count_metric
-        )
+        consumer_pause = pause_of(self.circuits, self.mappings)
         self.steps = ConsumerSteps(
             pipeline=KEY,
             policy=self.circuits.policy,

@@ -15,11 +15,11 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Tripped,
 )
-from deadletter.outage.event_source import ConsumerMapping, ConsumerPause, MappingUnavailable
+from deadletter.outage.event_source import ConsumerMapping, MappingUnavailable
 from deadletter.outage.executions import START_SECONDS, ExecutionsUnavailable, execution_name
 from deadletter.outage.reconciler import Reconciler, Sweep
 from tests.outage.breakers import KEY, Circuits
-from tests.outage.test_event_source import OneMapping
+from tests.outage.test_event_source import OneMapping, pause_of
 
 
 @dataclass
@@ -50,11 +50,7 @@ class Scene:
             pipeline=KEY,
             breaker=self.circuits,
             outages=self.executions,
-            consumer_pause=ConsumerPause(
-                breaker=self.circuits,
-                mappings=self.mappings,
-                count_metric=self.circuits.count_metric,
-            ),
+            consumer_pause=pause_of(self.circuits, self.mappings),
             clock=self.circuits.clock,
             count_metric=self.circuits.count_metric,
         )
@@ -262,3 +258,32 @@ def test_a_store_that_fails_in_a_repair_is_counted(scene: Scene) -> None:
     assert scene.reconciler.reconcile().failed == ("down",)
     assert scene.executions.started == []
     assert scene.circuits.metrics == {"SweepFailed": 1}
+
+
+def test_a_consumer_whose_row_was_deleted_while_it_was_paused_is_back_after_one_sweep(
+    scene: Scene,
+) -> None:
+    scene.mappings.clock = scene.circuits.clock
+    pause_of(scene.circuits, scene.mappings).pause(scene.trip())
+    del scene.circuits.held[KEY]
+    scene.reconciler.reconcile()
+    assert scene.mappings.mapping is not None
+    assert scene.mappings.mapping.enabled
+    assert scene.circuits.metrics == {"MappingPutBack": 1}
+
+
+def test_a_mapping_that_cannot_be_looked_at_is_a_failed_sweep(scene: Scene) -> None:
+    def unavailable() -> ConsumerMapping | None:
+        raise MappingUnavailable("AccessDenied")
+
+    scene.mappings.find = unavailable  # type: ignore[method-assign]
+    assert scene.reconciler.reconcile() == Sweep((), ("AccessDenied",))
+    assert scene.circuits.metrics == {"SweepFailed": 1}
+
+
+def test_a_pause_that_a_row_remembers_costs_no_look_at_the_mapping(scene: Scene) -> None:
+    opened = scene.trip()
+    pause_of(scene.circuits, scene.mappings).pause(opened)
+    scene.executions.names = {execution_name(KEY, KEY, opened.outage, 0)}
+    scene.mappings.find = lambda: pytest.fail("looked")  # type: ignore[method-assign]
+    assert scene.reconciler.reconcile().failed == ()

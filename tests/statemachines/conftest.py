@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import boto3
+import moto.awslambda.models as moto_lambda
 import moto.sqs.models as moto_sqs
 import pytest
 from moto import mock_aws
@@ -369,6 +371,12 @@ def _let_time_pass(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
     monkeypatch.setattr(moto_sqs, "unix_time_millis", lambda: ticking() * 1000)
     monkeypatch.setattr(
         moto_sqs.Queue, "wait_for_messages", lambda _self, seconds: clock.advance(seconds)
+    )
+    # The time of a mapping's last change.
+    monkeypatch.setattr(
+        moto_lambda,
+        "utcnow",
+        lambda: datetime.fromtimestamp(clock.now),  # noqa: DTZ006 - as moto's
     )
     monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=clock.advance))

@@ -27,6 +27,7 @@ from deadletter.circuit.state import (
     Override,
     Pause,
     Permit,
+    Pollers,
     State,
 )
 from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
@@ -280,11 +281,12 @@ def _override(data: Any) -> Override | None:
 def _pause(data: Any) -> Pause | None:
     if data is None:
         return None
-    concurrency = data.get("concurrency")
+    concurrency, pollers = data.get("concurrency"), data.get("pollers")
     return Pause(
         _text(data["mapping"]),
         None if concurrency is None else _number("restart", concurrency),
         _number("at", data["at"]),
+        None if pollers is None else Pollers(*(_number("restart", limit) for limit in pollers)),
     )
 
 

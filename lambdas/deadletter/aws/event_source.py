@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.circuit.state import Pollers
 from deadletter.outage.event_source import (
     ConsumerMapping,
     MappingBusy,
     Mappings,
     MappingUnavailable,
 )
+from deadletter.outage.pause_tag import PAUSE_TAG, Limits, PauseTag, tag_from_value
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -21,6 +23,9 @@ _GONE = "ResourceNotFoundException"
 _BUSY = frozenset({"ResourceInUseException", "ResourceConflictException"})
 _ON = frozenset({"Enabled", "Enabling", "Creating", "Updating"})
 _SETTLED = frozenset({"Enabled", "Disabled"})
+
+_DEFAULT_POLLERS = Pollers(2, 200)
+"""Lambda's defaults in provisioned mode for SQS."""
 
 
 class LambdaMappings(Mappings):
@@ -53,23 +58,43 @@ class LambdaMappings(Mappings):
         return next((mapping for mapping in mappings if mapping is not None), None)
 
     def change(
-        self, mapping: ConsumerMapping, *, enabled: bool | None, concurrency: int | None
+        self, mapping: ConsumerMapping, *, enabled: bool | None, limits: Limits
     ) -> ConsumerMapping:
         changes: dict[str, Any] = {} if enabled is None else {"Enabled": enabled}
-        if concurrency != mapping.concurrency:
-            # An empty ScalingConfig removes the limit.
-            limit = {} if concurrency is None else {"MaximumConcurrency": concurrency}
-            changes["ScalingConfig"] = limit
+        if limits != mapping.limits:
+            changes |= _limits_to_api(limits)
+        changed = _read(
+            self._changed(
+                lambda: self._client.update_event_source_mapping(UUID=mapping.id, **changes)
+            )
+        )
+        if changed is None:
+            raise MappingUnavailable("the mapping is being deleted")
+        return changed
+
+    def pause_tag(self, mapping: ConsumerMapping) -> PauseTag | None:
         try:
-            answer = self._client.update_event_source_mapping(UUID=mapping.id, **changes)
+            tags = self._client.list_tags(Resource=mapping.arn)["Tags"]
+        except AWS_ERRORS as error:
+            raise MappingUnavailable(self._refusal(error)) from error
+        return tag_from_value(tags[PAUSE_TAG]) if PAUSE_TAG in tags else None
+
+    def tag(self, mapping: ConsumerMapping, tag: PauseTag) -> None:
+        tags = {PAUSE_TAG: tag.to_value()}
+        self._changed(lambda: self._client.tag_resource(Resource=mapping.arn, Tags=tags))
+
+    def untag(self, mapping: ConsumerMapping) -> None:
+        keys = [PAUSE_TAG]
+        self._changed(lambda: self._client.untag_resource(Resource=mapping.arn, TagKeys=keys))
+
+    def _changed(self, call: Callable[[], Any]) -> Any:
+        """The answer to a call that changes the mapping."""
+        try:
+            return call()
         except AWS_ERRORS as error:
             if code(error) in _BUSY:
                 raise MappingBusy(code(error)) from error
             raise MappingUnavailable(self._refusal(error)) from error
-        changed = _read(answer)
-        if changed is None:
-            raise MappingUnavailable("the mapping is being deleted")
-        return changed
 
     def _refusal(self, error: Exception) -> str:
         return refusal(error, "lambda", self._mapping_id or self._function)
@@ -81,4 +106,34 @@ def _read(answer: Mapping[str, Any]) -> ConsumerMapping | None:
     if state == "Deleting":
         return None
     limit = (answer.get("ScalingConfig") or {}).get("MaximumConcurrency")
-    return ConsumerMapping(answer["UUID"], state in _ON, state not in _SETTLED, limit)
+    changed = answer.get("LastModified")
+    return ConsumerMapping(
+        answer["UUID"],
+        state in _ON,
+        state not in _SETTLED,
+        limit,
+        _pollers(answer.get("ProvisionedPollerConfig")),
+        answer.get("EventSourceMappingArn", ""),
+        0.0 if changed is None else changed.timestamp(),
+    )
+
+
+def _pollers(config: Mapping[str, int] | None) -> Pollers | None:
+    """The limits in provisioned mode; a limit that is not set is Lambda's default."""
+    if not config:
+        return None
+    return Pollers(
+        config.get("MinimumPollers", _DEFAULT_POLLERS.minimum),
+        config.get("MaximumPollers", _DEFAULT_POLLERS.maximum),
+    )
+
+
+def _limits_to_api(limits: Limits) -> dict[str, Any]:
+    """The limits as Lambda takes them: it refuses MaximumConcurrency in provisioned mode."""
+    if limits.pollers is not None:
+        lowest, highest = limits.pollers
+        config = {"MinimumPollers": lowest, "MaximumPollers": highest}
+        return {"ProvisionedPollerConfig": config}
+    # An empty ScalingConfig removes the limit.
+    concurrency = limits.concurrency
+    return {"ScalingConfig": {} if concurrency is None else {"MaximumConcurrency": concurrency}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from deadletter.contract import CIRCUIT
 
@@ -132,17 +132,25 @@ class Override:
         return self.until < NO_END
 
 
+class Pollers(NamedTuple):
+    """The limits of a mapping in provisioned mode; each poller serves 10 invocations at once."""
+
+    minimum: int
+    maximum: int
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A pause of the consumer's event source mapping, written before the mapping is changed.
 
     `mapping` is its id, `concurrency` the limit to restore (None: it had no limit), `at`
-    the time in epoch seconds.
+    the time in epoch seconds. A mapping in provisioned mode has `pollers` to restore instead.
     """
 
     mapping: str
     concurrency: int | None
     at: float
+    pollers: Pollers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,15 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, Override, Pause, Permit, State
+from deadletter.circuit.state import (
+    Circuit,
+    CircuitPolicy,
+    Override,
+    Pause,
+    Permit,
+    Pollers,
+    State,
+)
 
 CLOCK_SKEW = 10.0
 """Seconds by which the clocks of two machines may differ, added to a lease before it is over."""
@@ -108,6 +116,7 @@ class MappingPaused:
 
     mapping: str
     concurrency: int | None
+    pollers: Pollers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +428,7 @@ def _paused(circuit: Circuit, event: MappingPaused, now: float) -> Circuit | Ref
     if circuit.is_closed:
         return Refusal.NOT_OPEN
     if circuit.paused is None:
-        return replace(circuit, paused=Pause(event.mapping, event.concurrency, now))
+        return replace(circuit, paused=Pause(event.mapping, event.concurrency, now, event.pollers))
     # Keep the first record: the present state of the mapping may be our own change.
     return circuit if circuit.paused.mapping == event.mapping else Refusal.ANOTHER_MAPPING
 

@@ -6,14 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from deadletter.circuit.state import RAMP_STEPS, Circuit, Pause
+from deadletter.circuit.state import RAMP_STEPS, Circuit, Circuits, Pause, Pollers
 from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBack
 from deadletter.contract import Metric
+from deadletter.outage.pause_tag import Limits, PauseTag
 
 LEAST_CONCURRENCY = 2
 """The lowest limit that Lambda accepts for a mapping of SQS."""
 
+LEAST_POLLERS = 2
+"""The lowest limit of pollers that Lambda accepts; they serve 20 invocations at once."""
+
+SETTLING_SECONDS = 600.0
+"""How long after our tag Lambda may still be disabling the mapping. A later change of a disabled
+mapping is a person's."""
+
+TAG_LOOK_SECONDS = 900.0
+"""How long after its last change an enabled mapping is looked at for a tag of ours. A tag that
+stays longer does no harm: its time is too old to enable anything."""
+
 NOTHING_TO_PAUSE = Metric.NOTHING_TO_PAUSE
+PUT_BACK = Metric.MAPPING_PUT_BACK
 
 
 class MappingUnavailable(Exception):
@@ -29,28 +42,49 @@ class ConsumerMapping:
     """A mapping as Lambda describes it.
 
     `enabled` is its state, or the state it is `changing` to; `concurrency` is its own limit
-    (2 to 1,000; None: no limit).
+    (2 to 1,000; None: no limit), or `pollers` its limits in provisioned mode. `changed_at` is
+    the time of its last change in epoch seconds.
     """
 
     id: str
     enabled: bool
     changing: bool = False
     concurrency: int | None = None
+    pollers: Pollers | None = None
+    arn: str = ""
+    changed_at: float = 0.0
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.concurrency, self.pollers)
 
 
 class Mappings(Protocol):
-    """Finds and changes the consumer's mapping; raises MappingUnavailable."""
+    """Finds and changes the consumer's mapping.
+
+    Raises MappingUnavailable; what changes it also raises MappingBusy if another change of it
+    is under way.
+    """
 
     def find(self) -> ConsumerMapping | None:
         """The mapping from the main queue to the consumer; None if there is none."""
 
     def change(
-        self, mapping: ConsumerMapping, *, enabled: bool | None, concurrency: int | None
+        self, mapping: ConsumerMapping, *, enabled: bool | None, limits: Limits
     ) -> ConsumerMapping:
         """Change the mapping; `enabled` None leaves it enabled or disabled. Returns the mapping.
 
-        Raises MappingBusy if another change of it is under way.
+        `limits` are of the mapping's own kind: pollers only in provisioned mode.
         """
+
+    def pause_tag(self, mapping: ConsumerMapping) -> PauseTag | None:
+        """The tag that says that we paused the mapping; None if it has none that we can read."""
+
+    def tag(self, mapping: ConsumerMapping, tag: PauseTag) -> None:
+        """Write the tag, in place of an earlier one."""
+
+    def untag(self, mapping: ConsumerMapping) -> None:
+        """Remove the tag, if there is one."""
 
 
 def low_concurrency(own: int | None, step: int) -> int | None:
@@ -65,26 +99,56 @@ def low_concurrency(own: int | None, step: int) -> int | None:
     return max(LEAST_CONCURRENCY, own * step // RAMP_STEPS)
 
 
-def is_as_paused(mapping: ConsumerMapping, pause: Pause) -> bool:
-    """Whether the mapping is as we left it when we paused it.
+def low_limits(own: Limits, step: int) -> Limits:
+    """The mapping's limits at a step of the ramp; in provisioned mode both limits of pollers.
 
-    The first step of the ramp sets another limit, so a disabled mapping with that limit was
-    disabled by somebody else since. (With a limit of 2 no step is lower.)
+    A poller serves 10 invocations, so the lowest step is 20 at once: with the library, the rate
+    that it admits is the ramp there.
     """
-    return not mapping.enabled and mapping.concurrency == pause.concurrency
+    if own.pollers is None:
+        return Limits(low_concurrency(own.concurrency, step))
+    shares = (max(LEAST_POLLERS, limit * step // RAMP_STEPS) for limit in own.pollers)
+    return own if step >= RAMP_STEPS else Limits(pollers=Pollers(*shares))
+
+
+def own_limits(pause: Pause) -> Limits:
+    """The limits that the mapping had before the pause."""
+    return Limits(pause.concurrency, pause.pollers)
+
+
+def is_as_paused(mapping: ConsumerMapping, limits: Limits, paused_at: float) -> bool:
+    """Whether the mapping is as we left it when we paused it with these limits.
+
+    The first step of the ramp sets other limits, so a disabled mapping with those was
+    disabled by somebody else since. (With a limit of 2 no step is lower.) So was one whose last
+    change is later than ours can be.
+    """
+    settled = mapping.changed_at <= paused_at + SETTLING_SECONDS
+    return not mapping.enabled and mapping.limits == limits and settled
 
 
 class ConsumerPause:
-    """Pauses and resumes the consumer's mapping; its former state is kept in the circuit.
+    """Pauses and resumes the consumer's mapping; its former state is remembered twice.
 
-    `count_metric` counts a metric by its name.
+    It stands in the circuit's row, and in a tag on the mapping for when the row is gone.
+    Pausing writes the row, then the tag, then disables. Resuming enables, then removes the tag,
+    then clears the row. So a tag without a row that names the pause is left of a lost row.
+    `clock` gives epoch seconds; `count_metric` counts a metric by its name.
     """
 
     def __init__(
-        self, *, breaker: Breaker, mappings: Mappings, count_metric: Callable[[str, int], None]
+        self,
+        *,
+        breaker: Breaker,
+        circuits: Circuits,
+        mappings: Mappings,
+        clock: Callable[[], float],
+        count_metric: Callable[[str, int], None],
     ) -> None:
         self._breaker = breaker
+        self._circuits = circuits
         self._mappings = mappings
+        self._clock = clock
         self._count_metric = count_metric
 
     def pause(self, circuit: Circuit) -> Circuit:
@@ -98,41 +162,114 @@ class ConsumerPause:
             self._count_metric(NOTHING_TO_PAUSE, 1)
             return circuit
         if circuit.paused is None:
-            if not mapping.enabled:
+            limits = mapping.limits if mapping.enabled else self._forgotten_limits(mapping)
+            if limits is None:
                 # Disabled by somebody else, who will enable it: we must not.
                 return circuit
             if mapping.changing:
                 raise MappingBusy(mapping.id)
-            paused = MappingPaused(mapping.id, mapping.concurrency)
-            circuit = self._breaker.apply(circuit.key, paused).circuit
+            circuit = self._remember(circuit, mapping, limits)
         # The circuit may have closed, or the mapping may have been replaced.
         if circuit.paused is None or circuit.paused.mapping != mapping.id:
             return circuit
         if mapping.enabled:
-            mapping = self._mappings.change(
-                mapping, enabled=False, concurrency=circuit.paused.concurrency
-            )
+            if mapping.changing:
+                raise MappingBusy(mapping.id)
+            limits = _of_same_mode(mapping, own_limits(circuit.paused))
+            self._mappings.tag(mapping, PauseTag(circuit.generation, limits, self._clock()))
+            mapping = self._mappings.change(mapping, enabled=False, limits=limits)
         if mapping.changing:
             raise MappingBusy(mapping.id)
         return circuit
 
     def resume(self, circuit: Circuit, step: int) -> Circuit:
-        """Enable the mapping with the limit of a step of the ramp. Returns the updated circuit.
+        """Enable the mapping with the limits of a step of the ramp. Returns the updated circuit.
 
-        The last step restores the mapping's own limit, and clears the pause in the circuit.
-        A step may be repeated. Raises the errors of `pause`.
+        The last step restores the mapping's own limits, and clears tag and row. A step may be
+        repeated. Raises the errors of `pause`.
         """
         pause = circuit.paused
         if pause is None:
             return circuit
         mapping = self._mappings.find()
         if mapping is not None and mapping.id == pause.mapping:
-            wanted = low_concurrency(pause.concurrency, step)
-            enable = True if is_as_paused(mapping, pause) else None
-            if enable or mapping.concurrency != wanted:
+            wanted = _of_same_mode(mapping, low_limits(own_limits(pause), step))
+            enable = True if self._is_ours_to_enable(mapping, pause) else None
+            if enable or mapping.limits != wanted:
                 if mapping.changing:
                     raise MappingBusy(mapping.id)
-                self._mappings.change(mapping, enabled=enable, concurrency=wanted)
+                self._mappings.change(mapping, enabled=enable, limits=wanted)
+            if step >= RAMP_STEPS:
+                self._mappings.untag(mapping)
         if step < RAMP_STEPS:
             return circuit
         return self._breaker.apply(circuit.key, MappingPutBack(pause.mapping)).circuit
+
+    def recover(self, key: str) -> None:
+        """Put the mapping back if its tag says that we paused it, and the row of `key` does not.
+
+        A mapping that a person has disabled since stays as it is. While the circuit is open,
+        the pause is written into its row again. The tag of an enabled mapping is removed, and
+        its limits of the ramp are raised to its own. Raises the errors of `pause`.
+        """
+        mapping = self._mappings.find()
+        if mapping is None or mapping.changing or not self._may_have_tag(mapping):
+            return
+        tag = self._mappings.pause_tag(mapping)
+        if tag is None:
+            return
+        # A pause writes its row before the tag: a row that is read after the tag shows it.
+        circuit = self._circuits.read([key])[key]
+        if circuit.paused is not None:
+            return
+        own = _of_same_mode(mapping, tag.limits)
+        if mapping.enabled:
+            if mapping.limits in _limits_of_ramp(own):
+                self._mappings.change(mapping, enabled=None, limits=own)
+            self._mappings.untag(mapping)
+        elif _is_from(tag, mapping):
+            if circuit.is_closed:
+                mapping = self._mappings.change(mapping, enabled=True, limits=own)
+                self._count_metric(PUT_BACK, 1)
+                self._mappings.untag(mapping)
+            else:
+                self._remember(circuit, mapping, own)
+
+    def _remember(self, circuit: Circuit, mapping: ConsumerMapping, limits: Limits) -> Circuit:
+        paused = MappingPaused(mapping.id, limits.concurrency, limits.pollers)
+        return self._breaker.apply(circuit.key, paused).circuit
+
+    def _forgotten_limits(self, mapping: ConsumerMapping) -> Limits | None:
+        """The limits of a disabled mapping that we paused, and whose row is lost; else None."""
+        tag = self._mappings.pause_tag(mapping)
+        return tag.limits if tag is not None and _is_from(tag, mapping) else None
+
+    def _is_ours_to_enable(self, mapping: ConsumerMapping, pause: Pause) -> bool:
+        if mapping.enabled:
+            return False
+        # A second outage in the ramp writes a new tag, while the row keeps its first time. An
+        # earlier version has written no tag.
+        tag = self._mappings.pause_tag(mapping)
+        return is_as_paused(mapping, own_limits(pause), pause.at if tag is None else tag.at)
+
+    def _may_have_tag(self, mapping: ConsumerMapping) -> bool:
+        """Whether looking for a tag is worth a call: an enabled mapping is usually untouched."""
+        return not mapping.enabled or self._clock() - mapping.changed_at <= TAG_LOOK_SECONDS
+
+
+def _is_from(tag: PauseTag, mapping: ConsumerMapping) -> bool:
+    """Whether this tag is about the mapping's last change."""
+    near = abs(mapping.changed_at - tag.at) <= SETTLING_SECONDS
+    return near and is_as_paused(mapping, tag.limits, tag.at)
+
+
+def _limits_of_ramp(own: Limits) -> list[Limits]:
+    """The limits that only our ramp sets."""
+    steps = [low_limits(own, step) for step in range(1, RAMP_STEPS)]
+    return [limits for limits in steps if limits != own]
+
+
+def _of_same_mode(mapping: ConsumerMapping, limits: Limits) -> Limits:
+    """The limits, or the mapping's own if it has changed to or from provisioned mode since."""
+    same = (mapping.pollers is None) == (limits.pollers is None)
+    return limits if same else mapping.limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
@@ -30,6 +31,8 @@ class Sweep:
 
 class Reconciler:
     """Restarts lost executions, re-enables mappings, and ends overrides that have expired.
+
+    A mapping is re-enabled by the row of its circuit, or by its tag if the row is lost.
 
     Without a `consumer_pause` no mapping is touched. It never raises: the next minute tries
     again. `count_metric` counts a metric by its name.
@@ -59,7 +62,10 @@ class Reconciler:
         except CircuitsUnavailable as error:
             self._count_metric(FAILED, 1)
             return Sweep(None, (_why(error),))
-        return Sweep(troubled, self._repair(troubled) if troubled else ())
+        failed = self._repair(troubled) if troubled else ()
+        if not any(circuit.paused for circuit in troubled):
+            failed += self._recover_mapping()
+        return Sweep(troubled, failed)
 
     def _repair(self, troubled: Sequence[Circuit]) -> tuple[str, ...]:
         """Repair what can be repaired; returns why the rest could not."""
@@ -70,15 +76,29 @@ class Reconciler:
             self._count_metric(FAILED, 1)
             return (_why(error),)
         expired = [circuit for circuit in troubled if _has_expired_override(circuit, now)]
-        tasks: list[tuple[Callable[[Circuit], None], Circuit]] = [
-            *((self._restart, circuit) for circuit in repairs.start),
-            *((self._put_back, circuit) for circuit in repairs.put_back),
-            *((self._end_override, circuit) for circuit in expired),
-        ]
+        return self._do(
+            [
+                *(partial(self._restart, circuit) for circuit in repairs.start),
+                *(partial(self._put_back, circuit) for circuit in repairs.put_back),
+                *(partial(self._end_override, circuit) for circuit in expired),
+            ]
+        )
+
+    def _recover_mapping(self) -> tuple[str, ...]:
+        """Put back a mapping that only its tag remembers; returns why that failed.
+
+        One call in a quiet minute, which costs nothing but its time.
+        """
+        if self._consumer_pause is None:
+            return ()
+        return self._do([partial(self._consumer_pause.recover, self._pipeline)])
+
+    def _do(self, tasks: Sequence[Callable[[], None]]) -> tuple[str, ...]:
+        """Do each task; returns why tasks failed."""
         failed: list[str] = []
-        for task, circuit in tasks:
+        for task in tasks:
             try:
-                task(circuit)
+                task()
             except MappingBusy:
                 self._count_metric(FAILED, 1)
             except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable) as error:

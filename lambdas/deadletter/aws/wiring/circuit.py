@@ -29,7 +29,7 @@ def consumer_steps_for(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         circuits=breaker,
-        consumer_pause=consumer_pause_for(resources, clients, breaker, count_metric),
+        consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
         announcer=circuit_announcer_for(pipeline, clients, count_metric),
         clock=world.clock,
     )

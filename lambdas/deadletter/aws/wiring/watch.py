@@ -63,7 +63,7 @@ def watch_for(
         pipeline=pipeline.name,
         breaker=breaker,
         outages=outages,
-        consumer_pause=consumer_pause_for(resources, clients, breaker, count_metric),
+        consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
         clock=world.clock,
         count_metric=count_metric,
     )

@@ -7,6 +7,7 @@ may be asked to do. They are fast and single-threaded, and own neither clock nor
 from deadletter.testing.fakes.dynamodb import Consumed, MemoryDynamoDB
 from deadletter.testing.fakes.errors import client_error
 from deadletter.testing.fakes.lambda_ import MemoryLambda
+from deadletter.testing.fakes.mappings import MemoryMappings
 from deadletter.testing.fakes.s3 import MemoryS3
 from deadletter.testing.fakes.sqs import MemorySqs
 from deadletter.testing.fakes.sqs_queue import LiveMessage, QueueMeasure
@@ -16,6 +17,7 @@ __all__ = [
     "LiveMessage",
     "MemoryDynamoDB",
     "MemoryLambda",
+    "MemoryMappings",
     "MemoryS3",
     "MemorySqs",
     "QueueMeasure",

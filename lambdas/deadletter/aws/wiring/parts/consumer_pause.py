@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deadletter.aws.circuits import DynamoDBBreaker
 from deadletter.aws.clients import Clients, OutageClients, WatchClients
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.circuit.transitions import Breaker
+from deadletter.aws.wiring.world import World
 from deadletter.outage.event_source import ConsumerPause
 from deadletter.settings.resources import Resources
 
@@ -14,7 +15,8 @@ from deadletter.settings.resources import Resources
 def consumer_pause_for(
     resources: Resources,
     clients: Clients | OutageClients | WatchClients,
-    breaker: Breaker,
+    breaker: DynamoDBBreaker,
+    world: World,
     count_metric: Callable[[str, int], None],
 ) -> ConsumerPause | None:
     """Pauses the consumer by its event source mapping. None if we may change no mapping."""
@@ -26,4 +28,10 @@ def consumer_pause_for(
         queue_arn=resources.main_arn,
         mapping_id=resources.consumer_mapping,
     )
-    return ConsumerPause(breaker=breaker, mappings=mappings, count_metric=count_metric)
+    return ConsumerPause(
+        breaker=breaker,
+        circuits=breaker,
+        mappings=mappings,
+        clock=world.clock,
+        count_metric=count_metric,
+    )
