@@ -19,16 +19,18 @@ ROOT = Path(__file__).parents[2]
 MOST_MODULES = {
     # 44, and 4 that say who is to blame for a failure: the judgement, the codes of the libraries
     # that it reads, how a foreign exception is read, and whether the message itself was refused.
-    # 1 for what a batch knows of its circuits.
-    "deadletter.consumer": 49,
+    # 1 for what a batch knows of its circuits, 1 for the dependencies that a handler names.
+    "deadletter.consumer": 50,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
-    "handlers.route": 37,
+    # 1 says which failures were tried at all.
+    "handlers.route": 38,
     # 48, and 4 because settings have a module for each noun, the consumer's outcomes are
     # collected in a pure module apart from their table, and metrics have a module of their own.
-    # 4 say who is to blame for a failure, and 1 what a batch knows of its circuits.
-    "handlers.dispatch": 57,
+    # 4 say who is to blame for a failure, 1 what a batch knows of its circuits, and 1 counts the
+    # calls of named dependencies, because the dispatcher runs in the consumer library.
+    "handlers.dispatch": 58,
     "handlers.circuit": 60,
     "handlers.probe": 60,
     "handlers.redrive": 70,

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from deadletter.circuit.state import NO_END, Circuit, Override, Permit, State
+from deadletter.circuit.state import (
+    BUCKETS,
+    NO_END,
+    Circuit,
+    OutcomeBucket,
+    Override,
+    Permit,
+    State,
+)
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Fate
@@ -68,7 +76,8 @@ def test_a_successful_batch_costs_only_claims_one_read_and_one_report() -> None:
     site.process(*three())
     assert site.claims.calls == ["claim", "done"] * 3
     assert site.outcomes.reported == [("orders", 3, 0)]
-    assert (site.circuits.reads, site.log.failures, site.log.asked) == ([["orders"]], [], [])
+    assert (site.log.failures, site.log.asked) == ([], [])
+    assert site.circuits.reads == [["orders", "orders#config"]]
     assert site.queue.calls == []
 
 
@@ -559,13 +568,43 @@ def test_outcomes_are_reported_once_for_each_dependency() -> None:
     assert sorted(site.outcomes.reported) == [("a", 1, 1), ("b", 1, 0)]
 
 
-def test_a_dependency_that_refuses_our_credentials_is_a_bad_outcome_and_counted() -> None:
+def test_refused_credentials_count_against_the_configuration_not_the_dependency() -> None:
     site = Site(raises={"m1": Transient(status=403)})
     site.raises["m2"] = type("Unauthorized", (Exception,), {"status": 401})()
     result = site.process(*three()[:2])
-    assert site.outcomes.reported == [("orders", 0, 2)]
+    assert site.outcomes.reported == [("orders#config", 0, 2)]
     assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 2}
     assert {failure.blame for _, failure in site.log.failures} == {Blame.CONFIGURATION}
+
+
+def test_a_success_counts_for_the_configuration_only_while_failures_count_against_it() -> None:
+    pipeline = Pipeline("orders", refuse_when_open=True)
+    number = pipeline.circuit.bucket_of(NOW)
+    bucket, old = OutcomeBucket(number, bad=1), OutcomeBucket(number - BUCKETS, bad=1)
+    for circuit, counted in (
+        (Circuit("orders#config"), False),
+        (Circuit("orders#config", buckets=(old,)), False),
+        (Circuit("orders#config", streak=1), True),
+        (Circuit("orders#config", buckets=(bucket,)), True),
+    ):
+        site = Site(pipeline)
+        site.circuits.circuits["orders#config"] = circuit
+        site.process(*three())
+        keys = [key for key, _, _ in site.outcomes.reported]
+        assert keys == (["orders", "orders#config"] if counted else ["orders"])
+
+
+def test_a_success_after_a_refusal_in_one_batch_counts_for_the_configuration() -> None:
+    site = Site(raises={"m1": Transient(status=403)})
+    site.process(*three())
+    assert sorted(site.outcomes.reported) == [("orders", 2, 0), ("orders#config", 2, 1)]
+
+
+def test_an_open_circuit_for_configuration_refuses_too() -> None:
+    site = Site(Pipeline("orders", refuse_when_open=True))
+    site.circuits.open("orders#config", until=NOW + 30)
+    assert fates(site.process(*three())) == ["REFUSED"] * 3
+    assert site.handled == []
 
 
 def test_what_the_team_says_of_an_error_is_reported_and_recorded() -> None:
@@ -651,7 +690,8 @@ def test_the_circuits_of_a_whole_batch_are_read_at_once() -> None:
     site = Site(Pipeline("orders", circuit_key="body.to", refuse_when_open=True))
     bodies = ('{"to": "b"}', '{"to": "a"}', '{"to": "b"}', "no key")
     site.process(*(record(letter(body, f"m{n}")) for n, body in enumerate(bodies)), {})
-    assert site.circuits.reads == [["a", "b", "orders"]]
+    [read] = site.circuits.reads
+    assert read == ["a", "a#config", "b", "b#config", "orders", "orders#config"]
 
 
 def test_an_unknown_circuit_refuses_nothing() -> None:
@@ -687,7 +727,7 @@ def test_a_canary_is_judged_by_its_probe_alone() -> None:
     assert site.handled == ["m1"]
     assert result.to_response() == {
         "batchItemFailures": [{"itemIdentifier": "m1"}],
-        "deadletter": {"verdict": "failure"},
+        "deadletter": {"verdict": "failure", "circuits": {"orders": "failure"}},
     }
     assert (site.outcomes.reported, site.queue.calls) == ([], [])
     assert len(site.log.failures) == 1
@@ -697,7 +737,7 @@ def test_a_canary_is_never_parked() -> None:
     site = Site(raises={"m1": Permanent()})
     result = site.process(record(letter()), permit="p")
     assert result.failed == ("m1",)
-    assert result.to_response()["deadletter"] == {"verdict": "neutral"}
+    assert result.to_response()["deadletter"] == {"verdict": "neutral", "circuits": {}}
     assert site.lot.sent == []
 
 
@@ -705,8 +745,18 @@ def test_a_processed_canary_is_a_success_and_a_duplicate_is_neutral() -> None:
     site = Site()
     first = site.process(record(letter()), permit="p").to_response()
     again = site.process(record(letter()), permit="p").to_response()
-    assert first == {"batchItemFailures": [], "deadletter": {"verdict": "success"}}
-    assert again == {"batchItemFailures": [], "deadletter": {"verdict": "neutral"}}
+    well = {"orders": "success", "orders#config": "success"}
+    assert first == {
+        "batchItemFailures": [],
+        "deadletter": {"verdict": "success", "circuits": well},
+    }
+    assert again == {"batchItemFailures": [], "deadletter": {"verdict": "neutral", "circuits": {}}}
+
+
+def test_a_canary_that_is_refused_its_credentials_says_nothing_of_the_dependency() -> None:
+    site = Site(raises={"m1": Transient(status=401)})
+    response = site.process(record(letter()), permit="p").to_response()
+    assert response["deadletter"]["circuits"] == {"orders#config": "failure"}
 
 
 @pytest.mark.parametrize("error", [Skip(), Permanent(category=Category.SCHEMA)])

@@ -13,6 +13,7 @@ from deadletter.processing.result import (
     NoticedTrouble,
     Trouble,
     Troubles,
+    outcomes_of,
 )
 
 DOWN = Diagnosis(Category.TRANSIENT, "Timeout", "slow", http_status=503, blame=Blame.DEPENDENCY)
@@ -102,8 +103,23 @@ def test_only_a_canarys_response_has_a_verdict() -> None:
         "batchItemFailures": [{"itemIdentifier": "m1"}]
     }
     assert BatchResult((failed(),), canary=True).to_response()["deadletter"] == {
-        "verdict": "failure"
+        "verdict": "failure",
+        "circuits": {},
     }
+
+
+def test_a_failure_outweighs_successes_circuit_by_circuit() -> None:
+    bad = outcomes_of("dependency/bank", Blame.DEPENDENCY, 1.0)
+    good = outcomes_of("dependency/bank", None, 1.0)
+    well = outcomes_of("orders", None, 1.0)
+    for outcomes in ((*bad, *good, *well), (*good, *well, *bad)):
+        result = MessageResult("m1", Fate.PROCESSED, outcomes=outcomes)
+        assert BatchResult((result,)).circuits == {
+            "dependency/bank": "failure",
+            "dependency/bank#config": "success",
+            "orders": "success",
+            "orders#config": "success",
+        }
 
 
 def test_an_error_is_neither_printed_nor_compared() -> None:

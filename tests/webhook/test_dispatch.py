@@ -95,5 +95,5 @@ def test_a_canary_gets_a_verdict(deployed: Letterbox) -> None:
     deployed.send({"tenantId": "a"})
     ran = deployed.run(dispatch.handler, permit="owner")
     # The message named no tenant, so no endpoint was called.
-    assert ran.response["deadletter"] == {"verdict": "neutral"}
+    assert ran.response["deadletter"] == {"verdict": "neutral", "circuits": {}}
     assert len(ran.returned) == 1

@@ -26,12 +26,23 @@ from typing import Any, overload
 from deadletter.consumer import runtime
 from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.failure.failure import Category
-from deadletter.failure.signals import Permanent, Skip, Transient
+from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import process_unguarded
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 
-__all__ = ["Category", "Permanent", "Skip", "Transient", "consume", "consumer", "handle"]
+__all__ = [
+    "Category",
+    "DependencyOpen",
+    "Permanent",
+    "Skip",
+    "Transient",
+    "consume",
+    "consumer",
+    "dependency",
+    "handle",
+]
 
 Record = Mapping[str, Any]
 Each = Callable[[dict[str, Any]], object]

@@ -120,16 +120,24 @@ def blame_of(chain: Sequence[Link], team: TeamsWord = SILENT) -> Blame:
     anything speaks; a KeyError or an unknown class says nothing. Of a group's members, which are
     equally near, one that speaks of the dependency is enough. If all are silent, neither.
     """
+    return blame_and_speakers(chain, team)[0]
+
+
+def blame_and_speakers(
+    chain: Sequence[Link], team: TeamsWord = SILENT
+) -> tuple[Blame, tuple[BaseException, ...]]:
+    """The blame for a failure, and the exceptions that say so; they are none if all are silent."""
     for judgement in (team.on, own_blame):
-        nearest, blames = -1, set[Blame]()
+        nearest, spoken = -1, list[tuple[Blame, BaseException]]()
         for link in chain:
-            blame = None if blames and link.depth > nearest else judgement(link.error)
+            blame = None if spoken and link.depth > nearest else judgement(link.error)
             if blame is not None:
                 nearest = link.depth
-                blames.add(blame)
-        if blames:
-            return min(blames, key=_WEIGHT.index)
-    return Blame.NEITHER
+                spoken.append((blame, link.error))
+        if spoken:
+            heaviest = min((blame for blame, _ in spoken), key=_WEIGHT.index)
+            return heaviest, tuple(error for blame, error in spoken if blame is heaviest)
+    return Blame.NEITHER, ()
 
 
 def own_blame(error: BaseException) -> Blame | None:

@@ -37,6 +37,20 @@ class Transient(Exception):
         self.retry_after = retry_after
 
 
+class DependencyOpen(Transient):
+    """The circuit of a named dependency is open: the message waits, and uses no attempt.
+
+    `circuit` is the key of that circuit.
+    """
+
+    plain = True
+    untried = True
+
+    def __init__(self, name: str, circuit: str, *, retry_after: float) -> None:
+        super().__init__(f"the circuit of the dependency {name} is open", retry_after=retry_after)
+        self.circuit = circuit
+
+
 class Skip(Exception):
     """The message needs no work: it is acknowledged as if it had been processed."""
 

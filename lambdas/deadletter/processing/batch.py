@@ -14,7 +14,12 @@ from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
-from deadletter.failure.signals import Skip, is_message_failure, reject_deferred_result
+from deadletter.failure.signals import (
+    DependencyOpen,
+    Skip,
+    is_message_failure,
+    reject_deferred_result,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import seal
 from deadletter.message.letter import Letter, NotALetter, from_event
@@ -38,7 +43,15 @@ from deadletter.processing.idempotency import (
     ClaimsUnavailable,
     Standing,
 )
-from deadletter.processing.result import BatchResult, MessageResult, Trouble, Troubles
+from deadletter.processing.named_dependencies import DependencyCalls, refusal_in
+from deadletter.processing.result import (
+    BatchResult,
+    CallOutcome,
+    MessageResult,
+    Trouble,
+    Troubles,
+    outcomes_of,
+)
 from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
 
@@ -103,6 +116,8 @@ class Consumer:
     new_id: Callable[[], str]
     count_now: Callable[[str, int], None] = _publish_nothing
     team: TeamsWord = SILENT
+    # The circuits of the dependencies that the handler has named so far in this process.
+    named: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -181,6 +196,7 @@ class _Batch:
             clock=self.consumer.clock,
             random=self.consumer.random,
             canary=self.canary,
+            named=self.consumer.named,
         )
 
     @property
@@ -220,7 +236,7 @@ class _Batch:
             diagnosis = diagnose(error, _letter(reading), now=self.consumer.clock())
             result = MessageResult(message_id, Fate.BROKEN, diagnosis, error=error)
         if isinstance(reading, Delivery):
-            self.gate.count(reading, result.evidence)
+            self.gate.count(reading, result.outcomes)
         if group and not result.acknowledged:
             self.stopped_groups[group] = result.wait
         return result
@@ -251,15 +267,42 @@ class _Batch:
             # The process that handled it may have died before it recorded the recovery.
             self._record_recovery(reading, unasked=True)
             return MessageResult(message_id, Fate.DUPLICATE)
+        calls = DependencyCalls(
+            wait_for=lambda key: self.gate.wait_for(reading, key),
+            team=self.consumer.team,
+            clock=self.consumer.clock,
+        )
+        result = self._handle(reading, claim, calls)
+        own = self._own_outcomes(reading, result, calls.own_seconds)
+        return replace(result, outcomes=(*calls.outcomes, *own))
+
+    def _handle(
+        self, delivery: Delivery, claim: Claim | None, calls: DependencyCalls
+    ) -> MessageResult:
         try:
-            reject_deferred_result(self.consumer.handle(reading))
+            with calls.recording():
+                reject_deferred_result(self.consumer.handle(delivery))
         except Skip:
-            return self._processed(reading, claim, Fate.SKIPPED)
+            return self._processed(delivery, claim, Fate.SKIPPED)
         except BaseException as error:
             if not is_message_failure(error):
                 raise
-            return self._failed(reading, claim, error)
-        return self._processed(reading, claim, Fate.PROCESSED)
+            refusal = refusal_in(error)
+            if refusal is not None:
+                return self._refused(delivery, claim, refusal, error)
+            return self._failed(delivery, claim, error, calls.circuit_of(error))
+        return self._processed(delivery, claim, Fate.PROCESSED)
+
+    def _own_outcomes(
+        self, delivery: Delivery, result: MessageResult, seconds: float
+    ) -> tuple[CallOutcome, ...]:
+        """What the handler's work outside of named dependencies shows of the letter's circuit."""
+        own = self.gate.keys(delivery)[-1]
+        if result.fate is Fate.PROCESSED:
+            return outcomes_of(own, None, seconds)
+        if result.fate is not Fate.FAILED or result.diagnosis is None or result.circuit:
+            return ()
+        return outcomes_of(own, result.diagnosis.blame, seconds)
 
     def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: no error from here on may let it happen again."""
@@ -270,14 +313,34 @@ class _Batch:
         self._record_recovery(delivery, unasked=fate is Fate.SKIPPED)
         return MessageResult(message_id, fate)
 
+    def _refused(
+        self,
+        delivery: Delivery,
+        claim: Claim | None,
+        refusal: DependencyOpen,
+        error: BaseException,
+    ) -> MessageResult:
+        """The circuit of a named dependency is open: the letter waits, and was not tried."""
+        message_id = delivery.letter.message_id
+        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
+            if not self._withdraw(claim):
+                self.troubles.notice(message_id, Trouble.LEASE_LOST)
+        return MessageResult(
+            message_id,
+            Fate.REFUSED,
+            wait=refusal.retry_after,
+            error=error,
+            circuit=refusal.circuit,
+        )
+
     def _failed(
-        self, delivery: Delivery, claim: Claim | None, error: BaseException
+        self, delivery: Delivery, claim: Claim | None, error: BaseException, circuit: str
     ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
         diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
         known_stamp = self._known_stamp(delivery)
         self._record_failure(
-            delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now
+            delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now, circuit
         )
         is_ours = True
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
@@ -289,7 +352,7 @@ class _Batch:
                 if self._park(delivery, known_stamp, diagnosis):
                     return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)
-        return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error)
+        return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
 
     def _unreadable(self, record: Record, error: NotALetter) -> MessageResult:
         message_id, now = id_of(record), self.consumer.clock()
@@ -345,7 +408,9 @@ class _Batch:
                 stamp = self._known_stamp(delivery) if delivery else None
                 stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
                 diagnosis = Diagnosis(Category.TRANSIENT, str(result.fate), GIVEN_BACK)
-                self._record_failure(record, stamp, diagnosis, delivery, now, blameless=True)
+                self._record_failure(
+                    record, stamp, diagnosis, delivery, now, result.circuit, blameless=True
+                )
 
     def _record_failure(
         self,
@@ -354,6 +419,7 @@ class _Batch:
         diagnosis: Diagnosis,
         delivery: Delivery | None,
         now: float,
+        circuit: str = "",
         *,
         blameless: bool = False,
     ) -> None:
@@ -369,6 +435,7 @@ class _Batch:
             receive=receive_of(record),
             queue=queue_of(record),
             judged=diagnosis.blame,
+            circuit=circuit,
         )
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):

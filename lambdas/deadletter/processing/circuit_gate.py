@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -13,10 +13,11 @@ from deadletter.circuit.state import (
     OutcomeCounts,
     Outcomes,
 )
+from deadletter.contract import config_key, is_config_key
 from deadletter.failure.fate import Evidence
 from deadletter.processing import visibility
 from deadletter.processing.delivery import Delivery, receive_of
-from deadletter.processing.result import Trouble, Troubles
+from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
 
 
@@ -24,7 +25,9 @@ from deadletter.settings.pipeline import Pipeline
 class CircuitGate:
     """The circuits of one batch. With `canary` it neither refuses nor reports: the probe judges.
 
-    A circuit that could not be read refuses nothing: the handler finds out.
+    A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
+    circuits of the dependencies that the handler has named in this process: they are read with
+    the others.
     """
 
     pipeline: Pipeline
@@ -34,6 +37,7 @@ class CircuitGate:
     clock: Callable[[], float]
     random: Random
     canary: bool
+    named: set[str]
     _keys: set[str] = field(default_factory=set)
     # None before the first read; empty if they could not be read.
     _known: Mapping[str, Circuit] | None = None
@@ -41,23 +45,32 @@ class CircuitGate:
 
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
+        self._keys.update(_with_config(self.named))
         for delivery in deliveries:
-            self._keys.update(self.keys(delivery))
+            self._keys.update(_with_config(self.keys(delivery)))
 
     def keys(self, delivery: Delivery) -> list[str]:
-        """The keys of the circuits that a letter depends on, its own circuit last."""
+        """The keys of the ordinary circuits that a letter depends on, its own circuit last."""
         own = delivery.document.circuit_key
         name = self.pipeline.name
         return [name] if own in (None, name) else [name, str(own)]
 
     def wait(self, delivery: Delivery) -> float | None:
         """Seconds that a refused letter waits for its circuits; None if it may be processed."""
+        return self._wait(delivery, _with_config(self.keys(delivery)))
+
+    def wait_for(self, delivery: Delivery, key: str) -> float | None:
+        """Seconds that a letter waits for the circuit of a dependency that its handler names."""
+        self.named.add(key)
+        return self._wait(delivery, _with_config([key]))
+
+    def _wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         if self.canary or not self.pipeline.refuse_when_open:
             return None
         now, canary = self.clock(), delivery.stamp.canary
         refusing = [
             circuit
-            for circuit in self._circuits_of(delivery)
+            for circuit in self._circuits(delivery, keys)
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
         if not refusing:
@@ -71,17 +84,30 @@ class CircuitGate:
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
-        circuits = self._circuits_of(delivery)
+        circuits = self._circuits(delivery, _with_config(self.keys(delivery)))
         return not circuits or not all(circuit.is_closed for circuit in circuits)
 
-    def count(self, delivery: Delivery, evidence: Evidence) -> None:
-        """Count what a letter's fate shows about the dependency of its own circuit."""
-        if self.canary or evidence is Evidence.NEUTRAL:
+    def count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
+        """Count what the calls for a letter showed about their circuits."""
+        if self.canary:
             return
-        key = self.keys(delivery)[-1]
-        is_good = evidence is Evidence.SUCCESS
-        counted = OutcomeCounts(good=int(is_good), bad=int(not is_good))
-        self._counts[key] = self._counts.get(key, OutcomeCounts()) + counted
+        for outcome in outcomes:
+            is_good = outcome.evidence is Evidence.SUCCESS
+            if is_good and is_config_key(outcome.key) and not self._is_troubled(outcome.key):
+                # In good times a circuit for configuration costs no write.
+                continue
+            counted = OutcomeCounts(good=int(is_good), bad=int(not is_good))
+            self._counts[outcome.key] = self._counts.get(outcome.key, OutcomeCounts()) + counted
+
+    def _is_troubled(self, key: str) -> bool:
+        """Whether failures count against a circuit, in this batch or in its record."""
+        if key in self._counts:
+            return True
+        circuit = None if self._known is None else self._known.get(key)
+        if circuit is None:
+            return False
+        window = circuit.in_window(self.pipeline.circuit, self.clock())
+        return circuit.streak > 0 or any(bucket.bad for bucket in window)
 
     def report(self) -> None:
         """Report what was counted since the last report."""
@@ -90,11 +116,16 @@ class CircuitGate:
             with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
                 self.outcomes.report(key, outcomes)
 
-    def _circuits_of(self, delivery: Delivery) -> list[Circuit]:
-        if self._known is None:
+    def _circuits(self, delivery: Delivery, keys: Sequence[str]) -> list[Circuit]:
+        if self._known is None or not self._keys.issuperset(keys):
             self._known = {}
-            self._keys.update(self.keys(delivery))
+            self._keys.update(keys)
             message_id = delivery.letter.message_id
             with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id):
                 self._known = self.circuits.read(sorted(self._keys))
-        return [self._known[key] for key in self.keys(delivery) if key in self._known]
+        return [self._known[key] for key in keys if key in self._known]
+
+
+def _with_config(keys: Iterable[str]) -> list[str]:
+    """The keys, each with the key of the circuit for configuration beside it."""
+    return [each for key in keys for each in (key, config_key(key))]

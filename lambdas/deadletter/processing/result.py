@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from deadletter.contract import RESPONSE, Metric
+from deadletter.contract import RESPONSE, Metric, config_key
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import Blame
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
@@ -38,11 +38,40 @@ MISCONFIGURED = Metric.CONFIGURATION_FAILURE
 
 
 @dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What one call showed about one circuit; `seconds` is how long the call took."""
+
+    key: str
+    evidence: Evidence
+    seconds: float
+
+
+def outcomes_of(key: str, blame: Blame | None, seconds: float) -> tuple[CallOutcome, ...]:
+    """What a call shows about the circuit `key` and the one for configuration beside it.
+
+    `blame` is None for a call that succeeded. A dependency that is down may have checked no
+    credential, and one that refuses its caller may be well: each says nothing of the other.
+    """
+    success, failure = Evidence.SUCCESS, Evidence.FAILURE
+    match blame:
+        case None:
+            return tuple(CallOutcome(each, success, seconds) for each in (key, config_key(key)))
+        case Blame.DEPENDENCY:
+            return (CallOutcome(key, failure, seconds),)
+        case Blame.CONFIGURATION:
+            return (CallOutcome(config_key(key), failure, seconds),)
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
 class MessageResult:
     """What became of one message of a batch.
 
     `wait` is seconds until its next receive, None to leave that to the queue; `error` is
-    what its handler raised, for callers that show tracebacks.
+    what its handler raised, for callers that show tracebacks; `circuit` is the key of the
+    named dependency's circuit that its failure or its refusal is about, if it is about one;
+    `outcomes` is what its calls show about the circuits.
     """
 
     message_id: str
@@ -50,6 +79,8 @@ class MessageResult:
     diagnosis: Diagnosis | None = None
     wait: float | None = None
     error: BaseException | None = field(default=None, repr=False, compare=False)
+    circuit: str = ""
+    outcomes: tuple[CallOutcome, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def acknowledged(self) -> bool:
@@ -159,6 +190,18 @@ class BatchResult:
                 return verdict
         return Evidence.NEUTRAL
 
+    @property
+    def circuits(self) -> Mapping[str, str]:
+        """What the batch says of each circuit that its calls speak of, by the circuit's key.
+
+        Any failure outweighs successes.
+        """
+        verdicts: dict[str, str] = {}
+        for outcome in (outcome for result in self.results for outcome in result.outcomes):
+            if verdicts.get(outcome.key) != Evidence.FAILURE:
+                verdicts[outcome.key] = str(outcome.evidence)
+        return verdicts
+
     def to_response(self) -> dict[str, Any]:
         """The Lambda handler's response: SQS keeps the messages that it names.
 
@@ -169,7 +212,7 @@ class BatchResult:
             "batchItemFailures": [{"itemIdentifier": message_id} for message_id in self.failed]
         }
         if self.canary:
-            response[RESPONSE] = {"verdict": str(self.verdict)}
+            response[RESPONSE] = {"verdict": str(self.verdict), "circuits": self.circuits}
         return response
 
     def log_lines(self) -> Sequence[Mapping[str, Any]]:
@@ -198,6 +241,8 @@ def _result_line(result: MessageResult) -> Mapping[str, Any]:
         }
         if diagnosis.http_status is not None:
             line["http_status"] = diagnosis.http_status
+    if result.circuit:
+        line["circuit"] = result.circuit
     if result.wait is not None:
         line["wait"] = round(result.wait, 1)
     return line
