@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
+from deadletter.contract import is_reserved_key
 
 from . import deployed
 from .adapter_errors import aws_errors
@@ -110,7 +111,8 @@ class CircuitSwitch:
         self._pipeline = self._app.pipeline(pipeline)
         self._new = new
         self.key = _key(self._pipeline, key)
-        if new and self.key != self.pipeline:
+        # A handler may name dependencies in any pipeline.
+        if new and self.key != self.pipeline and not is_reserved_key(self.key):
             self._must_have_keys()
 
     @cached_property

@@ -28,7 +28,7 @@ def example(tmp_path: Path) -> Path:
 
 
 def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
-    assert PAGE.count("```python") == len(list(example.iterdir())) == 8
+    assert PAGE.count("```python") == len(list(example.iterdir())) == 9
     for_python = {**os.environ, "PYTHONPATH": f"{ROOT / 'lambdas'}{os.pathsep}{example}"}
     finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", example],
@@ -41,7 +41,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
     assert "4 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("name", ["called", "with_powertools", "before", "warehouse"])
+@pytest.mark.parametrize("name", ["called", "with_powertools", "before", "warehouse", "two"])
 def test_each_form_of_the_example_ships_the_order(
     example: Path, name: str, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,11 @@ def test_an_empty_key_is_not_the_pipelines_own(orders: Any, dlq: Any) -> None:
     assert count(orders) == 0
 
 
+def test_the_circuit_of_a_named_dependency_needs_no_circuit_key(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", settings={"rate": 10})
+    assert dlq("circuit", "open", "dependency/bank", "--new", *HELD).exit_code == 0
+
+
 @pytest.mark.parametrize("options", [("--new",), ()])
 def test_no_key_is_opened_in_a_pipeline_whose_letters_have_none(
     cloud: Any, dlq: Any, options: tuple[str, ...]
