@@ -111,8 +111,7 @@ class CircuitSwitch:
         self._pipeline = self._app.pipeline(pipeline)
         self._new = new
         self.key = _key(self._pipeline, key)
-        # A handler may name dependencies in any pipeline.
-        if new and self.key != self.pipeline and not is_reserved_key(self.key):
+        if new and self.key != self.pipeline:
             self._must_have_keys()
 
     @cached_property
@@ -125,6 +124,9 @@ class CircuitSwitch:
 
     def _must_have_keys(self) -> None:
         """Refuses a key in a pipeline whose letters have none: its circuit would stop nothing."""
+        if is_reserved_key(self.key):
+            # A handler may name dependencies in any pipeline.
+            return
         # Registrations of earlier versions have no settings.
         if self._pipeline.pipeline and deployed.settings(self._pipeline).circuit_key is None:
             raise Problem(

@@ -192,7 +192,10 @@ def test_an_empty_key_is_not_the_pipelines_own(orders: Any, dlq: Any) -> None:
 
 def test_the_circuit_of_a_named_dependency_needs_no_circuit_key(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", settings={"rate": 10})
-    assert dlq("circuit", "open", "dependency/bank", "--new", *HELD).exit_code == 0
+    after = answered(dlq, "open", "dependency/bank", "--new", "--pipeline", "orders", *HELD)[
+        "after"
+    ]
+    assert (after["key"], after["state"]) == ("dependency/bank", "OPEN")
 
 
 @pytest.mark.parametrize("options", [("--new",), ()])
