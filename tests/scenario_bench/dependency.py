@@ -104,6 +104,8 @@ class Dependencies:
                 return Answer(well.seconds, "<html>Sorry</html>", None, True, plain=True)
             case Trouble.SLOW:
                 return Answer(SLOW_SECONDS * (0.9 + 0.2 * self.random.random()), well.text)
+            case Trouble.BUG:
+                return well
             case Trouble.OVERLOAD:
                 return (
                     well
@@ -111,14 +113,14 @@ class Dependencies:
                     else Answer(ERROR_SECONDS, "", ServiceUnavailable("overloaded"), True)
                 )
 
+    def is_well(self, name: str, now: float) -> bool:
+        """What the dependency's health URL says."""
+        anybody = {"endpoint": "", "tenant": ""}
+        return self._spell(name, anybody, now) is None
+
     def _spell(self, name: str, message: Mapping[str, Any], now: float) -> Spell | None:
         for spell in self.scenario.spells:
-            if (
-                spell.begins <= now < spell.ends
-                and spell.dependency == name
-                and spell.key in ("", message["endpoint"])
-                and spell.tenant in ("", message["tenant"])
-            ):
+            if spell.dependency == name and spell.affects({**message, "needs": (name,)}, now):
                 return spell
         return None
 

@@ -58,6 +58,11 @@ GOALS = (
     Goal("outage 6 h: live messages probed to death", "outage-6h", "probed_to_death", 0),
     Goal("row deleted while paused: consumer back", "row-deleted", "back_after", 120, "s"),
     Goal("expired API key, 60 h: parked wrongly", "expired-key", "parked_wrongly", 0),
+    Goal("bad deployment, 20 min: parked wrongly", "bad-deployment", "parked_wrongly", 29),
+    Goal("bad deployment: processed", "bad-deployment", "goodput", 1.0, "%", True),
+    Goal("one tenant's burst fails: openings", "tenant-burst", "openings", 0),
+    Goal("one key dead: the others on time", "one-key", "bystanders", 0.99, "%", True),
+    Goal("one of two dead: the other's on time", "two-dependencies", "bystanders", 0.99, "%", True),
 )
 
 

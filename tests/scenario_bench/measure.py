@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +22,9 @@ RETURN_SHARE = 0.9
 
 SURGE_SECONDS = 10
 """The window in which requests are counted while the dependency comes back."""
+
+ON_TIME = 60.0
+"""A message that needs nothing in trouble is processed within this."""
 
 SETTLED = 1_800.0
 """Three lives of a poisonous message, each with its retries, are over by then."""
@@ -51,6 +55,8 @@ class Figures:
     duplicates          repetitions of a finished message
     probed_to_death     live messages that a probe took and that ended in the DLQ
     out_of_order        messages of a FIFO group processed after a later one
+    bystanders          messages that need nothing in trouble, sent while something is, that are
+                        processed within ON_TIME seconds (0 to 1)
     waiting             where the other messages are at the end
     lost                messages that are nowhere: more than 0 is a bug
     """
@@ -79,6 +85,7 @@ class Figures:
     duplicates: int
     probed_to_death: int
     out_of_order: int
+    bystanders: float | None
     waiting: dict[str, int]
     lost: int
 
@@ -200,6 +207,7 @@ def _figures(system: System, observer: Observer) -> Figures:
         duplicates=sum(count - 1 for count in book.effects.values()),
         probed_to_death=system.victims,
         out_of_order=book.out_of_order if scenario.fifo else 0,
+        bystanders=_bystanders(scenario, healthy, book.processed_at),
         waiting={
             name: len(numbers - book.processed_at.keys())
             for name, numbers in sorted(places.items())
@@ -207,6 +215,24 @@ def _figures(system: System, observer: Observer) -> Figures:
         },
         lost=len({message.number for message in book.messages} - elsewhere),
     )
+
+
+def _bystanders(
+    scenario: Scenario, healthy: Sequence[Sent], processed_at: Mapping[int, float]
+) -> float | None:
+    """The share of those on time; None if the trouble leaves none out."""
+    sent = [
+        message
+        for message in healthy
+        if any(spell.begins <= message.at < spell.ends for spell in scenario.spells)
+        and not any(spell.affects(message.body, message.at) for spell in scenario.spells)
+    ]
+    on_time = [
+        message
+        for message in sent
+        if processed_at.get(message.number, math.inf) - message.at <= ON_TIME
+    ]
+    return len(on_time) / len(sent) if sent else None
 
 
 def _is_settled(message: Sent, scenario: Scenario) -> bool:

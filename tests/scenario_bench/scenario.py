@@ -22,6 +22,7 @@ class Trouble(StrEnum):
     SLOW = "answers slowly"
     OVERLOAD = "bears few requests"
     """It serves a share of its full rate, from a tenth at the beginning to all at the end."""
+    BUG = "is well, but a deployment makes the handler refuse every message"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,15 @@ class Spell:
     dependency: str = PAYMENTS
     key: str = ""
     tenant: str = ""
+
+    def affects(self, message: Mapping[str, Any], at: float) -> bool:
+        """Whether a message that is processed at this second meets this trouble."""
+        return (
+            self.begins <= at < self.ends
+            and self.dependency in message["needs"]
+            and self.key in ("", message["endpoint"])
+            and self.tenant in ("", message["tenant"])
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +80,9 @@ class Scenario:
     pause      a time (from, to) without traffic
     in_hand    messages that are sent at once, 5 s before the first trouble
     settings   what differs from the product's defaults, and the circuit's settings likewise
-    needs      the dependencies that messages call, in turns
+    needs      the dependencies that messages call, in turns; with `named` the handler names them
+    ours       the product may pause the consumer's mapping
+    has_health_url  the dependency has a URL that says whether it is well
     """
 
     name: str
@@ -87,7 +99,10 @@ class Scenario:
     pause: tuple[float, float] | None = None
     in_hand: int = 0
     needs: tuple[tuple[str, ...], ...] = ((PAYMENTS,),)
+    named: bool = False
     fifo: bool = False
+    ours: bool = True
+    has_health_url: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     circuit: Mapping[str, Any] = field(default_factory=dict)
 

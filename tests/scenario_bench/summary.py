@@ -18,6 +18,7 @@ COLUMNS = {
     "not_closed": "not closed for",
     "closed_after": "CLOSED after",
     "full_rate_after": "90 % after",
+    "bystanders": "others on time",
     "surge": "surge",
     "letters": "letters",
     "parked_rightly": "parked rightly",
@@ -65,7 +66,7 @@ class Row:
         value = self.middle(figure)
         if math.isinf(value):
             return NEVER
-        if figure == "goodput":
+        if figure in ("goodput", "bystanders"):
             return f"{100 * math.floor(value * 1_000) / 1_000:.1f} %"
         if figure in _SECONDS:
             return duration(value)
@@ -84,6 +85,8 @@ class Row:
             return self.scenario.recovers is not None
         if figure == "dead_requests":
             return bool(self.scenario.spells)
+        if figure == "bystanders":
+            return any(run.bystanders is not None for run in self.runs)
         return True
 
 

@@ -29,7 +29,7 @@ from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
 
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.wiring import consume
+from deadletter.aws.wiring import consume, probe
 from deadletter.aws.wiring.circuit import consumer_steps_for
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for
@@ -43,6 +43,7 @@ from deadletter.circuit.transitions import OverrideBegun
 from deadletter.outage.execution_step import Execution
 from deadletter.processing.batch import process_unguarded
 from deadletter.processing.lambda_event import permit_of, records_of
+from deadletter.processing.named_dependencies import dependency
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemorySqs
@@ -56,7 +57,7 @@ from tests.scenario_bench.event_source import (
     Killed,
 )
 from tests.scenario_bench.executions import MemoryStepFunctions, as_json
-from tests.scenario_bench.scenario import Event, Scenario
+from tests.scenario_bench.scenario import PAYMENTS, Event, Scenario, Trouble
 from tests.scenario_bench.timeline import Timeline
 from tests.scenario_bench.traffic import Book, Call, handle
 from tests.simulation.probed_stage import SilentBus
@@ -152,7 +153,7 @@ class System(ABC):
             policy=RetryPolicy(),
             consumer_library=True,
             context={"tenantId": "body.tenant"},
-            circuit=CircuitPolicy(**scenario.circuit),
+            circuit=CircuitPolicy(**{"pause_consumer": scenario.ours, **scenario.circuit}),
             **scenario.settings,
         )
 
@@ -181,7 +182,14 @@ class System(ABC):
 
     def work(self, body: str, call: Call) -> None:
         """The business code."""
-        handle(body, call, self.book, lambda: self.elapsed)
+        handle(body, call, self.book, lambda: self.elapsed, broken=self._is_broken())
+
+    def _is_broken(self) -> bool:
+        now = self.elapsed
+        return any(
+            spell.trouble is Trouble.BUG and spell.begins <= now < spell.ends
+            for spell in self.scenario.spells
+        )
 
     def unguarded(self, call: Call) -> Respond:
         """A consumer without the library, which calls its dependencies so."""
@@ -303,7 +311,8 @@ class Deadletter(System):
             circuit_machine="arn:aws:states:::stateMachine:circuit",
             consumer_function=self.functions.register("consumer", self._canary),
             redrive_function=self.functions.register("redrive", self._rescue),
-            consumer_mapping=MAPPING,
+            consumer_mapping=MAPPING if scenario.ours else "",
+            health_url="https://payments.example/health" if scenario.has_health_url else "",
             consumer_timeout=FUNCTION_TIMEOUT,
             redrive_every=int(SCHEDULE),
         )
@@ -322,7 +331,11 @@ class Deadletter(System):
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        with patch.object(consume, "brief_stepfunctions", lambda: self.machine):
+        health = SimpleNamespace(is_well=lambda: self.dependencies.is_well(PAYMENTS, self.elapsed))
+        with (
+            patch.object(consume, "brief_stepfunctions", lambda: self.machine),
+            patch.object(probe, "HttpHealth", lambda *_: health),
+        ):
             yield
 
     def prepare(self) -> None:
@@ -342,13 +355,13 @@ class Deadletter(System):
         sqs: Any = stage.consumer_sqs
         store: Any = stage.dynamodb
         clients = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=store)
-        call = partial(self.call, environment)
+        call = self._named if self.scenario.named else self.call
         consumer = consumer_for(
             stage.pipeline,
             self.resources,
             clients,
             self.world,
-            handle=lambda delivery: self.work(delivery.letter.body, call),
+            handle=lambda delivery: self.work(delivery.letter.body, partial(call, environment)),
             count_metric=lambda *_: None,
         )
 
@@ -356,6 +369,10 @@ class Deadletter(System):
             return consumer.process(records, deadline=deadline, permit=permit).to_response()
 
         return respond
+
+    def _named(self, environment: Environment, name: str, message: Mapping[str, Any]) -> Any:
+        with dependency(name):
+            return self.call(environment, name, message)
 
     def states(self) -> list[str]:
         items = self.stage.dynamodb.items(CIRCUITS)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from pydantic import BaseModel
+
 from tests.scenario_bench.scenario import Scenario
 
 Call = Callable[[str, Mapping[str, Any]], Any]
@@ -82,10 +84,23 @@ class Book:
             self.last_of_group[group] = max(number, self.last_of_group.get(group, -1))
 
 
-def handle(body: str, call: Call, book: Book, clock: Callable[[], float]) -> None:
-    """The business code: reads a field, calls what the message needs, and is done."""
+class Order(BaseModel):
+    """What a deployment demands of each message all at once: a field that none of them has."""
+
+    currency: str
+
+
+def handle(
+    body: str, call: Call, book: Book, clock: Callable[[], float], *, broken: bool = False
+) -> None:
+    """The business code: reads a field, calls what the message needs, and is done.
+
+    With `broken` it is the code of a deployment that refuses every message.
+    """
     message = json.loads(body)
     message["customer"]
+    if broken:
+        Order.model_validate(message)
     for dependency in message["needs"]:
         call(dependency, message)
     book.processed(message["id"], message["endpoint"], clock())
