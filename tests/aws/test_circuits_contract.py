@@ -523,7 +523,7 @@ class TestOutcomes:
     ) -> None:
         outcomes = table.new_outcomes()
         outcomes.report("orders", OutcomeCounts(0, 1))
-        outcomes.report("orders", OutcomeCounts(0, 9))
+        outcomes.report("orders", OutcomeCounts(0, 1))
         table.clock.now += 2 * POLICY.window
         outcomes.report("orders", OutcomeCounts(1, 0))
         assert sum(bucket.bad for bucket in table.read().buckets) == 1
@@ -541,6 +541,55 @@ class TestOutcomes:
         ours.report("orders", OutcomeCounts(0, 20))
         assert len(table.started) == 1
         assert table.read().generation == opened.generation
+
+    def test_the_third_failure_in_a_row_is_written_within_the_second(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        for _ in range(3):
+            outcomes.report("orders", OutcomeCounts(bad=1))
+        assert table.read().streak == 3
+        assert table.client.calls["update_item"] == 2
+
+    def test_a_report_that_is_written_gives_the_circuit(self, table: Table) -> None:
+        ours, theirs = table.new_outcomes(), table.new_outcomes()
+        assert ours.report("orders", OutcomeCounts(good=1)) == table.read()
+        assert ours.report("orders", OutcomeCounts(good=1)) is None
+        table.clock.now += 1
+        opened = ours.report("orders", OutcomeCounts(bad=10))
+        assert opened is not None
+        assert opened.state is State.OPEN
+        assert rounded(opened) == table.read()
+        # Who reports later learns of it too.
+        assert theirs.report("orders", OutcomeCounts(good=1)) == table.read()
+        table.client.spoilt["update_item"] = [throttled]
+        assert table.new_outcomes().report("orders", OutcomeCounts(bad=1)) is None
+
+    def test_a_success_ends_the_streak(self, table: Table) -> None:
+        table.new_outcomes().report("orders", OutcomeCounts(bad=5))
+        table.clock.now += 1
+        began = table.clock.now
+        table.new_outcomes().report("orders", OutcomeCounts(good=1, good_at=began))
+        assert table.read().streak == 0
+        assert not {"streak", "streak_at"} & table.item().keys()
+
+    def test_a_success_that_began_before_the_streak_does_not_end_it(self, table: Table) -> None:
+        began = table.clock.now
+        table.clock.now += 1
+        table.new_outcomes().report("orders", OutcomeCounts(bad=5))
+        mixed = OutcomeCounts(good=4, good_at=began).then(OutcomeCounts(bad=2))
+        table.new_outcomes().report("orders", mixed)
+        assert table.read().streak == 7
+        [bucket] = table.read().buckets
+        assert (bucket.good, bucket.bad) == (4, 7)
+
+    def test_after_a_success_the_streak_begins_anew(self, table: Table) -> None:
+        table.new_outcomes().report("orders", OutcomeCounts(bad=5))
+        table.clock.now += 1
+        mixed = OutcomeCounts(good=1, good_at=table.clock.now).then(OutcomeCounts(bad=2))
+        table.new_outcomes().report("orders", mixed)
+        assert table.read().streak == 2
+        # What began before that does not end it.
+        table.new_outcomes().report("orders", OutcomeCounts(good=1, good_at=table.clock.now - 0.5))
+        assert table.read().streak == 2
 
     def test_the_rate_of_a_window_trips_it(self, table: Table) -> None:
         outcomes = table.new_outcomes()

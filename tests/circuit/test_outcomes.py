@@ -11,7 +11,7 @@ from deadletter.circuit.outcomes import (
     PendingOutcomes,
     stale_buckets,
 )
-from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket
+from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket, OutcomeCounts
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()
@@ -34,101 +34,135 @@ def circuit_with(*numbers: int) -> Circuit:
 
 
 def test_the_first_outcomes_are_written_at_once(pending: PendingOutcomes) -> None:
-    write = due(pending.add("orders", 3, 1, NOW))
+    write = due(pending.add("orders", OutcomeCounts(3, 1), NOW))
     assert write.buckets == (OutcomeBucket(NUMBER, 3, 1),)
     assert write.total == 4
 
 
 def test_outcomes_within_a_second_wait_for_the_next_write(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
-    assert pending.add("orders", 2, 1, NOW + 0.5) is None
-    assert pending.add("orders", 1, 0, NOW + 0.9) is None
-    write = due(pending.add("orders", 1, 0, NOW + SECONDS_BETWEEN_WRITES))
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    assert pending.add("orders", OutcomeCounts(2, 1), NOW + 0.5) is None
+    assert pending.add("orders", OutcomeCounts(1, 0), NOW + 0.9) is None
+    write = due(pending.add("orders", OutcomeCounts(1, 0), NOW + SECONDS_BETWEEN_WRITES))
     assert (write.total, write.buckets) == (5, (OutcomeBucket(NUMBER, 4, 1),))
 
 
 def test_a_clock_that_jumps_back_does_not_delay_a_write(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
-    assert pending.add("orders", 1, 0, NOW - 3600) is not None
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    assert pending.add("orders", OutcomeCounts(1, 0), NOW - 3600) is not None
 
 
 def test_each_key_has_its_own_pace(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
-    assert pending.add("tenant-7", 1, 0, NOW) is not None
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    assert pending.add("tenant-7", OutcomeCounts(1, 0), NOW) is not None
 
 
 def test_a_batch_without_outcomes_writes_nothing(pending: PendingOutcomes) -> None:
-    assert pending.add("orders", 0, 0, NOW) is None
+    assert pending.add("orders", OutcomeCounts(0, 0), NOW) is None
 
 
 def test_outcomes_older_than_the_window_are_dropped(pending: PendingOutcomes) -> None:
-    pending.add("orders", 0, 1, NOW)
-    pending.add("orders", 0, 9, NOW + 0.5)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    pending.add("orders", OutcomeCounts(9, 0), NOW + 0.5)
     later = NOW + POLICY.window
-    assert due(pending.add("orders", 1, 0, later)).buckets == (
+    assert due(pending.add("orders", OutcomeCounts(1, 0), later)).buckets == (
         OutcomeBucket(POLICY.bucket_of(later), 1, 0),
     )
 
 
 def test_outcomes_of_the_oldest_bucket_in_the_window_are_kept(pending: PendingOutcomes) -> None:
-    pending.add("orders", 0, 1, NOW)
-    pending.add("orders", 0, 9, NOW + 0.5)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    pending.add("orders", OutcomeCounts(9, 0), NOW + 0.5)
     later = NOW + POLICY.window - POLICY.bucket
-    assert due(pending.add("orders", 1, 0, later)).total == 10
+    assert due(pending.add("orders", OutcomeCounts(1, 0), later)).total == 10
 
 
 def test_failures_in_a_row_are_added_to_the_streak(pending: PendingOutcomes) -> None:
-    write = due(pending.add("orders", 0, 3, NOW))
+    write = due(pending.add("orders", OutcomeCounts(0, 3), NOW))
     assert (write.streak, write.resets_streak) == (3, False)
 
 
 def test_a_success_resets_the_streak_to_the_failures_after_it(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
-    pending.add("orders", 0, 3, NOW + 0.1)
-    pending.add("orders", 1, 0, NOW + 0.2)
-    pending.add("orders", 0, 2, NOW + 0.4)
-    write = due(pending.add("orders", 0, 2, NOW + 2))
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    pending.add("orders", OutcomeCounts(0, 2), NOW + 0.1)
+    pending.add("orders", OutcomeCounts(1, 0), NOW + 0.2)
+    pending.add("orders", OutcomeCounts(0, 2), NOW + 0.4)
+    write = due(pending.add("orders", OutcomeCounts(0, 2), NOW + 2))
     assert (write.streak, write.resets_streak) == (4, True)
+
+
+def test_the_streak_of_mixed_outcomes_is_what_failed_after_the_last_success() -> None:
+    good, bad = OutcomeCounts(good=1), OutcomeCounts(bad=1)
+    assert bad.then(good).streak == 0
+    assert good.then(bad).streak == 1
+    assert good.then(bad).then(bad).streak == 2
+    assert good.then(bad).then(good).then(bad).streak == 1
+    assert bad.then(bad).streak == 2
+    assert OutcomeCounts(good=3, bad=2).streak == 0
+
+
+def test_mixed_outcomes_reset_the_streak_to_the_failures_after_the_last_success(
+    pending: PendingOutcomes,
+) -> None:
+    mixed = OutcomeCounts(bad=5).then(OutcomeCounts(good=1)).then(OutcomeCounts(bad=2))
+    write = due(pending.add("orders", mixed, NOW))
+    assert (write.streak, write.resets_streak) == (2, True)
+
+
+def test_each_third_failure_in_a_row_is_written_at_once(pending: PendingOutcomes) -> None:
+    """Within one second, in one batch or in several."""
+    writes = [
+        pending.add("orders", OutcomeCounts(bad=1), NOW + tenth / 100) for tenth in range(1, 10)
+    ]
+    assert [write.total if write else 0 for write in writes] == [1, 0, 2, 0, 0, 3, 0, 0, 3]
+
+
+def test_a_success_between_failures_lets_them_wait(pending: PendingOutcomes) -> None:
+    pending.add("orders", OutcomeCounts(bad=1), NOW)
+    pending.add("orders", OutcomeCounts(bad=1), NOW + 0.1)
+    pending.add("orders", OutcomeCounts(good=1), NOW + 0.2)
+    assert pending.add("orders", OutcomeCounts(bad=2), NOW + 0.3) is None
+    assert due(pending.add("orders", OutcomeCounts(bad=1), NOW + 0.4)).streak == 3
 
 
 def test_a_write_that_failed_is_not_repeated(pending: PendingOutcomes) -> None:
     """The caller reports no success; the next write holds what came since."""
-    pending.add("orders", 5, 5, NOW)
-    assert due(pending.add("orders", 1, 0, NOW + 2)).total == 1
+    pending.add("orders", OutcomeCounts(5, 5), NOW)
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 2)).total == 1
 
 
 def test_the_next_write_removes_stale_buckets(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
     old = NUMBER - BUCKETS - 1
     assert pending.written("orders", circuit_with(old, NUMBER), NOW) == ()
-    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == (old,)
-    assert due(pending.add("orders", 1, 0, NOW + 4)).stale == ()
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 2)).stale == (old,)
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 4)).stale == ()
 
 
 def test_too_many_stale_buckets_need_a_write_of_their_own(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
     old = tuple(NUMBER - 100 - at for at in range(MOST_STALE + 1))
     assert pending.written("orders", circuit_with(*old[1:]), NOW) == ()
     assert pending.written("orders", circuit_with(*old), NOW) == old
     pending.swept("orders")
-    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == ()
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 2)).stale == ()
 
 
 def test_stale_buckets_that_were_not_swept_go_with_the_next_write(
     pending: PendingOutcomes,
 ) -> None:
-    pending.add("orders", 1, 0, NOW)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
     old = tuple(NUMBER - 100 - at for at in range(MOST_STALE + 1))
     pending.written("orders", circuit_with(*old), NOW)
-    assert due(pending.add("orders", 1, 0, NOW + 2)).stale == old
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 2)).stale == old
 
 
 def test_a_bucket_that_the_write_adds_to_is_not_removed(pending: PendingOutcomes) -> None:
-    pending.add("orders", 1, 0, NOW)
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
     later = NOW + (BUCKETS + 1) * POLICY.bucket
     ahead = POLICY.bucket_of(later)
     pending.written("orders", circuit_with(ahead), NOW)
-    assert due(pending.add("orders", 1, 0, later)).stale == ()
+    assert due(pending.add("orders", OutcomeCounts(1, 0), later)).stale == ()
 
 
 @pytest.mark.parametrize(
@@ -148,5 +182,5 @@ def test_an_item_holds_at_most_twelve_stale_buckets(pending: PendingOutcomes) ->
 
 
 def test_each_process_writes_a_key_at_most_once_a_second(pending: PendingOutcomes) -> None:
-    writes = [pending.add("orders", 1, 0, NOW + tenth / 10) for tenth in range(31)]
+    writes = [pending.add("orders", OutcomeCounts(1, 0), NOW + tenth / 10) for tenth in range(31)]
     assert sum(write is not None for write in writes) == 4

@@ -135,15 +135,31 @@ class Store:
 
 @dataclass
 class Reports:
-    """The outcomes that were reported: key, successes, failures."""
+    """The outcomes that were reported: key, successes, failures.
+
+    From the failure of this number on, what is written is answered with an open circuit.
+    """
 
     reported: list[tuple[str, int, int]] = field(default_factory=list)
     raises: Exception | None = None
+    opens_at: int | None = None
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
         if self.raises is not None:
             raise self.raises
         self.reported.append((key, outcomes.good, outcomes.bad))
+        if self.opens_at is None or self.totals[key][1] < self.opens_at:
+            return None
+        return Circuit(key, State.OPEN, open_until=NOW + 30)
+
+    @property
+    def totals(self) -> dict[str, tuple[int, int]]:
+        """Successes and failures by key."""
+        sums: dict[str, tuple[int, int]] = {}
+        for key, good, bad in self.reported:
+            before = sums.get(key, (0, 0))
+            sums[key] = (before[0] + good, before[1] + bad)
+        return sums
 
 
 @dataclass

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.processing.visibility import (
     GATHERING_SECONDS,
     LONGEST_SECONDS,
     after_failure,
     in_reach,
-    until,
+    while_open,
 )
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
@@ -61,9 +63,31 @@ def test_no_message_is_hidden_beyond_twelve_hours_from_its_receive(
     assert in_reach(seconds, elapsed) == expected
 
 
-def test_the_wait_for_a_past_moment_is_the_default() -> None:
-    assert until(130.0, 100.0, 7.0) == 30.0
-    assert until(100.0, 100.0, 7.0) == until(0.0, 100.0, 7.0) == 7.0
+def opened(until: float, **fields: Any) -> Circuit:
+    return Circuit("orders", State.OPEN, open_until=until, **fields)
+
+
+def test_a_refused_letter_comes_back_just_after_the_next_probe() -> None:
+    assert while_open([opened(130.0)], 100.0, Random(1)) == pytest.approx(30 + 11.34, abs=0.01)
+    waits = {while_open([opened(130.0)], 100.0, Random(seed)) for seed in range(100)}
+    assert 40 <= min(waits) < 42 < 48 < max(waits) <= 50
+    assert len(waits) == 100
+
+
+def test_while_a_probe_is_under_way_a_refused_letter_waits_for_its_end() -> None:
+    assert 10 <= while_open([opened(100.0)], 130.0, Random(1)) <= 20
+    assert 10 <= while_open([opened(0.0)], 130.0, Random(1)) <= 20
+
+
+def test_of_two_open_circuits_the_one_that_opens_later_is_waited_for() -> None:
+    assert 40 <= while_open([opened(130.0), opened(110.0)], 100.0, Random(1)) <= 50
+
+
+def test_a_refused_letter_asks_again_within_a_minute() -> None:
+    override = Override(State.OPEN, "ada", "until I say so", NO_END)
+    assert while_open([opened(1e9)], 100.0, Random(1)) == 60
+    assert while_open([opened(0.0, forced=override)], 100.0, Random(1)) == 60
+    assert while_open([opened(0.0, unreadable=True)], 100.0, Random(1)) == 60
 
 
 def test_the_longest_wait_is_twelve_hours_less_ten_minutes() -> None:

@@ -43,6 +43,9 @@ GOOD, BAD = "good_", "bad_"
 """Prefixes of the counters. Each bucket has its own attributes, so that outcomes are added
 without a read."""
 
+STREAK_AT = "streak_at"
+"""Attribute: when the first failure of the streak was counted; absent without a streak."""
+
 KEEP_SECONDS = 100 * 86_400.0
 """How long a circuit stays after its last change. Longer than the 90 days in which Step
 Functions refuses a name again: a circuit that expires counts from 0 once more, and would
@@ -345,6 +348,8 @@ def _update(
         if bucket.number not in remaining
         for prefix in (GOOD, BAD)
     ]
+    if before.streak and not after.streak:
+        removes.append(STREAK_AT)
     conditions, expected = _conditions(before, after)
     if after.paused == before.paused:
         removes = [name for name in removes if name != "paused"]

@@ -12,11 +12,12 @@ from deadletter.aws.circuits import (
     KEPT_UNTIL,
     PARTITION,
     SORT,
+    STREAK_AT,
     DynamoDBBreaker,
     circuit_from_item,
 )
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import plain, stored
+from deadletter.aws.table import conflicting_item, plain, stored, stored_number
 from deadletter.circuit.outcomes import OutcomesWrite, PendingOutcomes
 from deadletter.circuit.state import (
     Circuit,
@@ -64,77 +65,108 @@ class DynamoDBOutcomes(Outcomes):
         self._count_metric = count_metric
         self._pending = PendingOutcomes(policy)
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
         now = self._clock()
-        write = self._pending.add(key, outcomes.good, outcomes.bad, now)
+        write = self._pending.add(key, outcomes, now)
         if write is None:
-            return
+            return None
         try:
             item = self._add(key, write, now)
         except AWS_ERRORS:
             self._count_metric(Metric.OUTCOMES_DROPPED, write.total)
-            return
+            return None
         circuit = circuit_from_item(item)
         stale = self._pending.written(key, circuit, now)
         if stale:
             self._remove_stale(key, stale)
-        if circuit.is_closed:
-            self._judge(circuit)
+        return self._judge(circuit) if circuit.is_closed else circuit
 
     def _add(self, key: str, write: OutcomesWrite, now: float) -> dict[str, Any]:
-        """Write the outcomes; returns the circuit's item as it is then."""
-        adds: list[str] = []
+        """Write the outcomes; returns the circuit's item as it is then.
+
+        A success ends the streak, unless its call began before the streak did: when an outage
+        begins, each process still has successes to report.
+        """
+        if not write.resets_streak:
+            return self._update(key, write, now, goes_on=True)
+        try:
+            return self._update(key, write, now, goes_on=False)
+        except AWS_ERRORS as error:
+            if conflicting_item(error) is None:
+                raise
+            return self._update(key, write, now, goes_on=True)
+
+    def _update(
+        self, key: str, write: OutcomesWrite, now: float, *, goes_on: bool
+    ) -> dict[str, Any]:
+        """Add the outcomes to the item; `goes_on` adds to the streak, else it begins anew."""
         values: dict[str, Any] = {
             ":ttl": int(now + KEEP_SECONDS),
             ":closed": str(State.CLOSED),
-            ":streak": write.streak,
         }
+        sets = [
+            f"#ttl = if_not_exists({KEPT_UNTIL}, :ttl)",
+            "#state = if_not_exists(#state, :closed)",
+        ]
+        adds: list[str] = []
+        removes = _counter_names(write.stale)
         for bucket in write.buckets:
             counters = {f"{GOOD}{bucket.number}": bucket.good, f"{BAD}{bucket.number}": bucket.bad}
             for name, count in counters.items():
                 if count:
                     adds.append(f"{name} :{name}")
                     values[f":{name}"] = count
-        sets = (
-            f"SET #ttl = if_not_exists({KEPT_UNTIL}, :ttl), #state = if_not_exists(#state, :closed)"
-        )
-        if write.resets_streak:
-            sets += ", streak = :streak"
-        else:
+        if write.streak:
+            values |= {":streak": write.streak, ":streak_at": stored_number(write.streak_at)}
+        if goes_on and write.streak:
             adds.append("streak :streak")
-        removes = _counter_names(write.stale)
+            sets.append(f"{STREAK_AT} = if_not_exists({STREAK_AT}, :streak_at)")
+        elif write.streak:
+            sets += ["streak = :streak", f"{STREAK_AT} = :streak_at"]
+        elif not goes_on:
+            removes += ["streak", STREAK_AT]
+        condition: dict[str, Any] = {}
+        if not goes_on and write.good_at is not None:
+            values[":good_at"] = stored_number(write.good_at)
+            condition = {
+                "ConditionExpression": f"attribute_not_exists({STREAK_AT}) OR"
+                f" {STREAK_AT} <= :good_at",
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        expression = f"SET {', '.join(sets)} ADD {', '.join(adds)}"
         answer = self._client.update_item(
             TableName=self._table,
             Key=stored({PARTITION: self._pipeline, SORT: key}),
-            UpdateExpression=f"{sets} ADD {', '.join(adds)}"
-            + (f" REMOVE {removes}" if removes else ""),
+            UpdateExpression=expression + (f" REMOVE {', '.join(removes)}" if removes else ""),
             ExpressionAttributeNames={"#ttl": "ttl", "#state": "state"},
             ExpressionAttributeValues=stored(values),
             ReturnValues="ALL_NEW",
+            **condition,
         )
         return plain(answer["Attributes"])
 
-    def _judge(self, circuit: Circuit) -> None:
+    def _judge(self, circuit: Circuit) -> Circuit:
         """Trip the circuit if it counts too many failures, and start the outage's execution.
 
         Of several processes that see the same counts, the one whose trip is written starts it.
+        Returns the circuit as it is then.
         """
         try:
             result = self._breaker.apply_to(circuit, Reported())
         except CircuitsUnavailable:
             # Still closed: the next report finds the same, and more.
             self._count_metric(Metric.CIRCUIT_NOT_TRIPPED, 1)
-            return
+            return circuit
         if result.refused is not None:
-            return
+            return result.circuit
         self._count_metric(Metric.CIRCUIT_TRIPPED, 1)
-        if self._outages is None:
-            return
         opened = result.circuit
-        try:
-            self._outages.start(opened.key, opened.outage, opened.restart)
-        except ExecutionsUnavailable:
-            self._count_metric(Metric.OUTAGE_NOT_STARTED, 1)
+        if self._outages is not None:
+            try:
+                self._outages.start(opened.key, opened.outage, opened.restart)
+            except ExecutionsUnavailable:
+                self._count_metric(Metric.OUTAGE_NOT_STARTED, 1)
+        return opened
 
     def _remove_stale(self, key: str, stale: Sequence[int]) -> None:
         """Remove the counters of stale buckets. After a failure the next report tries again."""
@@ -142,12 +174,12 @@ class DynamoDBOutcomes(Outcomes):
             self._client.update_item(
                 TableName=self._table,
                 Key=stored({PARTITION: self._pipeline, SORT: key}),
-                UpdateExpression=f"REMOVE {_counter_names(stale)}",
+                UpdateExpression=f"REMOVE {', '.join(_counter_names(stale))}",
             )
         except AWS_ERRORS:
             return
         self._pending.swept(key)
 
 
-def _counter_names(buckets: Sequence[int]) -> str:
-    return ", ".join(f"{prefix}{bucket}" for bucket in buckets for prefix in (GOOD, BAD))
+def _counter_names(buckets: Sequence[int]) -> list[str]:
+    return [f"{prefix}{bucket}" for bucket in buckets for prefix in (GOOD, BAD)]

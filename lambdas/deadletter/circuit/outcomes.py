@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket
+from deadletter.circuit.state import (
+    BUCKETS,
+    Circuit,
+    CircuitPolicy,
+    OutcomeBucket,
+    OutcomeCounts,
+)
 
 SECONDS_BETWEEN_WRITES = 1.0
 """At most one write for each key and process in this time: an item takes about 1,000 writes a
 second, and as many processes may serve one dependency."""
+
+STREAK_TO_REPORT = 3
+"""A process that fails so often in a row reports at once: ten of them are then told apart from an
+outage before each has tried more than a few messages."""
 
 MOST_STALE = 2 * BUCKETS
 """Stale buckets that an item may hold; more are removed by a write of their own.
@@ -22,13 +32,18 @@ class OutcomesWrite:
     buckets        the outcomes to add, bucket by bucket
     streak         failures in a row: added to the circuit's streak, or its new value if
                    `resets_streak`
+    streak_at      when the first of these failures was counted (epoch seconds)
     resets_streak  there was a success, which ended the circuit's streak
+    good_at        when the call that succeeded began: a streak that began later goes on; None
+                   if that is unknown
     stale          buckets that the same write removes; none of them is in `buckets`
     """
 
     buckets: tuple[OutcomeBucket, ...]
     streak: int
+    streak_at: float
     resets_streak: bool
+    good_at: float | None
     stale: tuple[int, ...]
 
     @property
@@ -39,12 +54,18 @@ class OutcomesWrite:
 
 @dataclass(slots=True)
 class _Pending:
-    """The outcomes of one key that are not written yet, and the buckets known to be stale."""
+    """The outcomes of one key that are not written yet, and the buckets known to be stale.
+
+    `failing` counts this process's failures since its last success, written or not.
+    """
 
     last_write: float = 0.0
-    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    counts: dict[int, OutcomeCounts] = field(default_factory=dict)
     streak: int = 0
+    streak_at: float = 0.0
     any_good: bool = False
+    good_at: float | None = None
+    failing: int = 0
     stale: tuple[int, ...] = ()
 
 
@@ -58,30 +79,41 @@ class PendingOutcomes:
         self._policy = policy
         self._pending: dict[str, _Pending] = {}
 
-    def add(self, key: str, good: int, bad: int, now: float) -> OutcomesWrite | None:
+    def add(self, key: str, outcomes: OutcomeCounts, now: float) -> OutcomesWrite | None:
         """Add outcomes; returns the write that is due now, if any.
 
         What comes less than SECONDS_BETWEEN_WRITES after the last write goes with the next,
-        unless it is older than the window by then. A write is returned once: if it fails, its
-        outcomes are lost, because a throttled table needs fewer writes, not later ones.
+        unless it is older than the window by then. Each third failure in a row does not wait.
+        A write is returned once: if it fails, its outcomes are lost, because a throttled table
+        needs fewer writes, not later ones.
         """
-        if not good and not bad:
+        if not outcomes.total:
             return None
         pending = self._pending.setdefault(key, _Pending())
         number = self._policy.bucket_of(now)
-        good_before, bad_before = pending.counts.get(number, (0, 0))
-        pending.counts[number] = (good_before + good, bad_before + bad)
-        pending.any_good = pending.any_good or good > 0
-        pending.streak = 0 if good else pending.streak + bad
+        pending.counts[number] = pending.counts.get(number, OutcomeCounts()).then(outcomes)
+        if outcomes.good:
+            pending.any_good, pending.good_at = True, outcomes.good_at
+            pending.streak = pending.failing = 0
+        failing = pending.failing + outcomes.streak
+        is_urgent = failing // STREAK_TO_REPORT > pending.failing // STREAK_TO_REPORT
+        pending.failing = failing
+        if not pending.streak:
+            pending.streak_at = now
+        pending.streak += outcomes.streak
         for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:
             del pending.counts[old]
-        if abs(now - pending.last_write) < SECONDS_BETWEEN_WRITES:
+        if abs(now - pending.last_write) < SECONDS_BETWEEN_WRITES and not is_urgent:
             return None
-        self._pending[key] = _Pending(last_write=now)
+        self._pending[key] = _Pending(last_write=now, failing=failing)
         return OutcomesWrite(
-            tuple(OutcomeBucket(at, *counts) for at, counts in pending.counts.items()),
+            tuple(
+                OutcomeBucket(at, counts.good, counts.bad) for at, counts in pending.counts.items()
+            ),
             pending.streak,
+            pending.streak_at,
             pending.any_good,
+            pending.good_at,
             tuple(bucket for bucket in pending.stale if bucket not in pending.counts),
         )
 

@@ -257,9 +257,11 @@ class Circuits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """Outcomes of calls to one dependency; those that are no evidence are not counted.
+    """Outcomes of calls to one dependency, in their order; those that are no evidence are left out.
 
     slow          how many of them took longer than the policy's `slow_call`
+    last_bad      how many failed after the last success, None if that is unknown
+    good_at       when the last call that succeeded began (epoch seconds), None if unknown
     good_tenants  hashes of the tenants whose calls succeeded, where the tenant is known
     bad_tenants   hashes of the tenants whose calls failed
     """
@@ -267,25 +269,41 @@ class OutcomeCounts:
     good: int = 0
     bad: int = 0
     slow: int = 0
+    last_bad: int | None = None
+    good_at: float | None = None
     good_tenants: frozenset[int] = frozenset()
     bad_tenants: frozenset[int] = frozenset()
 
     @property
     def total(self) -> int:
+        """How many outcomes there are."""
         return self.good + self.bad
 
-    def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
+    @property
+    def streak(self) -> int:
+        """Failures after the last success; none are known to be, where the order is unknown."""
+        if not self.good:
+            return self.bad
+        return self.last_bad or 0
+
+    def then(self, later: OutcomeCounts) -> OutcomeCounts:
+        """These outcomes, and after them `later`."""
         return OutcomeCounts(
-            self.good + other.good,
-            self.bad + other.bad,
-            self.slow + other.slow,
-            self.good_tenants | other.good_tenants,
-            self.bad_tenants | other.bad_tenants,
+            self.good + later.good,
+            self.bad + later.bad,
+            self.slow + later.slow,
+            later.streak if later.good else self.streak + later.bad,
+            later.good_at if later.good else self.good_at,
+            self.good_tenants | later.good_tenants,
+            self.bad_tenants | later.bad_tenants,
         )
 
 
 class Outcomes(Protocol):
     """The outcomes that consumers report. It never raises and never fails a message."""
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> None:
-        """Add the outcomes of one batch to the circuit of a key."""
+    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
+        """Add outcomes to the circuit of a key.
+
+        Returns the circuit as it is then, None if they were not written (yet).
+        """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -16,9 +16,12 @@ from deadletter.circuit.state import (
 from deadletter.contract import config_key, is_config_key
 from deadletter.failure.fate import Evidence
 from deadletter.processing import visibility
-from deadletter.processing.delivery import Delivery, receive_of
+from deadletter.processing.delivery import Delivery
 from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
+
+SECONDS_BETWEEN_READS = 1.0
+"""A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,9 +42,12 @@ class CircuitGate:
     canary: bool
     named: set[str]
     _keys: set[str] = field(default_factory=set)
-    # None before the first read; empty if they could not be read.
-    _known: Mapping[str, Circuit] | None = None
+    _known: dict[str, Circuit] = field(default_factory=dict)
+    # None before the first read.
+    _read_at: float | None = None
     _counts: dict[str, OutcomeCounts] = field(default_factory=dict)
+    # The keys that failures of this batch count against.
+    _failing: set[str] = field(default_factory=set)
 
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
@@ -68,19 +74,14 @@ class CircuitGate:
         if self.canary or not self.pipeline.refuse_when_open:
             return None
         now, canary = self.clock(), delivery.stamp.canary
+        if self._read_at is None or now - self._read_at >= SECONDS_BETWEEN_READS:
+            self._read(delivery, keys)
         refusing = [
             circuit
             for circuit in self._circuits(delivery, keys)
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
-        if not refusing:
-            return None
-        otherwise = self.pipeline.retry.delay(receive_of(delivery.record), self.random)
-        if any(circuit.held_since is not None for circuit in refusing):
-            # The person may end the override at any time, and no queue tells a hidden message.
-            return self.pipeline.circuit.cooldown_cap
-        open_until = max(circuit.open_until for circuit in refusing)
-        return visibility.until(open_until, now, otherwise)
+        return visibility.while_open(refusing, now, self.random) if refusing else None
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
@@ -88,7 +89,11 @@ class CircuitGate:
         return not circuits or not all(circuit.is_closed for circuit in circuits)
 
     def count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
-        """Count what the calls for a letter showed about their circuits."""
+        """Count what the calls for a letter, which just ended, showed about their circuits.
+
+        A failure is reported when that is due, in the midst of a batch; if the circuit opens by
+        it, the rest of the batch is refused.
+        """
         if self.canary:
             return
         for outcome in outcomes:
@@ -96,33 +101,50 @@ class CircuitGate:
             if is_good and is_config_key(outcome.key) and not self._is_troubled(outcome.key):
                 # In good times a circuit for configuration costs no write.
                 continue
-            counted = OutcomeCounts(good=int(is_good), bad=int(not is_good))
-            self._counts[outcome.key] = self._counts.get(outcome.key, OutcomeCounts()) + counted
+            began = self.clock() - outcome.seconds
+            counted = OutcomeCounts(good=1, good_at=began) if is_good else OutcomeCounts(bad=1)
+            known = self._counts.get(outcome.key, OutcomeCounts())
+            self._counts[outcome.key] = known.then(counted)
+        failing = {outcome.key for outcome in outcomes if outcome.evidence is Evidence.FAILURE}
+        self._failing |= failing
+        for key in sorted(failing):
+            self._report(key)
 
     def _is_troubled(self, key: str) -> bool:
         """Whether failures count against a circuit, in this batch or in its record."""
-        if key in self._counts:
+        if key in self._failing:
             return True
-        circuit = None if self._known is None else self._known.get(key)
+        circuit = self._known.get(key)
         if circuit is None:
             return False
         window = circuit.in_window(self.pipeline.circuit, self.clock())
         return circuit.streak > 0 or any(bucket.bad for bucket in window)
 
     def report(self) -> None:
-        """Report what was counted since the last report."""
-        counts, self._counts = self._counts, {}
-        for key, outcomes in counts.items():
-            with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
-                self.outcomes.report(key, outcomes)
+        """Report what was counted and not reported yet."""
+        for key in list(self._counts):
+            self._report(key)
+
+    def _report(self, key: str) -> None:
+        outcomes = self._counts.pop(key)
+        with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
+            circuit = self.outcomes.report(key, outcomes)
+            if circuit is not None:
+                self._known[key] = circuit
+
+    def _read(self, delivery: Delivery, keys: Iterable[str]) -> None:
+        """Read all circuits of the batch. If they give no answer they are not asked again."""
+        self._keys.update(keys)
+        if self.troubles.has(Trouble.CIRCUITS):
+            return
+        self._read_at = self.clock()
+        message_id = delivery.letter.message_id
+        with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id):
+            self._known = dict(self.circuits.read(sorted(self._keys)))
 
     def _circuits(self, delivery: Delivery, keys: Sequence[str]) -> list[Circuit]:
-        if self._known is None or not self._keys.issuperset(keys):
-            self._known = {}
-            self._keys.update(keys)
-            message_id = delivery.letter.message_id
-            with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id):
-                self._known = self.circuits.read(sorted(self._keys))
+        if self._read_at is None or not self._keys.issuperset(keys):
+            self._read(delivery, keys)
         return [self._known[key] for key in keys if key in self._known]
 
 

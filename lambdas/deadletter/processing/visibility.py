@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
+from deadletter.circuit.state import Circuit
 from deadletter.settings.backoff import Backoff
 
 LONGEST_SECONDS = 43_200.0
@@ -15,6 +16,12 @@ LONGEST_SECONDS = 43_200.0
 GATHERING_SECONDS = 600.0
 """How much time may have passed between a message's receive and the start of its batch: Lambda
 gathers a batch for up to five minutes, and does not say when it received which message."""
+
+LONGEST_REFUSAL = 60.0
+"""A refused message asks again after this many seconds at the latest."""
+
+PROBE_SECONDS = 20.0
+"""How long after its cooldown a circuit is closed, if the dependency is well: two canaries."""
 
 
 class Visibility(Protocol):
@@ -35,9 +42,17 @@ def after_failure(
     return max(backoff.delay(receive, random), retry_after or 0.0)
 
 
-def until(moment: float, now: float, otherwise: float) -> float:
-    """Seconds until `moment` (epoch seconds); `otherwise` if it is past or unknown (0)."""
-    return moment - now if moment > now else otherwise
+def while_open(circuits: Sequence[Circuit], now: float, random: Random) -> float:
+    """Seconds that a letter waits which these circuits refuse: until they may be closed.
+
+    The letters of an outage come back one after the other, after the next probe.
+    """
+    if any(circuit.held_since is not None or circuit.unreadable for circuit in circuits):
+        # A person may end that at any time, and no queue tells a hidden message.
+        return LONGEST_REFUSAL
+    until = max(circuit.open_until for circuit in circuits)
+    after_probe = PROBE_SECONDS * (1 + random.random()) / 2
+    return min(LONGEST_REFUSAL, max(0.0, until - now) + after_probe)
 
 
 def in_reach(seconds: float, elapsed: float) -> int:

@@ -1,0 +1,142 @@
+"""What a batch learns of its circuits while it is processed, and what it tells them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.state import Circuit, State
+from deadletter.processing.delivery import Delivery
+from deadletter.processing.result import BatchResult
+from tests.processing.doubles import UNAVAILABLE, Site, record
+from tests.samples import NOW, letter
+
+
+def fates(result: BatchResult) -> list[str]:
+    return [message.fate.name for message in result.results]
+
+
+def messages(number: int) -> list[dict[str, Any]]:
+    return [record(letter(message_id=f"m{at}")) for at in range(1, number + 1)]
+
+
+def failing(number: int, **fields: Any) -> Site:
+    """A site whose first messages find the dependency down."""
+    return Site(raises={f"m{at}": TimeoutError() for at in range(1, number + 1)}, **fields)
+
+
+def slowly(site: Site, seconds: float) -> Any:
+    """The site's handler, which takes so long for each message."""
+
+    def handle(delivery: Delivery) -> None:
+        site.clock.now += seconds
+        site.handle(delivery)
+
+    return handle
+
+
+def test_each_failure_is_told_in_the_midst_of_a_batch_and_the_successes_at_its_end() -> None:
+    site = failing(2)
+    told: list[int] = []
+
+    def handle(delivery: Delivery) -> None:
+        told.append(len(site.outcomes.reported))
+        site.handle(delivery)
+
+    site.process(*messages(5), handle=handle)
+    assert told == [0, 1, 2, 2, 2]
+    assert site.outcomes.reported == [("orders", 0, 1), ("orders", 0, 1), ("orders", 3, 0)]
+
+
+def test_a_failure_is_told_with_the_successes_before_it() -> None:
+    site = Site(raises={"m3": TimeoutError()})
+    site.process(*messages(3))
+    assert site.outcomes.reported == [("orders", 2, 1)]
+
+
+def test_the_rest_of_a_batch_is_refused_as_soon_as_its_failures_open_the_circuit() -> None:
+    site = failing(10)
+    site.outcomes.opens_at = 3
+    result = site.process(*messages(10))
+    assert fates(result) == ["FAILED"] * 3 + ["REFUSED"] * 7
+    assert site.handled == ["m1", "m2", "m3"]
+
+
+def test_the_failure_that_opens_a_circuit_is_not_recorded_as_one_while_it_was_open() -> None:
+    site = failing(1)
+    site.outcomes.opens_at = 1
+    site.process(*messages(1))
+    [(_, failure)] = site.log.failures
+    assert not failure.dependency_down
+
+
+def test_a_pipeline_that_never_refuses_goes_on() -> None:
+    site = failing(5)
+    site.pipeline = replace(site.pipeline, refuse_when_open=False)
+    site.outcomes.opens_at = 3
+    assert fates(site.process(*messages(5))) == ["FAILED"] * 5
+
+
+def test_a_batch_learns_within_a_second_that_the_circuit_has_opened() -> None:
+    site = Site()
+
+    def handle(delivery: Delivery) -> None:
+        site.clock.now += 0.4
+        site.handle(delivery)
+        if len(site.handled) == 2:
+            site.circuits.open()
+
+    result = site.process(*messages(6), handle=handle)
+    # Read at 0 s and at 1.2 s, before the fourth message.
+    assert fates(result) == ["PROCESSED"] * 3 + ["REFUSED"] * 3
+    assert len(site.circuits.reads) == 2
+
+
+@pytest.mark.parametrize(("seconds", "reads"), [(0.1, 1), (0.5, 3), (1.0, 6), (3.0, 6)])
+def test_a_batch_reads_its_circuits_at_most_once_a_second(seconds: float, reads: int) -> None:
+    site = Site()
+    site.process(*messages(6), handle=slowly(site, seconds))
+    assert len(site.circuits.reads) == reads
+
+
+def test_a_batch_learns_that_the_circuit_has_closed() -> None:
+    site = Site()
+    site.circuits.open()
+
+    def read(keys: Any) -> Any:
+        site.clock.now += 1
+        site.circuits.reads.append(keys)
+        state = State.OPEN if len(site.circuits.reads) < 3 else State.CLOSED
+        return {"orders": Circuit("orders", state)}
+
+    site.circuits.read = read  # type: ignore[method-assign] # a store that takes a second
+    assert fates(site.process(*messages(4))) == ["REFUSED"] * 2 + ["PROCESSED"] * 2
+
+
+def test_circuits_that_stop_answering_leave_what_is_known_and_are_not_asked_again() -> None:
+    site = Site()
+    site.circuits.open("orders", until=NOW + 30)
+
+    def read(keys: Any) -> Any:
+        site.circuits.reads.append(keys)
+        if len(site.circuits.reads) == 2:
+            raise UNAVAILABLE["circuits"]()
+        site.clock.now += 1
+        return {"orders": Circuit("orders", State.OPEN, open_until=NOW + 30)}
+
+    site.circuits.read = read  # type: ignore[method-assign] # a store that fails later
+    result = site.process(*messages(5))
+    assert fates(result) == ["REFUSED"] * 5
+    assert len(site.circuits.reads) == 2
+    assert result.counts["CircuitsUnavailable"] == 1
+
+
+def test_a_canary_neither_asks_nor_tells_its_circuits() -> None:
+    site = failing(1)
+    site.circuits.open()
+    site.outcomes.opens_at = 1
+    result = site.process(*messages(3), permit="p")
+    assert fates(result) == ["FAILED", "PROCESSED", "PROCESSED"]
+    assert site.outcomes.reported == []
