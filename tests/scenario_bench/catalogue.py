@@ -254,6 +254,16 @@ SCENARIOS = (
         fifo=True,
         spells=_outage(3 * MINUTE),
     ),
+    Scenario(
+        name="fifo-theirs",
+        title="FIFO, 20 groups, total outage 3 min (mapping not ours)",
+        rate=5,
+        lasts=20 * MINUTE,
+        keys=20,
+        fifo=True,
+        ours=False,
+        spells=_outage(3 * MINUTE),
+    ),
 )
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from deadletter.message.letter import from_api, to_event
@@ -147,6 +148,11 @@ class EventSource:
             "EventSourceMappingArn": MAPPING_ARN,
             "LastModified": datetime.fromtimestamp(self._changed_at, UTC),
         }
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "list_event_source_mappings"
+        page = {"EventSourceMappings": [self.get_event_source_mapping()]}
+        return SimpleNamespace(paginate=lambda **_: [page])
 
     def list_tags(self, *, Resource: str) -> dict[str, Any]:  # noqa: N803
         assert Resource == MAPPING_ARN

@@ -61,6 +61,7 @@ GOALS = (
     Goal("bad deployment, 20 min: parked wrongly", "bad-deployment", "parked_wrongly", 29),
     Goal("bad deployment: processed", "bad-deployment", "goodput", 1.0, "%", True),
     Goal("one tenant's burst fails: openings", "tenant-burst", "openings", 0),
+    Goal("FIFO: letters that we moved out of order", "fifo-theirs", "disordered", 0),
     Goal("one key dead: the others on time", "one-key", "bystanders", 0.99, "%", True),
     Goal("one of two dead: the other's on time", "two-dependencies", "bystanders", 0.99, "%", True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -55,6 +55,8 @@ class Figures:
     duplicates          repetitions of a finished message
     probed_to_death     live messages that a probe took and that ended in the DLQ
     out_of_order        messages of a FIFO group processed after a later one
+    disordered          of these, dead ones that a later one which had been dead as well overtook:
+                        those we have moved, and so could have kept in order
     bystanders          messages that need nothing in trouble, sent while something is, that are
                         processed within ON_TIME seconds (0 to 1)
     waiting             where the other messages are at the end
@@ -85,6 +87,7 @@ class Figures:
     duplicates: int
     probed_to_death: int
     out_of_order: int
+    disordered: int
     bystanders: float | None
     waiting: dict[str, int]
     lost: int
@@ -206,7 +209,8 @@ def _figures(system: System, observer: Observer) -> Figures:
         parked_wrongly=len(parked - poison),
         duplicates=sum(count - 1 for count in book.effects.values()),
         probed_to_death=system.victims,
-        out_of_order=book.out_of_order if scenario.fifo else 0,
+        out_of_order=len(overtaken(book, book.processed_at.keys())) if scenario.fifo else 0,
+        disordered=len(overtaken(book, system.dead)) if scenario.fifo else 0,
         bystanders=_bystanders(scenario, healthy, book.processed_at),
         waiting={
             name: len(numbers - book.processed_at.keys())
@@ -215,6 +219,20 @@ def _figures(system: System, observer: Observer) -> Figures:
         },
         lost=len({message.number for message in book.messages} - elsewhere),
     )
+
+
+def overtaken(book: Book, numbers: Collection[int]) -> list[int]:
+    """The messages processed after a later one of their group, both among these."""
+    group_of = {message.number: message.group for message in book.messages}
+    latest: dict[str, int] = {}
+    overtaken = []
+    for number in sorted(book.processed_at, key=book.processed_at.__getitem__):
+        if number in numbers:
+            group = group_of[number]
+            if number < latest.get(group, -1):
+                overtaken.append(number)
+            latest[group] = max(number, latest.get(group, -1))
+    return overtaken
 
 
 def _bystanders(

@@ -81,11 +81,13 @@ class DeathNotingSqs(MemorySqs):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.deaths: list[str] = []
+        self.bodies: list[str] = []
 
     def _bury(self, queue: Any, message: Any, now: float) -> bool:
         buried = super()._bury(queue, message, now)
         if buried:
             self.deaths.append(message.id)
+            self.bodies.append(message.body)
         return buried
 
     def purge(self, url: str) -> None:
@@ -166,6 +168,12 @@ class System(ABC):
     def deaths(self) -> list[str]:
         sqs: Any = self.stage.sqs
         return list(sqs.deaths)
+
+    @property
+    def dead(self) -> set[int]:
+        """The numbers of the messages that have been in the DLQ."""
+        sqs: Any = self.stage.sqs
+        return {json.loads(body)["id"] for body in sqs.bodies}
 
     @property
     def victims(self) -> int:

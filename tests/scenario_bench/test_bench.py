@@ -16,9 +16,9 @@ from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
 from tests.scenario_bench.event_source import Environment
 from tests.scenario_bench.goals import GOALS, judged
-from tests.scenario_bench.measure import Figures, play, run
+from tests.scenario_bench.measure import Figures, overtaken, play, run
 from tests.scenario_bench.page import as_markdown
-from tests.scenario_bench.scenario import Event, Scenario, Spell, Trouble
+from tests.scenario_bench.scenario import MAIL, PAYMENTS, Event, Scenario, Spell, Trouble
 from tests.scenario_bench.summary import Row, duration, rows_of
 from tests.scenario_bench.systems import (
     SYSTEMS,
@@ -92,6 +92,32 @@ def test_full_throughput_is_back_when_what_is_sent_is_processed() -> None:
     figures = played(Powertools, steady)
     assert figures.closed_after is not None
     assert figures.full_rate_after == pytest.approx(figures.closed_after, abs=10)
+
+
+def test_only_letters_that_were_dead_themselves_count_as_moved_out_of_order() -> None:
+    book = Book(messages_of(replace(OUTAGE, rate=1, lasts=5), 1))
+    book.processed_at = {3: 1.0, 1: 2.0, 4: 3.0, 0: 4.0, 2: 5.0}
+    assert overtaken(book, range(5)) == [1, 0, 2]
+    # 1 was overtaken by a live message, and 0 by another dead one.
+    assert overtaken(book, {0, 1}) == [0]
+    assert overtaken(book, {0, 4, 3}) == [0]
+
+
+def test_dead_letters_of_a_fifo_group_are_processed_in_their_order() -> None:
+    fifo = replace(OUTAGE, fifo=True, ours=False, keys=3, lasts=200, tail=900)
+    fifo = replace(fifo, spells=(Spell(begins=30, ends=160),))
+    figures = played(Deadletter, fifo)
+    assert figures.letters > 0
+    assert (figures.disordered, figures.lost, figures.goodput) == (0, 0, 1.0)
+
+
+def test_a_named_dependency_that_is_down_stops_only_the_messages_that_need_it() -> None:
+    both = ((PAYMENTS,), (PAYMENTS, MAIL))
+    two = replace(OUTAGE, needs=both, spells=(Spell(begins=30, ends=130, dependency=MAIL),))
+    named, unnamed = (played(Deadletter, replace(two, named=named)) for named in (True, False))
+    assert named.bystanders is not None
+    assert unnamed.bystanders is not None
+    assert named.bystanders > 0.99 > unnamed.bystanders
 
 
 class NeverOpening(Powertools):

@@ -72,16 +72,11 @@ class Book:
     effects: Counter[int] = field(default_factory=Counter)
     processed_at: dict[int, float] = field(default_factory=dict)
     purged: set[int] = field(default_factory=set)
-    last_of_group: dict[str, int] = field(default_factory=dict)
-    out_of_order: int = 0
 
-    def processed(self, number: int, group: str, now: float) -> None:
+    def processed(self, number: int, now: float) -> None:
         """The handler has done its work for a message."""
         self.effects[number] += 1
-        if number not in self.processed_at:
-            self.processed_at[number] = now
-            self.out_of_order += number < self.last_of_group.get(group, -1)
-            self.last_of_group[group] = max(number, self.last_of_group.get(group, -1))
+        self.processed_at.setdefault(number, now)
 
 
 class Order(BaseModel):
@@ -103,4 +98,4 @@ def handle(
         Order.model_validate(message)
     for dependency in message["needs"]:
         call(dependency, message)
-    book.processed(message["id"], message["endpoint"], clock())
+    book.processed(message["id"], clock())
