@@ -179,10 +179,12 @@ class CircuitBreaker(Construct):
         """
         storage, pipeline, consumer = self._storage, self._settings.name, self._consumer
         self._queues.grant_take_canary(permissions, sends=self._sends_canaries)
-        if self._sends_canaries:
+        if self._settings.writes_ledger:
+            # Whether a letter failed by its own fault.
             storage.grant_read_ledger(permissions, pipeline)
         storage.grant_take_canary(permissions, pipeline)
-        storage.grant_bodies(permissions, pipeline)
+        # A letter that moves into the circuit's lane may be large.
+        storage.grant_bodies(permissions, pipeline, writes=True)
         router = function_arn(self._app, pipeline, "route")
         functions = [router, consumer.arn] if consumer else [router]
         grant_invoke(permissions, "Functions", *functions)

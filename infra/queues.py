@@ -179,6 +179,8 @@ class Queues(Construct):
             self.grant_send(permissions)
         else:
             permissions.allow("Queues", TAKE, [self.dlq.arn, self.main.arn])
+            # How many receives a message of it has left.
+            permissions.allow("Main", ["sqs:GetQueueAttributes"], [self.main.arn])
 
     def _make_main(self, dlq: sqs.IQueue) -> None:
         main = self._settings.main_queue

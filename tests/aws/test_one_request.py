@@ -76,7 +76,9 @@ def test_a_consumer_is_invoked_once_whatever_becomes_of_the_answer(
 ) -> None:
     service.status = status
     consumer = LambdaConsumer(made.consumer_call(5), "consumer")
-    result = consumer.process(received(letter()), "arn:aws:sqs:eu-west-1:1:orders", "permit")
+    result = consumer.process(
+        received(letter()), "arn:aws:sqs:eu-west-1:1:orders", "permit", "orders"
+    )
     assert result.verdict is CanaryVerdict.NO_ANSWER
     assert len(service.requests) == 1
 
@@ -85,7 +87,7 @@ def test_a_consumer_that_is_throttled_is_invoked_once(service: Service) -> None:
     service.status = 429
     consumer = LambdaConsumer(made.consumer_call(5), "consumer")
     with pytest.raises(ConsumerUnavailable):
-        consumer.process(received(letter()), "arn:aws:sqs:eu-west-1:1:orders", "permit")
+        consumer.process(received(letter()), "arn:aws:sqs:eu-west-1:1:orders", "permit", "orders")
     assert len(service.requests) == 1
 
 

@@ -116,7 +116,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
     "probe": {
-        "queue main": TAKE_ONE,
+        # How many receives a message has left.
+        "queue main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
         "queue dlq": TAKE_ONE,
         "table Letters": {
             "dynamodb:BatchGetItem",
@@ -128,7 +129,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         },
         "table Letters/index/lanes": {"dynamodb:Query"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:DeleteObject"},
+        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "function route": {"lambda:InvokeFunction"},
         "function consumer": {"lambda:InvokeFunction"},
         "bus default": {"events:PutEvents"},
@@ -206,7 +207,10 @@ CONFINED: dict[str, dict[str, list[str]]] = {
     },
     "circuit": {"table Circuits": ["orders"]},
     "probe": {
-        "table Letters": ["orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"],
+        "table Letters": [
+            "orders#ledger#*",
+            *("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
+        ],
         "table Letters/index/lanes": ["orders|circuit:*"],
         "table Circuits": ["orders"],
     },

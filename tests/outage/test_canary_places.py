@@ -17,7 +17,6 @@ from deadletter.outage.canary_sources import (
     CanaryResult,
     DlqCanaries,
     LaneCanaries,
-    MainQueueCanaries,
 )
 from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan, key_of
 from deadletter.redrive.mover import Left
@@ -160,57 +159,6 @@ class LastChoice:
 
     def choice(self, things: Sequence[Any]) -> Any:
         return things[-1]
-
-
-# The main queue.
-
-
-def main_queue(queue: LetterQueue) -> MainQueueCanaries:
-    any_queue: Any = queue
-    return MainQueueCanaries(queue=any_queue, arn="arn:main", key=KEY)
-
-
-def test_one_message_of_the_main_queue_is_locked_for_the_whole_seconds_that_were_asked() -> None:
-    queue = LetterQueue(letters("a", "b"))
-    canary = main_queue(queue).take(KEY, 79.2)
-    assert canary is not None
-    assert canary.letter.message_id == "a"
-    # A short poll, of 0 seconds, may miss a message that is there.
-    assert queue.receives == [(1, 80, 2)]
-    assert main_queue(LetterQueue()).take(KEY, 80) is None
-
-
-def test_the_main_queue_gives_no_canary_of_a_single_key_and_counts_no_receive() -> None:
-    queue = LetterQueue(letters("a"))
-    assert main_queue(queue).take("endpoint-7", 80) is None
-    assert queue.receives == []
-
-
-def test_of_a_message_in_the_main_queue_no_record_can_be_kept() -> None:
-    assert not main_queue(LetterQueue()).record(received(letter()))
-
-
-@pytest.mark.parametrize(
-    ("result", "deletes", "gone", "waits", "deleted"),
-    [
-        (PROCESSED, True, True, [], ["m1"]),
-        (PROCESSED, False, False, [], []),
-        (CanaryResult(CanaryVerdict.FAILURE), True, False, handles("m1"), []),
-        (CanaryResult(CanaryVerdict.NEUTRAL), True, False, [], []),
-        # The consumer may still be at work on it.
-        (CanaryResult(CanaryVerdict.NO_ANSWER), True, False, [], []),
-    ],
-)
-def test_a_message_is_gone_only_once_it_is_deleted_and_visible_only_once_it_failed(
-    result: CanaryResult,
-    deletes: bool,
-    gone: bool,
-    waits: list[tuple[str, int]],
-    deleted: list[str],
-) -> None:
-    queue = LetterQueue(deletes=deletes)
-    assert main_queue(queue).settle(received(letter()), result) is gone
-    assert (queue.waits, queue.deleted) == (waits, deleted)
 
 
 # The DLQ.
@@ -448,13 +396,13 @@ class LaneScene:
 def test_the_circuits_own_lane_comes_before_the_letters_that_are_due() -> None:
     scene = LaneScene(Room({("due", 0): letters("a"), (LANE, 0): letters("b")}))
     assert scene.take() == "b"
-    assert scene.room.asked[-1] == (LANE, 0, END_OF_TIME, 5)
+    assert scene.room.asked[-1] == (LANE, 0, END_OF_TIME, 25)
 
 
 def test_a_letter_that_is_due_now_may_be_the_canary() -> None:
     scene = LaneScene(Room({("due", 3): letters("a")}))
     assert scene.take() == "a"
-    assert scene.room.asked[-1] == ("due", 3, NOW, 5)
+    assert scene.room.asked[-1] == ("due", 3, NOW, 25)
 
 
 def test_lanes_of_other_circuits_are_not_asked() -> None:
@@ -600,6 +548,5 @@ def test_a_letter_of_the_lane_is_settled_once() -> None:
 
 
 def test_sources_name_the_queue_that_the_consumer_is_told() -> None:
-    assert main_queue(LetterQueue()).arn == "arn:main"
     assert DlqScene(LetterQueue(), Chosen(set())).source().arn == "arn:dlq"
     assert LaneScene(Room()).source().arn == "arn:main"

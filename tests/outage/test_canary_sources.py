@@ -52,24 +52,24 @@ def with_verdict(answer: dict[str, Any], verdict: object) -> dict[str, Any]:
 def test_an_answer_is_judged_by_its_verdict_and_its_failures(
     answer: object, verdict: CanaryVerdict, is_processed: bool
 ) -> None:
-    result = judge_answer(json.dumps(answer).encode(), "m1")
+    result = judge_answer(json.dumps(answer).encode(), "m1", "orders")
     assert result.verdict is verdict
     assert (result.proof is not None) == is_processed
 
 
 def test_an_empty_payload_is_a_success() -> None:
-    assert judge_answer(b"", "m1").verdict is CanaryVerdict.SUCCESS
+    assert judge_answer(b"", "m1", "orders").verdict is CanaryVerdict.SUCCESS
 
 
 @pytest.mark.parametrize("payload", [b"{", b"\xff", b"[" * 100_000])
 def test_a_payload_that_is_not_json_is_a_failure(payload: bytes) -> None:
-    result = judge_answer(payload, "m1")
+    result = judge_answer(payload, "m1", "orders")
     assert result.verdict is CanaryVerdict.FAILURE
     assert result.proof is None
 
 
 def test_the_confirmation_is_for_the_letter_that_was_sent() -> None:
-    proof = judge_answer(b"null", "m1").proof
+    proof = judge_answer(b"null", "m1", "orders").proof
     assert proof is not None
     assert proof.copy == "m1"
 

@@ -19,7 +19,7 @@ from deadletter.circuit.transitions import CanaryVerdict, OverrideBegun, PermitT
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
-from deadletter.outage.canary_sources import CanaryResult
+from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
 from deadletter.outage.execution_step import (
     LONGEST_WAIT_SECONDS,
     MOST_PROBES,
@@ -31,6 +31,7 @@ from deadletter.outage.execution_step import (
 )
 from deadletter.outage.prober import (
     EMPTY_PROBES_FOR_SUCCESS,
+    MOST_CANARIES,
     CanaryConsumer,
     ConsumerUnavailable,
     Health,
@@ -60,6 +61,7 @@ class Letters:
     fails_to_record: bool = False
     recorded: list[str] = field(default_factory=list)
     locks: list[float] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
 
     def record(self, received: ReceivedLetter) -> bool:
         if self.fails_to_record:
@@ -82,6 +84,9 @@ class Letters:
         self.settled.append((received.letter.message_id, result))
         return result.proof is not None
 
+    def give_back(self, received: ReceivedLetter) -> None:
+        self.given_back.append(received.letter.message_id)
+
 
 @dataclass
 class Answers(CanaryConsumer):
@@ -91,7 +96,9 @@ class Answers(CanaryConsumer):
     meanwhile: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
 
-    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
+    def process(
+        self, received: ReceivedLetter, source_arn: str, permit: str, key: str
+    ) -> CanaryResult:
         self.asked.append(permit)
         self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -189,12 +196,76 @@ def test_a_canary_without_an_answer_is_a_failure_and_stays_locked(scene: Scene) 
     assert scene.sources[0].settled == [("a", CanaryResult(CanaryVerdict.NO_ANSWER))]
 
 
-def test_a_neutral_canary_gives_the_permit_back(scene: Scene) -> None:
-    scene.consumer.answers = [CanaryResult(CanaryVerdict.NEUTRAL), WELL]
+NEUTRAL = CanaryResult(CanaryVerdict.NEUTRAL)
+
+
+def test_a_letter_that_fails_by_its_own_fault_says_nothing_and_the_next_is_tried(
+    scene: Scene,
+) -> None:
+    scene.consumer.answers = [NEUTRAL, NEUTRAL, WELL]
     assert scene.probe().state == "HALF_OPEN"
+    assert (scene.circuit.permit, scene.circuit.successes) == (None, 1)
+    assert len(scene.consumer.asked) == 3
+
+
+def test_a_probe_tries_at_most_five_letters_and_the_cooldown_does_not_grow(scene: Scene) -> None:
+    scene.consumer.answers = [NEUTRAL]
+    cooldown = scene.circuit.cooldown
+    step = scene.probe()
+    assert (step.state, step.wait_seconds) == ("HALF_OPEN", SECONDS_BETWEEN_CANARIES)
     assert (scene.circuit.permit, scene.circuit.successes) == (None, 0)
-    assert scene.probe().state == "HALF_OPEN"
-    assert scene.probe().state == "CLOSED"
+    assert len(scene.consumer.asked) == MOST_CANARIES == 5
+    assert scene.circuit.cooldown == cooldown
+
+
+def test_a_failure_after_letters_of_their_own_fault_is_a_failure(scene: Scene) -> None:
+    scene.consumer.answers = [NEUTRAL, ILL]
+    assert scene.probe().state == "OPEN"
+    assert len(scene.consumer.asked) == 2
+
+
+def test_no_further_letter_is_tried_than_the_permit_lasts_for(scene: Scene) -> None:
+    scene.consumer.answers = [NEUTRAL]
+    scene.consumer.meanwhile = lambda: setattr(scene.circuits, "now", scene.circuits.now + 25)
+    scene.probe()
+    assert len(scene.consumer.asked) == 2
+    assert scene.circuit.permit is None
+
+
+def test_no_further_letter_is_tried_after_a_minute(scene: Scene) -> None:
+    """The function ends two minutes after the longest answer."""
+    scene.circuits.policy = replace(scene.circuits.policy, lease=600)
+    scene.consumer.answers = [NEUTRAL]
+    scene.consumer.meanwhile = lambda: setattr(scene.circuits, "now", scene.circuits.now + 31)
+    scene.probe()
+    assert len(scene.consumer.asked) == 2
+
+
+def test_while_the_health_check_says_down_no_letter_is_tried(scene: Scene) -> None:
+    scene.health = HealthCheck(False)
+    cooldown = scene.circuit.cooldown
+    assert scene.probe().state == "OPEN"
+    assert scene.circuit.cooldown == 2 * cooldown
+    assert scene.consumer.asked == []
+    assert scene.sources[0].locks == []
+
+
+def test_a_health_check_that_says_well_does_not_outweigh_a_letter_that_fails(scene: Scene) -> None:
+    scene.health = HealthCheck(True)
+    scene.consumer.answers = [ILL]
+    assert scene.probe().state == "OPEN"
+    assert len(scene.consumer.asked) == 1
+
+
+def test_letters_that_are_not_in_the_lane_yet_are_no_empty_probe(scene: Scene) -> None:
+    def take(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        raise NotInLaneYet(key)
+
+    scene.sources[0].take = take  # type: ignore[method-assign]
+    step = scene.probe()
+    assert (step.state, step.empty) == ("HALF_OPEN", 0)
+    assert step.wait_seconds == SECONDS_BETWEEN_CANARIES
+    assert scene.circuit.permit is None
 
 
 def test_each_canary_has_a_permit_of_its_own(scene: Scene) -> None:
@@ -232,7 +303,7 @@ def test_a_permit_that_ends_too_soon_sends_nothing(scene: Scene) -> None:
     dlq.take = slowly  # type: ignore[method-assign]
     assert scene.probe().state == "HALF_OPEN"
     assert scene.consumer.asked == []
-    assert [copy for copy, _ in dlq.settled] == ["a"]
+    assert dlq.given_back == ["a"]
     assert scene.circuit.permit is None
 
 
@@ -259,7 +330,7 @@ def test_a_consumer_that_was_certainly_not_called_gives_letter_and_permit_back(
     with pytest.raises(ConsumerUnavailable):
         scene.probe()
     assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
-    assert [copy for copy, _ in scene.sources[0].settled] == ["a"]
+    assert scene.sources[0].given_back == ["a"]
 
 
 def test_a_letter_that_could_not_be_deleted_is_counted_and_judged(scene: Scene) -> None:
@@ -397,7 +468,7 @@ def test_a_message_that_cannot_be_named_in_the_permit_is_not_tried(live: Scene) 
     with pytest.raises(CircuitsUnavailable):
         live.probe()
     assert live.consumer.asked == []
-    assert [copy for copy, _ in live.sources[0].settled] == ["a"]
+    assert live.sources[0].given_back == ["a"]
 
 
 def test_a_message_is_not_tried_once_a_person_has_overridden_the_circuit(live: Scene) -> None:
@@ -411,7 +482,7 @@ def test_a_message_is_not_tried_once_a_person_has_overridden_the_circuit(live: S
     live.sources[0].take = take  # type: ignore[method-assign]
     assert live.probe().next is Next.HAND_OVER
     assert live.consumer.asked == []
-    assert [copy for copy, _ in live.sources[0].settled] == ["a"]
+    assert live.sources[0].given_back == ["a"]
 
 
 def test_a_letter_that_cannot_be_put_on_record_is_not_tried(scene: Scene) -> None:
@@ -419,7 +490,7 @@ def test_a_letter_that_cannot_be_put_on_record_is_not_tried(scene: Scene) -> Non
     with pytest.raises(JournalUnavailable):
         scene.probe()
     assert scene.consumer.asked == []
-    assert [copy for copy, _ in scene.sources[0].settled] == ["a"]
+    assert scene.sources[0].given_back == ["a"]
     assert (scene.circuit.state, scene.circuit.permit) == (State.HALF_OPEN, None)
 
 
@@ -567,7 +638,7 @@ def test_a_health_check_is_counted_as_a_probe_without_a_letter(scene: Scene) -> 
         source.letters = []
     scene.health = HealthCheck(True)
     step = scene.probe()
-    assert (step.empty, step.wait_seconds) == (0, 5)
+    assert (step.empty, step.wait_seconds) == (0, SECONDS_BETWEEN_CANARIES)
     assert scene.circuits.metrics["NothingToProbe"] == 1
 
 
@@ -596,14 +667,6 @@ def test_the_permit_names_the_message_that_the_consumer_is_about_to_receive(live
     live.consumer.meanwhile = look
     live.probe()
     assert names == [("a", 0)]
-
-
-def test_a_letter_that_is_not_tried_is_released_as_one_that_failed(scene: Scene) -> None:
-    """So its lock ends at once; a neutral result would keep it for the rest of the lease."""
-    scene.consumer.answers = [ConsumerUnavailable("throttled")]
-    with pytest.raises(ConsumerUnavailable):
-        scene.probe()
-    assert scene.sources[0].settled == [("a", ILL)]
 
 
 def test_a_lost_permit_without_a_message_is_no_duplicate(scene: Scene) -> None:

@@ -75,7 +75,7 @@ class Letters(CanarySender):
             raise self.raises
         return self.letter
 
-    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
+    def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
         self.asked.append((origin, attempt))
         return self.answer
 
@@ -275,9 +275,9 @@ def test_an_answer_that_the_store_did_not_confirm_is_written_again(scene: Scene)
     scene.letters.answer = CanaryVerdict.SUCCESS
     original = scene.letters.verdict
 
-    def then_down(origin: str, attempt: int) -> CanaryVerdict | None:
+    def then_down(origin: str, attempt: int, key: str) -> CanaryVerdict | None:
         scene.circuits.down = 1
-        return original(origin, attempt)
+        return original(origin, attempt, key)
 
     scene.letters.verdict = then_down  # type: ignore[method-assign]
     assert scene.probe().state == "CLOSED"
@@ -326,8 +326,9 @@ def failed(**fields: object) -> Failure:
             CanaryVerdict.NEUTRAL,
         ),
         (
+            # It speaks of the circuit for configuration alone.
             LedgerRow((failed(category=Category.INTEGRATION, http_status=401),)),
-            CanaryVerdict.FAILURE,
+            CanaryVerdict.NEUTRAL,
         ),
         (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
         (LedgerRow((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
@@ -338,7 +339,7 @@ def failed(**fields: object) -> Failure:
 def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
     row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
-    assert verdict_from_row(row, 3) is verdict
+    assert verdict_from_row(row, 3, KEY) is verdict
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_of_several_receives_in_one_life_the_last_that_was_tried_gives_the_verdi
     first: Failure, last: Failure, verdict: CanaryVerdict
 ) -> None:
     """The main queue gives a canary to the consumer up to maxReceiveCount times."""
-    assert verdict_from_row(LedgerRow((first, last)), 3) is verdict
+    assert verdict_from_row(LedgerRow((first, last)), 3, KEY) is verdict
 
 
 # How long a letter is locked, and when its verdict is asked for.
@@ -417,4 +418,4 @@ def test_a_permit_that_names_half_a_letter_ends_with_its_lease(
 
 def test_a_failure_of_which_nothing_is_known_to_have_been_tried_is_no_verdict() -> None:
     row = LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK), failed(attempt=4)))
-    assert verdict_from_row(row, 3) is None
+    assert verdict_from_row(row, 3, KEY) is None

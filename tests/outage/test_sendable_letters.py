@@ -241,11 +241,11 @@ def test_a_canary_that_is_given_back_stays_in_its_source() -> None:
 
 def test_a_ledger_without_an_answer_is_counted_and_gives_no_verdict() -> None:
     metrics = Counter[str]()
-    assert sender([], metrics, Rows(down=True)).verdict("first", 3) is None
+    assert sender([], metrics, Rows(down=True)).verdict("first", 3, KEY) is None
     assert metrics == {"LedgerUnavailable": 1}
 
 
 def test_the_verdict_is_that_of_the_letters_row() -> None:
     processed = Rows(LedgerRow(recovered_at=NOW))
-    assert sender([], Counter(), processed).verdict("first", 3) is CanaryVerdict.SUCCESS
-    assert sender([], Counter()).verdict("first", 3) is None
+    assert sender([], Counter(), processed).verdict("first", 3, KEY) is CanaryVerdict.SUCCESS
+    assert sender([], Counter()).verdict("first", 3, KEY) is None

@@ -14,8 +14,13 @@ from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.circuit.transitions import CLOCK_SKEW
+from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.failure.fate import GIVEN_BACK
 from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
@@ -73,15 +78,20 @@ class ProbedFunction(ProbedStage):
 
 
 def stage_for(**settings: Any) -> Stage:
-    policy = CircuitPolicy(lease=60, successes=1)
+    circuit = CircuitPolicy(lease=60, successes=1)
     base = Pipeline(
         "orders",
         policy=prompt_policy(),
         context={"tenantId": "body.tenantId"},
-        circuit=policy,
+        circuit=circuit,
         workers=1,
     )
-    return Stage(replace(base, **settings))
+    stage = Stage(replace(base, **settings))
+    policy = {"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5}
+    stage.sqs.set_queue_attributes(
+        QueueUrl=stage.main, Attributes={"RedrivePolicy": json.dumps(policy)}
+    )
+    return stage
 
 
 @pytest.fixture
@@ -150,26 +160,82 @@ def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(
     assert probe.stage.bodies(probe.stage.dlq) == ['"poison"']
 
 
-def test_a_message_of_the_main_queue_that_failed_is_there_at_once(probe: ProbedFunction) -> None:
+def lane(stage: Stage, key: str = "orders") -> list[str]:
+    """The bodies of the letters in a circuit's lane."""
+    room = waiting_room_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    waiting = room.look(f"circuit:{key}", 100)
+    return sorted(letter.letter.body for letter in waiting if letter.letter is not None)
+
+
+def test_a_live_message_that_failed_moves_into_the_lane_and_is_the_next_canary(
+    probe: ProbedFunction,
+) -> None:
     stage = probe.stage
-    redrive = json.dumps({"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5})
-    stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes={"RedrivePolicy": redrive})
     stage.put("1")
     probe.answer = refused
     assert probe().state == "OPEN"
-    assert len(stage.take(stage.main)) == 1
-
-
-def test_one_that_said_nothing_makes_room_for_another(probe: ProbedFunction) -> None:
-    stage = probe.stage
-    for body in ("1", "2"):
-        stage.put(body, url=stage.dlq)
-    probe.answer = neutral
-    probe()
+    assert (lane(stage), stage.bodies(stage.main)) == (["1"], [])
     probe.answer = lambda _: ACKNOWLEDGED
     assert probe().state == "CLOSED"
-    assert sorted(probe.given) == ["1", "2"]
-    assert stage.bodies(stage.dlq) == [probe.given[0]]
+    assert probe.given == ["1", "1"]
+    assert (lane(stage), stage.bodies(stage.main), stage.bodies(stage.dlq)) == ([], [], [])
+
+
+def test_no_live_message_dies_of_probing(probe: ProbedFunction) -> None:
+    stage = probe.stage
+    for number in range(3):
+        stage.put(str(number))
+    probe.answer = refused
+    for _ in range(30):
+        probe()
+        stage.clock.advance(600)
+    assert stage.bodies(stage.dlq) == []
+    assert sorted([*lane(stage), *stage.bodies(stage.main)]) == ["0", "1", "2"]
+
+
+def test_a_live_message_at_its_last_receive_is_moved_before_it_is_tried(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    policy = {"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 1}
+    stage.sqs.set_queue_attributes(
+        QueueUrl=stage.main, Attributes={"RedrivePolicy": json.dumps(policy)}
+    )
+    stage.put("1")
+    assert probe().state == "HALF_OPEN"
+    assert (lane(stage), probe.given) == (["1"], [])
+    assert probe().state == "CLOSED"
+    assert probe.given == ["1"]
+
+
+@pytest.mark.parametrize("verdict", ["failure", "neutral"])
+def test_a_moved_message_is_processed_once_the_circuit_is_closed(
+    probe: ProbedFunction, verdict: str
+) -> None:
+    stage = probe.stage
+    stage.put("1")
+    probe.answer = lambda event: {**refused(event), "deadletter": {"verdict": verdict}}
+    probe()
+    assert lane(stage) == ["1"]
+    stage.set_circuit("CLOSED")
+    stage.clock.advance(600)
+    stage.run()
+    assert (lane(stage), stage.bodies(stage.main)) == ([], ["1"])
+    [stamp] = stage.stamps(stage.main)
+    assert stamp.attempt == 1
+
+
+def test_letters_that_say_nothing_make_room_for_another_in_the_same_probe(
+    probe: ProbedFunction,
+) -> None:
+    stage = probe.stage
+    for body in ("1", "2", "3"):
+        stage.put(body, url=stage.dlq)
+    answers = iter([neutral, neutral, lambda _: ACKNOWLEDGED])
+    probe.answer = lambda event: next(answers)(event)
+    assert probe().state == "CLOSED"
+    assert sorted(probe.given) == ["1", "2", "3"]
+    assert stage.bodies(stage.dlq) == sorted(probe.given[:2])
 
 
 def test_a_duplicate_says_nothing_and_is_gone(probe: ProbedFunction) -> None:
@@ -499,3 +565,99 @@ def test_of_a_fifo_group_none_goes_before_an_earlier_one() -> None:
     third = ProbedFunction(stage, key="c")
     third()
     assert third.given == []
+
+
+# With the library the ledger says why a letter failed.
+
+
+@pytest.fixture
+def recorded() -> ProbedFunction:
+    """A probe of a pipeline whose consumer uses the library."""
+    return ProbedFunction(stage_for(consumer_library=True))
+
+
+def bury(probe: ProbedFunction, body: str, **failure: Any) -> str:
+    """A dead letter, with its last failure in the ledger; returns its id."""
+    stage = probe.stage
+    copy = stage.put(body, url=stage.dlq)
+    dynamodb = stage.clients.dynamodb
+    ledger = DynamoDBLedger(dynamodb, LETTERS, "orders", stage.clock, 1e6)
+    fields = {"category": Category.TRANSIENT, "error_type": "X", "message": "x", **failure}
+    ledger.failed(copy, Failure(at=stage.clock(), attempt=0, **fields))
+    return copy
+
+
+def test_a_dead_letter_that_is_evidence_is_tried_in_the_lane(recorded: ProbedFunction) -> None:
+    stage = recorded.stage
+    bury(recorded, "1", judged=Blame.DEPENDENCY)
+    recorded.answer = refused
+    assert recorded().state == "OPEN"
+    assert (recorded.given, lane(stage), stage.bodies(stage.dlq)) == (["1"], ["1"], [])
+    recorded.answer = lambda _: ACKNOWLEDGED
+    assert recorded().state == "CLOSED"
+    assert (lane(stage), stage.bodies(stage.dlq)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("failure", "key", "is_canary"),
+    [
+        ({"judged": Blame.DEPENDENCY}, "orders", True),
+        ({"judged": Blame.NEITHER}, "orders", False),
+        ({"judged": Blame.CONFIGURATION}, "orders", False),
+        ({"judged": Blame.DEPENDENCY, "circuit": "dependency/bank"}, "orders", False),
+        # The consumer gave it back untried: it has not failed.
+        ({"error_type": "RefusedWhileOpen", "message": GIVEN_BACK}, "orders", True),
+    ],
+)
+def test_only_a_letter_whose_last_failure_is_evidence_for_the_circuit_is_a_canary(
+    recorded: ProbedFunction, failure: dict[str, Any], key: str, is_canary: bool
+) -> None:
+    bury(recorded, "1", **failure)
+    recorded.trip(key)
+    recorded()
+    assert recorded.given == (["1"] if is_canary else [])
+    assert (recorded.stage.bodies(recorded.stage.dlq) == []) is is_canary
+
+
+def test_a_dead_letter_that_the_ledger_does_not_know_may_kill_the_consumer(
+    recorded: ProbedFunction,
+) -> None:
+    recorded.stage.put("1", url=recorded.stage.dlq)
+    recorded()
+    assert recorded.given == []
+
+
+def test_a_letter_that_failed_by_its_own_fault_is_not_tried_again_in_the_outage(
+    recorded: ProbedFunction,
+) -> None:
+    stage = recorded.stage
+    copy = stage.put('"poison"')
+    recorded.answer = neutral
+    ledger = DynamoDBLedger(stage.clients.dynamodb, LETTERS, "orders", stage.clock, 1e6)
+
+    def fails(event: dict[str, Any]) -> Any:
+        failure = Failure(
+            at=stage.clock(), attempt=0, category=Category.BUSINESS, judged=Blame.NEITHER
+        )
+        ledger.failed(copy, failure)
+        return neutral(event)
+
+    recorded.answer = fails
+    for _ in range(2):
+        recorded()
+    assert recorded.given == ['"poison"']
+    assert lane(stage) == ['"poison"']
+
+
+def test_letters_that_the_index_does_not_show_yet_are_tried_by_the_next_probe() -> None:
+    stage = stage_for(consumer_library=True)
+    recorded = ProbedFunction(stage)
+    bury(recorded, "1", judged=Blame.DEPENDENCY)
+    shown = DynamoDBWaitingRoom.due
+    with pytest.MonkeyPatch.context() as lagging:
+        lagging.setattr(DynamoDBWaitingRoom, "due", lambda *_: [])
+        step = recorded()
+    assert (step.state, step.empty, recorded.given) == ("HALF_OPEN", 0, [])
+    assert DynamoDBWaitingRoom.due is shown
+    assert recorded().state == "CLOSED"
+    assert recorded.given == ["1"]

@@ -29,7 +29,9 @@ class LambdaConsumer(CanaryConsumer):
         self._client: Any = client
         self._function = function
 
-    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
+    def process(
+        self, received: ReceivedLetter, source_arn: str, permit: str, key: str
+    ) -> CanaryResult:
         record = to_event(received.letter, receipt_handle=received.handle, source_arn=source_arn)
         context = json.dumps({"custom": {PERMIT: permit}}).encode()
         try:
@@ -45,4 +47,4 @@ class LambdaConsumer(CanaryConsumer):
             return CanaryResult(CanaryVerdict.NO_ANSWER)
         if answer.get("FunctionError"):
             return CanaryResult(CanaryVerdict.FAILURE)
-        return judge_answer(payload, received.letter.message_id)
+        return judge_answer(payload, received.letter.message_id, key)

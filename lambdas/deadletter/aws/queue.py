@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -192,6 +193,14 @@ class SqsQueue:
                 continue
             changed += len(answer.get("Successful", []))
         return len(waits) - changed
+
+    def max_receives(self) -> int | None:
+        """Receives after which SQS moves a message to the DLQ, or None if it never does.
+
+        Raises QueueUnavailable.
+        """
+        policy = self._attributes("RedrivePolicy").get("RedrivePolicy")
+        return int(json.loads(policy)["maxReceiveCount"]) if policy else None
 
     def depth(self) -> Depth:
         counts = self._attributes(

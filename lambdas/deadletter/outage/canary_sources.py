@@ -1,4 +1,4 @@
-"""Where canaries come from: the main queue, the DLQ, the circuit's lane."""
+"""Where canaries come from: the circuit's lane, and the DLQ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import RESPONSE, circuit_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
-from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import (
     OUT_OF_ROOM,
     ROOM,
@@ -31,10 +30,13 @@ from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import DUE, Hold
-from deadletter.routing.router import Question, Router, usable_verdicts
+from deadletter.routing.router import Question, Router, Verdict, usable_verdicts
 
 MOST_LETTERS_LOOKED_AT = 5
 """Letters of a queue that one probe receives at most: each receive counts for the letter."""
+
+MOST_SEATS = 25
+"""Letters of a shard that one is drawn from: the first ones may have failed by their own fault."""
 
 POLL_SECONDS = 2
 """Seconds to wait for a letter: a short poll may miss a letter that is in the queue."""
@@ -48,6 +50,18 @@ CONSUMER = "consumer"
 """The place named in the confirmation of a letter that the consumer has processed."""
 
 
+_VERDICTS = {
+    "success": CanaryVerdict.SUCCESS,
+    "failure": CanaryVerdict.FAILURE,
+    "neutral": CanaryVerdict.NEUTRAL,
+}
+"""The words of the library for what a letter shows about a circuit."""
+
+
+class NotInLaneYet(Exception):
+    """Letters were moved into the circuit's lane, whose index does not show them yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
     """The result of one canary; with a proof the letter was processed and may be deleted."""
@@ -56,11 +70,13 @@ class CanaryResult:
     proof: Confirmation | None = None
 
 
-def judge_answer(payload: bytes, copy: str) -> CanaryResult:
-    """The result of a canary by the payload that the consumer's function returned.
+def judge_answer(payload: bytes, copy: str, key: str) -> CanaryResult:
+    """The result of a canary of the circuit `key` by the payload that the consumer returned.
 
     `copy` is the message id of the letter. The payload is read as Lambda reads that of a
-    batch. A consumer without the library has no field RESPONSE, and one that does not
+    batch. A consumer with the library says in its field RESPONSE what the letter shows about
+    each circuit: about one that it does not name, nothing. An earlier version says one verdict
+    for all. A consumer without the library has no such field, and one that does not
     report batch item failures returns nothing: then the absence of an error is success.
     """
     try:
@@ -71,14 +87,17 @@ def judge_answer(payload: bytes, copy: str) -> CanaryResult:
     # The batch has one letter, so any item means this one: Lambda takes an unknown id for
     # the whole batch.
     acknowledged = not fields.get("batchItemFailures")
+    proof = Confirmation(copy, CONSUMER) if acknowledged else None
     details = fields.get(RESPONSE)
+    circuits = details.get("circuits") if isinstance(details, dict) else None
+    if isinstance(circuits, dict):
+        return CanaryResult(_VERDICTS.get(str(circuits.get(key)), CanaryVerdict.NEUTRAL), proof)
     verdict = details.get("verdict") if isinstance(details, dict) else None
     if verdict == CanaryVerdict.NEUTRAL:
-        proof = Confirmation(copy, CONSUMER) if acknowledged else None
         return CanaryResult(CanaryVerdict.NEUTRAL, proof)
     if verdict == CanaryVerdict.FAILURE or not acknowledged:
         return CanaryResult(CanaryVerdict.FAILURE)
-    return CanaryResult(CanaryVerdict.SUCCESS, Confirmation(copy, CONSUMER))
+    return CanaryResult(CanaryVerdict.SUCCESS, proof)
 
 
 class CanaryChoice(Protocol):
@@ -117,12 +136,15 @@ class CanarySource(Protocol):
         """
 
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        """Delete a letter that was processed, and leave any other in its place.
+        """Delete a letter that was processed, and keep any other.
 
         Returns False if the letter may still be there. A letter whose verdict is neutral
         stays locked, so that the next probe takes another one. So does a letter without an
         answer, because the consumer may still be working on it.
         """
+
+    def give_back(self, received: ReceivedLetter) -> None:
+        """Release a letter at once, because it was not tried. Raises nothing."""
 
 
 def _settle(slot: Slot, store: LetterStore, received: ReceivedLetter, result: CanaryResult) -> bool:
@@ -145,38 +167,6 @@ def _settle(slot: Slot, store: LetterStore, received: ReceivedLetter, result: Ca
     with suppress(JournalUnavailable):
         slot.close()
     return gone
-
-
-class MainQueueCanaries(CanarySource):
-    """The next message of the main queue: in HALF_OPEN it is the one that is let through.
-
-    `key` is the circuit of the whole pipeline. For the circuit of a single key it gives no
-    letter: finding one means receiving many, and each receive counts for its letter.
-    """
-
-    def __init__(self, *, queue: Queue, arn: str, key: str) -> None:
-        self._queue = queue
-        self._arn = arn
-        self._key = key
-
-    @property
-    def arn(self) -> str:
-        return self._arn
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        if key != self._key:
-            return None
-        return next(iter(self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)), None)
-
-    def record(self, received: ReceivedLetter) -> bool:
-        return False
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        if result.proof is not None:
-            return not self._queue.delete([(received, result.proof)])
-        if result.verdict is CanaryVerdict.FAILURE:
-            self._queue.make_visible([received.handle])
-        return False
 
 
 class DlqCanaries(CanarySource):
@@ -254,7 +244,10 @@ class DlqCanaries(CanarySource):
         return False
 
     def give_back(self, received: ReceivedLetter) -> None:
-        """Release a letter at once, because it was not tried."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            with suppress(JournalUnavailable):
+                slot.close()
         self._queue.make_visible([received.handle])
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
@@ -349,7 +342,6 @@ class LaneCanaries(CanarySource):
         return _settle(self._claim(), self._room, received, result)
 
     def give_back(self, received: ReceivedLetter) -> None:
-        """Release a letter at once, because it was not tried."""
         with suppress(JournalUnavailable):
             self._claim().close()
 
@@ -365,7 +357,7 @@ class LaneCanaries(CanarySource):
 
     def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> ReceivedLetter | None:
         until = self._clock() + lock_seconds
-        seats = self._room.due(shard.lane, shard.shard, shard.until, MOST_LETTERS_LOOKED_AT)
+        seats = self._room.due(shard.lane, shard.shard, shard.until, MOST_SEATS)
         if not seats:
             return None
         seat = seats[0] if self._fifo else self._random.choice(seats)
@@ -411,20 +403,23 @@ def _is_gone(left: Left, slot: Slot) -> bool:
 
 
 class WaitingLetters(CanaryChoice):
-    """Accepts any letter that waits for its circuit and for nothing else."""
+    """Accepts any letter that waits for its circuit and for nothing else.
+
+    For a consumer without the library: no ledger says why its letters failed.
+    """
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
     def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        return waits_for(self._router, received, key) is not None
+        return hold_for(self._router, received, key) is not None
 
 
-def waits_for(router: Router, received: ReceivedLetter, key: str) -> Stamp | None:
-    """The letter's stamp if the router holds it for this circuit and nothing else, or None."""
+def hold_for(router: Router, received: ReceivedLetter, key: str) -> Verdict | None:
+    """The verdict on the letter if the router holds it for this circuit alone, or None."""
     copy = received.letter.message_id
     answer = router.decide([Question(received.letter, served=True, home=received.home)])
     verdict = usable_verdicts(answer, [copy]).get(copy)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None
-    return verdict.stamp if verdict.decision.lane == circuit_lane(key) else None
+    return verdict if verdict.decision.lane == circuit_lane(key) else None

@@ -1,4 +1,4 @@
-"""Sends one canary under the circuit's permit, to learn whether the dependency works again."""
+"""Sends canaries under the circuit's permit, to learn whether the dependency works again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deadletter.circuit.transitions import (
 from deadletter.contract import Metric
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
-from deadletter.outage.canary_sources import CanaryResult, CanarySource
+from deadletter.outage.canary_sources import CanaryResult, CanarySource, NotInLaneYet
 from deadletter.outage.execution_step import (
     CircuitAnnouncer,
     Execution,
@@ -42,6 +42,14 @@ EMPTY_PROBES_FOR_SUCCESS = 3
 """After this many probes in a row that found no letter, the probe counts as a success:
 with no letter waiting, a closed circuit can harm none."""
 
+MOST_CANARIES = 5
+"""Letters that one probe tries at most, one after the other: those that fail by their own fault
+show nothing of the dependency."""
+
+SECONDS_FOR_MORE = 60.0
+"""Seconds of a probe after which it tries no further letter: its function ends two minutes after
+the longest answer."""
+
 NOT_PAUSED = Metric.CONSUMER_NOT_PAUSED
 EMPTY = Metric.NOTHING_TO_PROBE
 UNDELETED = Metric.UNDELETED
@@ -55,8 +63,13 @@ class ConsumerUnavailable(Exception):
 class CanaryConsumer(Protocol):
     """The consumer of the main queue, invoked directly with one letter."""
 
-    def process(self, received: ReceivedLetter, source_arn: str, permit: str) -> CanaryResult:
-        """Process the letter under the permit. Returns the result; raises ConsumerUnavailable."""
+    def process(
+        self, received: ReceivedLetter, source_arn: str, permit: str, key: str
+    ) -> CanaryResult:
+        """Process the letter under the permit. Returns what it shows about the circuit `key`.
+
+        Raises ConsumerUnavailable.
+        """
 
 
 class Health(Protocol):
@@ -93,13 +106,14 @@ class CanarySender(Protocol):
         Raises the errors of a CanarySource, and LedgerUnavailable.
         """
 
-    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
-        """The verdict on a letter in this life; None if it is not known yet."""
+    def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
+        """What a letter shows about the circuit `key` in this life; None if not known yet."""
 
 
 class Prober:
     """What the probe function does in the execution of an outage.
 
+    A health check comes first: while it says that the dependency is down, no letter is tried.
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
     With a `sender`, canaries go through the main queue instead, and a later probe checks what
     became of them. `clock` gives epoch seconds, `new_id` a unique text; `count_metric` counts
@@ -134,7 +148,7 @@ class Prober:
         self._count_metric = count_metric
 
     def probe(self, execution: Execution) -> ExecutionStep:
-        """Take the permit, send one canary, and return the execution's next step.
+        """Take the permit, try letters until one shows something, return the next step.
 
         If a canary is under way through the main queue, check what became of it instead.
 
@@ -169,7 +183,7 @@ class Prober:
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         wait = seconds_to_probe(circuit, self._clock())
-        # Without a letter to probe with, wait as long as the last cooldown.
+        # Without a letter to probe with, wait as long as the last cooldown: it does not grow.
         return execution.step_to(Next.PROBE, circuit, circuit.cooldown if execution.empty else wait)
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
@@ -186,6 +200,9 @@ class Prober:
     def _send_canary(
         self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit]:
+        if self._health is not None and not self._health.is_well():
+            circuit = self._answer(circuit, permit.owner, CanaryVerdict.FAILURE)
+            return replace(execution, empty=0), circuit
         try:
             if self._sender is not None:
                 # A canary that is sent when its lock ends can still be answered under the lease.
@@ -195,15 +212,9 @@ class Prober:
                 if canary is not None:
                     circuit = self._send_through_queue(circuit, permit, canary)
                     return replace(execution, empty=0), circuit
-            for source in self._sources:
-                # Longer than the lease too: if this prober dies, the next one counts the
-                # letter before it is seen again.
-                longest = max(self._answer_seconds, permit.until - self._clock())
-                received = source.take(circuit.key, longest + LOCK_MARGIN_SECONDS)
-                if received is not None:
-                    verdict = self._try_letter(source, received, circuit, permit)
-                    circuit = self._answer(circuit, permit.owner, verdict)
-                    return replace(execution, empty=0), circuit
+            verdict = self._try_letters(circuit, permit)
+        except NotInLaneYet:
+            verdict = CanaryVerdict.NEUTRAL
         except (
             ConsumerUnavailable,
             QueueUnavailable,
@@ -214,8 +225,45 @@ class Prober:
         ):
             self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
             raise
-        execution, verdict = self._without_letter(replace(execution, empty=execution.empty + 1))
+        if verdict is None:
+            execution = replace(execution, empty=execution.empty + 1)
+            execution, verdict = self._without_letter(execution)
+        else:
+            execution = replace(execution, empty=0)
         return execution, self._answer(circuit, permit.owner, verdict)
+
+    def _try_letters(self, circuit: Circuit, permit: Permit) -> CanaryVerdict | None:
+        """The verdict of the first letter that shows something of the dependency.
+
+        NEUTRAL if none of those tried did, None if there is no letter to try.
+        """
+        verdict: CanaryVerdict | None = None
+        last = self._clock() + SECONDS_FOR_MORE
+        for _ in range(MOST_CANARIES):
+            if verdict is not None and (
+                self._clock() > last or not permit.lasts_for(self._answer_seconds, self._clock())
+            ):
+                break
+            taken = self._take(circuit.key, permit)
+            if taken is None:
+                break
+            verdict = self._try_letter(*taken, circuit, permit)
+            if verdict is None:
+                return CanaryVerdict.NEUTRAL
+            if verdict is not CanaryVerdict.NEUTRAL:
+                break
+        return verdict
+
+    def _take(self, key: str, permit: Permit) -> tuple[CanarySource, ReceivedLetter] | None:
+        """The first letter of the sources, locked, with its source."""
+        for source in self._sources:
+            # Longer than the lease too: if this prober dies, the next one counts the
+            # letter before it is seen again.
+            longest = max(self._answer_seconds, permit.until - self._clock())
+            received = source.take(key, longest + LOCK_MARGIN_SECONDS)
+            if received is not None:
+                return source, received
+        return None
 
     def _send_through_queue(self, circuit: Circuit, permit: Permit, canary: QueueCanary) -> Circuit:
         """The circuit with the canary under way, or with the permit given back."""
@@ -239,7 +287,7 @@ class Prober:
     def _check_sent_canary(self, sender: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
         """The circuit after the ledger's verdict on the canary, or after its lease has ended."""
         if permit.origin is not None and permit.attempt is not None:
-            verdict = sender.verdict(permit.origin, permit.attempt)
+            verdict = sender.verdict(permit.origin, permit.attempt, circuit.key)
             if verdict is not None:
                 return self._answer(circuit, permit.owner, verdict)
         return self._end_lost_canary(circuit)
@@ -247,36 +295,36 @@ class Prober:
     def _without_letter(self, execution: Execution) -> tuple[Execution, CanaryVerdict]:
         self._count_metric(EMPTY, 1)
         if self._health is not None:
-            is_well = self._health.is_well()
-            verdict = CanaryVerdict.SUCCESS if is_well else CanaryVerdict.FAILURE
-            return replace(execution, empty=0), verdict
+            # It says that the dependency works, or no letter would have been looked for.
+            return replace(execution, empty=0), CanaryVerdict.SUCCESS
         enough = execution.empty >= EMPTY_PROBES_FOR_SUCCESS
         return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
     def _try_letter(
         self, source: CanarySource, received: ReceivedLetter, circuit: Circuit, permit: Permit
-    ) -> CanaryVerdict:
+    ) -> CanaryVerdict | None:
+        """What a letter shows about the circuit; None if it may not be tried any more."""
         if not permit.lasts_for(self._answer_seconds, self._clock()):
             # This prober was delayed: its lease could end, and another canary be sent, before
             # the answer.
-            source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
-            return CanaryVerdict.NEUTRAL
+            source.give_back(received)
+            return None
         try:
             on_record = source.record(received)
             if not on_record and not self._name_canary(circuit, permit, received):
                 # A person has overridden the circuit meanwhile.
-                source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
-                return CanaryVerdict.NEUTRAL
-            result = self._consumer.process(received, source.arn, permit.owner)
+                source.give_back(received)
+                return None
+            result = self._consumer.process(received, source.arn, permit.owner, circuit.key)
         except (ConsumerUnavailable, CircuitsUnavailable, JournalUnavailable):
-            source.settle(received, CanaryResult(CanaryVerdict.FAILURE))
+            source.give_back(received)
             raise
         if not on_record and result.verdict is CanaryVerdict.NO_ANSWER:
             # SQS delivers it again when its lock ends.
             self._count_metric(POSSIBLE_DUPLICATE, 1)
         try:
             gone = source.settle(received, result)
-        except (QueueUnavailable, RoomUnavailable, JournalUnavailable):
+        except (QueueUnavailable, RoomUnavailable, JournalUnavailable, RouterUnavailable):
             gone = False
         if result.proof is not None and not gone:
             # It will be received again; the consumer's claim shows that it was processed.

@@ -8,12 +8,13 @@ from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import Metric
-from deadletter.failure.fate import Evidence, evidence_of, was_tried
+from deadletter.failure.fate import Evidence, shown_by, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable, is_free
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canary_sources import CanaryChoice, CanarySource, waits_for
+from deadletter.outage.canary_sources import CanaryChoice, CanarySource, hold_for
+from deadletter.outage.candidates import failed_by_itself
 from deadletter.outage.prober import CanarySender, QueueCanary
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
@@ -29,9 +30,6 @@ _LONGEST_OWNER = "x" * 64
 
 class MovingSource(CanarySource, Protocol):
     """A source whose canaries are moved to the main queue instead of tried in place."""
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        """Release a letter at once, because it was not tried."""
 
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
@@ -64,11 +62,12 @@ class SendableLetters(CanaryChoice):
 
     def accepts(self, received: ReceivedLetter, key: str) -> bool:
         """As CanaryChoice; also raises QueueUnavailable and LedgerUnavailable."""
-        stamp = waits_for(self._router, received, key)
-        if stamp is None or self._was_canary(received, stamp):
+        verdict = hold_for(self._router, received, key)
+        if verdict is None or self._was_canary(received, verdict.stamp):
             return False
+        stamp = verdict.stamp
         row = self._ledger.rows([stamp.origin]).get(stamp.origin, NO_ROW)
-        if row.unreadable or row.recovered_at is not None:
+        if row.unreadable or row.recovered_at is not None or failed_by_itself(row, key):
             return False
         marked = as_canary(stamp, key, _LONGEST_OWNER).stamp
         if not seal(received.letter, marked, self._main.traits).marked:
@@ -165,18 +164,18 @@ class MainQueueSender(CanarySender):
                 return _LockedCanary(source, order, owner, self._mover_for, self._count_metric)
         return None
 
-    def verdict(self, origin: str, attempt: int) -> CanaryVerdict | None:
+    def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
         try:
             row = self._ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
             # The lease goes on: a ledger without an answer must not keep the permit.
             self._count_metric(LEDGER_UNAVAILABLE, 1)
             return None
-        return verdict_from_row(row, attempt)
+        return verdict_from_row(row, attempt, key)
 
 
-def verdict_from_row(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
-    """The verdict on a canary by its ledger row; None if it has not been tried yet.
+def verdict_from_row(row: LedgerRow, attempt: int, key: str) -> CanaryVerdict | None:
+    """What a canary shows about the circuit `key` by its ledger row; None if not tried yet.
 
     Times are not compared: the life's number is in no earlier failure, and a letter that had
     been processed before was not sent.
@@ -190,5 +189,5 @@ def verdict_from_row(row: LedgerRow, attempt: int) -> CanaryVerdict | None:
     ]
     if not failures:
         return None
-    evidence = evidence_of(failures[-1].blame)
+    evidence = shown_by(failures[-1], key)
     return CanaryVerdict.FAILURE if evidence is Evidence.FAILURE else CanaryVerdict.NEUTRAL

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import Clients, OutageClients, clients, consumer_call, outage_clients
@@ -15,17 +16,20 @@ from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import ROWS_KEPT, Mode
+from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, ROWS_KEPT, Mode
+from deadletter.message.queue import Queue
 from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
     CanaryChoice,
     CanarySource,
     DlqCanaries,
     LaneCanaries,
-    MainQueueCanaries,
     WaitingLetters,
 )
+from deadletter.outage.candidates import BlamelessLetters
 from deadletter.outage.health import HttpHealth
+from deadletter.outage.lane_moves import InAnyOrder, LaneMover, RefilledLane
+from deadletter.outage.live_canaries import MainQueueCanaries
 from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.redrive.mover import Mover
@@ -79,7 +83,7 @@ def prober_for(
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        sources=_canary_sources(pipeline, resources, clients, world, router)
+        sources=_canary_sources(pipeline, resources, clients, world, count_metric, router)
         if resources.consumer_function
         else [],
         # A consumer that is no Lambda function cannot be invoked with a letter. With the
@@ -102,20 +106,85 @@ def prober_for(
 
 
 def _canary_sources(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, router: Router | None
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    count_metric: Callable[[str, int], None],
+    router: Router | None,
 ) -> list[CanarySource]:
     """The sources of canaries in order: dead letters first, untried messages last."""
+    router = router or LambdaRouter(clients.functions, resources.router_function)
+    journal = _journal(pipeline, resources, clients)
+    ledger = ledger_for(pipeline, resources, clients, world)
+    mover = LaneMover(
+        mover_for=_mover_for(pipeline, resources, clients, world, {}),
+        journal=journal,
+        owner=world.new_id,
+        message_ttl=pipeline.message_ttl,
+        clock=world.clock,
+        count_metric=count_metric,
+    )
+    # This mode may not move letters.
+    observes = pipeline.mode is Mode.OBSERVE
     main = MainQueueCanaries(
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         arn=resources.main_arn,
-        key=pipeline.name,
+        fifo=pipeline.fifo,
+        keys=partial(_is_of_any_message, pipeline.name),
+        mover=None if observes else mover,
+        router=router,
     )
-    if pipeline.mode is Mode.OBSERVE:
-        # This mode may not move dead letters.
+    if observes:
         return [main]
-    router = router or LambdaRouter(clients.functions, resources.router_function)
-    sources = _dead_letter_sources(pipeline, resources, clients, world, WaitingLetters(router))
-    return [*sources, main]
+    if not pipeline.consumer_library:
+        dlq, lane = _dead_letter_sources(
+            pipeline, resources, clients, world, WaitingLetters(router)
+        )
+        return [dlq, InAnyOrder([lane, main], world.random)]
+    recorded = BlamelessLetters(router=router, ledger=ledger, recorded=True)
+    dlq, _ = _dead_letter_sources(pipeline, resources, clients, world, recorded)
+    _, lane = _dead_letter_sources(
+        pipeline, resources, clients, world, BlamelessLetters(router=router, ledger=ledger)
+    )
+    queue = SqsQueue(clients.sqs, resources.dlq_url, world.clock)
+    return [RefilledLane(lane=lane, dlq=dlq, queue=queue, choice=recorded, mover=mover), main]
+
+
+def _is_of_any_message(pipeline: str, key: str) -> bool:
+    """Whether any message may test this circuit: it is not that of a value in the message."""
+    return key.removesuffix(CONFIG_SUFFIX) == pipeline or key.startswith(DEPENDENCY_PREFIX)
+
+
+def _journal(pipeline: Pipeline, resources: Resources, clients: Clients) -> DynamoDBJournal:
+    return DynamoDBJournal(clients.journal, resources.letters_table, pipeline.name, ROWS_KEPT)
+
+
+def _mover_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    targets: Mapping[str, Queue],
+) -> Callable[[Tally], Mover]:
+    """Makes movers that send to these queues, and into the waiting room."""
+    ledger = ledger_for(pipeline, resources, clients, world)
+
+    def mover_for(tally: Tally) -> Mover:
+        return Mover(
+            fifo=pipeline.fifo,
+            targets=targets,
+            parking_for={},
+            room=waiting_room_for(pipeline, resources, clients, world),
+            records=ledger,
+            clock=world.clock,
+            wait=world.wait,
+            random=world.random,
+            in_parallel=in_threads,
+            tally=tally,
+        )
+
+    return mover_for
 
 
 def _main_queue_sender(
@@ -140,24 +209,10 @@ def _main_queue_sender(
         clock=world.clock,
     )
 
-    def mover_for(tally: Tally) -> Mover:
-        return Mover(
-            fifo=pipeline.fifo,
-            targets={MAIN: main},
-            parking_for={},
-            room=waiting_room_for(pipeline, resources, clients, world),
-            records=ledger,
-            clock=world.clock,
-            wait=world.wait,
-            random=world.random,
-            in_parallel=in_threads,
-            tally=tally,
-        )
-
     return MainQueueSender(
         sources=_dead_letter_sources(pipeline, resources, clients, world, choice),
         choice=choice,
-        mover_for=mover_for,
+        mover_for=_mover_for(pipeline, resources, clients, world, {MAIN: main}),
         ledger=ledger,
         count_metric=count_metric,
     )
@@ -175,11 +230,11 @@ def _retry_seconds(pipeline: Pipeline) -> float:
 
 def _dead_letter_sources(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
-) -> list[DlqCanaries | LaneCanaries]:
+) -> tuple[DlqCanaries, LaneCanaries]:
     """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
-    journal = DynamoDBJournal(clients.journal, resources.letters_table, pipeline.name, ROWS_KEPT)
+    journal = _journal(pipeline, resources, clients)
     room = waiting_room_for(pipeline, resources, clients, world)
-    return [
+    return (
         DlqCanaries(
             queue=SqsQueue(clients.sqs, resources.dlq_url, world.clock),
             arn=resources.dlq_arn,
@@ -202,4 +257,4 @@ def _dead_letter_sources(
             clock=world.clock,
             random=world.random,
         ),
-    ]
+    )
