@@ -243,7 +243,7 @@ def test_only_a_further_probe_is_handed_over_after_500() -> None:
 @pytest.mark.parametrize(
     ("permit", "elapsed", "seconds"),
     [
-        (None, 0, 5),
+        (None, 0, 2),
         # A prober that invokes the consumer: looked at when its lease is over for every clock.
         (Permit("me", NOW + 100), 0, 111),
         (Permit("me", NOW + 100), 40, 71),

@@ -212,7 +212,7 @@ def test_a_probe_tries_at_most_five_letters_and_the_cooldown_does_not_grow(scene
     scene.consumer.answers = [NEUTRAL]
     cooldown = scene.circuit.cooldown
     step = scene.probe()
-    assert (step.state, step.wait_seconds) == ("HALF_OPEN", SECONDS_BETWEEN_CANARIES)
+    assert (step.state, step.wait_seconds) == ("HALF_OPEN", cooldown)
     assert (scene.circuit.permit, scene.circuit.successes) == (None, 0)
     assert len(scene.consumer.asked) == MOST_CANARIES == 5
     assert scene.circuit.cooldown == cooldown

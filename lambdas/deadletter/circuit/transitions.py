@@ -27,7 +27,7 @@ from deadletter.circuit.state import (
 CLOCK_SKEW = 10.0
 """Seconds by which the clocks of two machines may differ, added to a lease before it is over."""
 
-SHORTEST_COOLDOWN = 0.75
+SHORTEST_COOLDOWN = 0.6
 """The least share of a cooldown that is waited; the rest is jitter. Above 1/factor, so that a
 longer cooldown is never drawn shorter than the one before."""
 

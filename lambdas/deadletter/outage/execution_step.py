@@ -24,7 +24,7 @@ SECONDS_TO_FIRST_CHECK = 20.0
 """Wait before the first check of a canary that went through the main queue. Each later wait
 is as long as the canary has been under way."""
 
-SECONDS_BETWEEN_CANARIES = 5.0
+SECONDS_BETWEEN_CANARIES = 2.0
 """Wait between two canaries: a dependency that flaps then fails the second one."""
 
 OPENED = Metric.CIRCUIT_OPENED

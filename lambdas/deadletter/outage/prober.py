@@ -168,7 +168,12 @@ class Prober:
         attempt = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
         circuit = attempt.circuit
         if attempt.refused is None and circuit.permit is not None:
-            execution, circuit = self._send_canary(execution, circuit, circuit.permit)
+            execution, circuit, shows_nothing = self._send_canary(
+                execution, circuit, circuit.permit
+            )
+            if shows_nothing and not circuit.is_closed:
+                # Letter after letter shows nothing: the wait does not grow, and is not short.
+                return self._next_step(execution, circuit, circuit.cooldown)
         elif attempt.refused is Refusal.LEASE_ENDED:
             if circuit.permit is not None and circuit.permit.origin is not None:
                 # Its prober died, and the message is still locked.
@@ -176,15 +181,18 @@ class Prober:
             circuit = self._end_lost_canary(circuit)
         return self._next_step(execution, circuit)
 
-    def _next_step(self, execution: Execution, circuit: Circuit) -> ExecutionStep:
+    def _next_step(
+        self, execution: Execution, circuit: Circuit, wait: float | None = None
+    ) -> ExecutionStep:
+        """The next step, after `wait` seconds; without it, as long as the circuit says."""
         execution = self._announcer.announce(execution, circuit)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
-        wait = seconds_to_probe(circuit, self._clock())
-        # Without a letter to probe with, wait as long as the last cooldown: it does not grow.
-        return execution.step_to(Next.PROBE, circuit, circuit.cooldown if execution.empty else wait)
+        if wait is None:
+            wait = seconds_to_probe(circuit, self._clock())
+        return execution.step_to(Next.PROBE, circuit, wait)
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
@@ -199,10 +207,11 @@ class Prober:
 
     def _send_canary(
         self, execution: Execution, circuit: Circuit, permit: Permit
-    ) -> tuple[Execution, Circuit]:
+    ) -> tuple[Execution, Circuit, bool]:
+        """The execution and the circuit after the canary, and whether no letter shows anything."""
         if self._health is not None and not self._health.is_well():
             circuit = self._answer(circuit, permit.owner, CanaryVerdict.FAILURE)
-            return replace(execution, empty=0), circuit
+            return replace(execution, empty=0), circuit, False
         try:
             if self._sender is not None:
                 # A canary that is sent when its lock ends can still be answered under the lease.
@@ -211,10 +220,11 @@ class Prober:
                 canary = self._sender.take(circuit.key, permit.owner, lock)
                 if canary is not None:
                     circuit = self._send_through_queue(circuit, permit, canary)
-                    return replace(execution, empty=0), circuit
-            verdict = self._try_letters(circuit, permit)
+                    return replace(execution, empty=0), circuit, False
+            verdict, tried = self._try_letters(circuit, permit)
         except NotInLaneYet:
-            verdict = CanaryVerdict.NEUTRAL
+            circuit = self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
+            return replace(execution, empty=0), circuit, False
         except (
             ConsumerUnavailable,
             QueueUnavailable,
@@ -225,34 +235,30 @@ class Prober:
         ):
             self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
             raise
-        if verdict is None:
-            execution = replace(execution, empty=execution.empty + 1)
-            execution, verdict = self._without_letter(execution)
-        else:
-            execution = replace(execution, empty=0)
-        return execution, self._answer(circuit, permit.owner, verdict)
+        if tried:
+            circuit = self._answer(circuit, permit.owner, verdict)
+            shows_nothing = verdict is CanaryVerdict.NEUTRAL and tried == MOST_CANARIES
+            return replace(execution, empty=0), circuit, shows_nothing
+        execution, verdict = self._without_letter(replace(execution, empty=execution.empty + 1))
+        return execution, self._answer(circuit, permit.owner, verdict), execution.empty > 0
 
-    def _try_letters(self, circuit: Circuit, permit: Permit) -> CanaryVerdict | None:
+    def _try_letters(self, circuit: Circuit, permit: Permit) -> tuple[CanaryVerdict, int]:
         """The verdict of the first letter that shows something of the dependency.
 
-        NEUTRAL if none of those tried did, None if there is no letter to try.
+        NEUTRAL if none does. Also returns how many letters were tried.
         """
-        verdict: CanaryVerdict | None = None
         last = self._clock() + SECONDS_FOR_MORE
-        for _ in range(MOST_CANARIES):
-            if verdict is not None and (
-                self._clock() > last or not permit.lasts_for(self._answer_seconds, self._clock())
-            ):
-                break
+        for tried in range(MOST_CANARIES):
+            is_late = self._clock() > last
+            if tried and (is_late or not permit.lasts_for(self._answer_seconds, self._clock())):
+                return CanaryVerdict.NEUTRAL, tried
             taken = self._take(circuit.key, permit)
             if taken is None:
-                break
+                return CanaryVerdict.NEUTRAL, tried
             verdict = self._try_letter(*taken, circuit, permit)
-            if verdict is None:
-                return CanaryVerdict.NEUTRAL
             if verdict is not CanaryVerdict.NEUTRAL:
-                break
-        return verdict
+                return verdict or CanaryVerdict.NEUTRAL, tried + 1
+        return CanaryVerdict.NEUTRAL, MOST_CANARIES
 
     def _take(self, key: str, permit: Permit) -> tuple[CanarySource, ReceivedLetter] | None:
         """The first letter of the sources, locked, with its source."""
