@@ -265,6 +265,10 @@ def cause_lane(fingerprint: str) -> str:
     return f"cause:{fingerprint}"
 
 
+JUDGED_LANES = (circuit_lane(""), "rule:", cause_lane(""))
+"""What the names of lanes begin with whose letters leave when the router says so, whatever their
+due time."""
+
 PARKED_LANE = "parked"
 """The lane of parked letters that were rescued from their queue's retention. It never opens:
 only a person takes letters out of it."""
@@ -427,6 +431,10 @@ class Metric(StrEnum):
         "Defects of the consumer library: each cost one message one receive.",
     )
     OUTCOMES_DROPPED = "OutcomesDropped", "Outcomes that a throttled circuit was not told."
+    SUDDENLY_PERMANENT = (
+        "SuddenlyPermanent",
+        "Causes of failure that began to dominate: no letter is parked for them.",
+    )
     CIRCUIT_TRIPPED = "CircuitTripped", "Circuits that a batch opened."
     CIRCUIT_NOT_TRIPPED = (
         "CircuitNotTripped",
@@ -476,6 +484,10 @@ class Metric(StrEnum):
         "LetterTrouble",
         "Is 1 while runs meet letters that need a person: possible duplicates, letters that no"
         " queue takes, that the router does not decide, or whose facts are lost or broken.",
+    )
+    CAUSES_HELD = (
+        "CausesHeld",
+        "Causes of failure that suddenly dominate, as of this minute: their letters wait.",
     )
     RULES_REFUSED = "RulesRefused", "Rules that are invalid and match nothing, as of this minute."
     RULES_AT_LIMIT = "RulesAtLimit", "Rules that have used up max_matches, as of this minute."

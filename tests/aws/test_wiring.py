@@ -20,17 +20,19 @@ MOST_MODULES = {
     # 44, and 4 that say who is to blame for a failure: the judgement, the codes of the libraries
     # that it reads, how a foreign exception is read, and whether the message itself was refused.
     # 1 for what a batch knows of its circuits, 1 for the dependencies that a handler names.
-    "deadletter.consumer": 50,
+    # 3 for causes that suddenly dominate: the judgement, its table, and what a process counts.
+    "deadletter.consumer": 53,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
-    # 1 says which failures were tried at all.
-    "handlers.route": 38,
+    # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
+    "handlers.route": 40,
     # 48, and 4 because settings have a module for each noun, the consumer's outcomes are
     # collected in a pure module apart from their table, and metrics have a module of their own.
     # 4 say who is to blame for a failure, 1 what a batch knows of its circuits, and 1 counts the
     # calls of named dependencies, because the dispatcher runs in the consumer library.
-    "handlers.dispatch": 58,
+    # 3 for causes that suddenly dominate.
+    "handlers.dispatch": 61,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages.

@@ -22,6 +22,7 @@ from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.result import BatchResult
+from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.samples import NOW, REDRIVER
@@ -230,6 +231,7 @@ class Site:
     unguarded: bool = False
     published: list[tuple[str, int]] = field(default_factory=list)
     team: TeamsWord = SILENT
+    causes: SuddenCauses | None = None
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -255,6 +257,7 @@ class Site:
             new_id=lambda: f"owner{next(names)}",
             count_now=lambda name, number: self.published.append((name, number)),
             team=self.team,
+            causes=self.causes,
         )
 
     def process(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.contract import Body, Reason
+from deadletter.failure.causes import CauseHold, Causes, ParkedCause
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
@@ -65,6 +66,11 @@ def old(case: Case) -> Case:
     return replace(case, now=EXPIRES)
 
 
+def suddenly(case: Case) -> Case:
+    hold = CauseHold(NOW - 60, EXPIRES + 60)
+    return replace(case, causes=Causes(holds={"f1": hold, "other": hold}))
+
+
 def schema_failed(case: Case) -> Case:
     last = failed(category=Category.SCHEMA, fingerprint="other")
     return replace(case, row=LedgerRow((*case.row.failures, last)))
@@ -105,6 +111,11 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     ),
     (judgement.expired, old, Park(Reason.EXPIRED, "older than 10000 seconds")),
     (
+        judgement.sudden,
+        suddenly,
+        Hold("cause:f1", EXPIRES, "its last failure is the sudden cause of most failures"),
+    ),
+    (
         judgement.permanent,
         schema_failed,
         Park(Reason.PERMANENT, "last failure was of category schema"),
@@ -140,12 +151,17 @@ def test_each_judgement_can_decide_alone(
 
 
 def pairs() -> list[Any]:
-    """Each two judgements that can decide on one letter; poison needs failures, silent none."""
-    exclusive = {judgement.permanent, judgement.poison}
+    """Each two judgements that can decide on one letter.
+
+    A cause needs failures and silent none; what a sudden cause explains is no poison.
+    """
+    of_failures = {judgement.permanent, judgement.poison, judgement.silent}
+    exclusive = {(judgement.sudden, later) for later in of_failures}
+    exclusive |= {(earlier, judgement.silent) for earlier in of_failures}
     return [
         pytest.param(*pair, id=f"{name(pair[0][0])} before {name(pair[1][0])}")
         for pair in combinations(ORDER, 2)
-        if not (pair[0][0] in exclusive and pair[1][0] is judgement.silent)
+        if (pair[0][0], pair[1][0]) not in exclusive
     ]
 
 
@@ -421,3 +437,57 @@ def test_a_letter_whose_lives_were_never_tried_is_not_silent() -> None:
     stamp = replace(PLAIN_CASE.stamp, attempt=2, base=2)
     case = pipelined(replace(PLAIN_CASE, stamp=stamp, row=LedgerRow()), consumer_library=True)
     assert isinstance(judge(case), Redrive)
+
+
+def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_has_ended() -> None:
+    case = schema_failed(PLAIN_CASE)
+    causes = Causes(holds={"other": CauseHold(NOW - 60, NOW + 60)})
+    held = replace(case, causes=causes, stamp=replace(case.stamp, attempt=0))
+    assert isinstance(judge(held), Hold)
+    # It was still in the DLQ when the hold ended.
+    assert judge(replace(held, now=NOW + 60)) == Redrive(100, "no attempt used, backoff")
+    later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
+    fails_again = replace(held, now=NOW + 90, row=LedgerRow((later,)))
+    assert judge(fails_again) == Park(Reason.PERMANENT, "last failure was of category schema")
+
+
+@pytest.mark.parametrize(
+    "change", [{"judged": Blame.DEPENDENCY}, {"judged": Blame.CONFIGURATION}, {"fingerprint": "x"}]
+)
+def test_only_letters_whose_last_failure_is_the_cause_wait_for_it(change: dict[str, Any]) -> None:
+    case = suddenly(PLAIN_CASE)
+    row = LedgerRow((*case.row.failures, failed(**change)))
+    assert not isinstance(judge(replace(case, row=row)), Hold)
+
+
+def spared(case: Case) -> Case:
+    """The case of a letter whose lives up to the last one failed for a cause that dominated."""
+    stamp = replace(case.stamp, attempt=3, spared=4)
+    return replace(case, stamp=stamp, row=replace(case.row, failures=case.row.failures))
+
+
+@pytest.mark.parametrize("make", [schema_failed, poisonous, used_up], ids=name)
+def test_what_failed_while_its_cause_dominated_is_tried_once_more(
+    make: Callable[[Case], Case],
+) -> None:
+    case = make(PLAIN_CASE)
+    assert isinstance(judge(case), Park)
+    tried_again = judge(spared(case))
+    assert isinstance(tried_again, Redrive)
+    assert tried_again.because == "no attempt used, backoff"
+
+
+def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -> None:
+    last = failed(category=Category.SCHEMA, fingerprint="bad", attempt=4)
+    case = spared(replace(PLAIN_CASE, row=LedgerRow((failed(attempt=3), last))))
+    case = replace(case, stamp=replace(case.stamp, attempt=4, base=4))
+    assert judge(case) == Park(Reason.PERMANENT, "last failure was of category schema")
+
+
+def test_a_person_may_have_letters_parked_that_failed_while_their_cause_dominated() -> None:
+    parked = {"bad": ParkedCause(NOW + 60, "arn:me", "lost anyway")}
+    case = replace(spared(schema_failed(PLAIN_CASE)), causes=Causes(parked=parked))
+    assert isinstance(judge(case), Redrive)
+    last = failed(category=Category.SCHEMA, fingerprint="bad")
+    case = replace(case, row=LedgerRow((last,)))
+    assert judge(case) == Park(Reason.PERMANENT, "last failure was of category schema")

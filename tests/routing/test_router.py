@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import Reason
+from deadletter.failure.causes import NO_CAUSES, CauseHold, Causes, CausesUnavailable
 from deadletter.failure.failure import FailureKind
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
@@ -67,6 +68,8 @@ class Books:
     open_: set[str] = field(default_factory=set)
     down: str = ""
     asked: list[list[str]] = field(default_factory=list)
+    causes_: Causes = NO_CAUSES
+    causes_read: int = 0
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         if self.down == "rules":
@@ -92,6 +95,19 @@ class Books:
         }
 
 
+@dataclass
+class CausesOf:
+    """The causes in the books."""
+
+    books: Books
+
+    def read(self) -> Causes:
+        if self.books.down == "causes":
+            raise CausesUnavailable
+        self.books.causes_read += 1
+        return self.books.causes_
+
+
 def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
     return DirectRouter(
         pipeline=pipeline,
@@ -101,6 +117,7 @@ def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
         trusted_senders=frozenset({REDRIVER}),
         clock=lambda: NOW,
         random=Random(1),
+        causes=CausesOf(books),
     )
 
 
@@ -411,6 +428,46 @@ def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_en
     books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
     lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
     assert router(books).releasable_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
+
+
+def test_a_letter_whose_cause_dominates_waits_and_its_life_is_spared() -> None:
+    books = Books(
+        rows_={"origin": LedgerRow((failed(attempt=2),))},
+        causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}),
+    )
+    mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA", base=1)
+    held = verdict_of(books, stamped(mark))
+    assert isinstance(held.decision, Hold)
+    assert held.decision.lane == "cause:f1"
+    assert (held.stamp.attempt, held.stamp.base, held.stamp.spared) == (2, 1, 3)
+    books.causes_ = NO_CAUSES
+    freed = verdict_of(books, Question(stamped(held.stamp), served=True))
+    assert freed.decision == Redrive(0, "no attempt used, its delay is served")
+    assert (freed.stamp.attempt, freed.stamp.base, freed.stamp.spared) == (3, 2, 3)
+
+
+def test_the_lane_of_a_cause_opens_when_the_cause_is_not_held_any_more() -> None:
+    books = Books(causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9), "f2": CauseHold(1, 2)}))
+    lanes = ["cause:f1", "cause:f2", "cause:f3", "due"]
+    assert router(books).releasable_lanes(lanes) == ["cause:f2", "cause:f3"]
+    assert router(replace(books, down="causes")).releasable_lanes(["due"]) == []
+
+
+def test_causes_are_read_only_for_letters_that_may_have_one() -> None:
+    books = Books(rows_={"m1": LedgerRow((failed(http_status=503),))})
+    decide(books, letter(message_id="m1"), letter(message_id="m2"))
+    assert books.causes_read == 0
+    books.rows_["m1"] = LedgerRow((failed(),))
+    decide(books, letter(message_id="m1"), letter(message_id="m2"))
+    assert books.causes_read == 1
+
+
+def test_nothing_is_decided_without_the_causes() -> None:
+    books = Books(rows_={"m1": LedgerRow((failed(),))}, down="causes")
+    with pytest.raises(RouterUnavailable):
+        decide(books, letter(message_id="m1"))
+    with pytest.raises(RouterUnavailable):
+        router(books).releasable_lanes(["cause:f1"])
 
 
 def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:

@@ -412,6 +412,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             locked_until,
             str(item.get("home")),
             is_rescued=_is_rescued(item),
+            spared=_spared(item),
         )
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
@@ -494,6 +495,12 @@ def _is_rescued(item: Mapping[str, Any]) -> bool:
     """Whether a letter went into the room with the stamp that it had: no hold was decided."""
     stamp = stamps.parse(str(item.get("stamp", "")))
     return stamp is not None and stamp.decision != "HOLD"
+
+
+def _spared(item: Mapping[str, Any]) -> int:
+    """The lives of a letter that failed for a cause which suddenly dominated."""
+    stamp = stamps.parse(str(item.get("stamp", "")))
+    return 0 if stamp is None else stamp.spared
 
 
 def _touched(item: Mapping[str, Any]) -> float:

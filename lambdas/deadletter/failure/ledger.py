@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,11 +88,17 @@ class LedgerRow:
             return True
         return any(map(uses_attempt, failures))
 
-    def lives_by_fingerprint(self) -> Mapping[str, int]:
-        """For each fingerprint, the number of lives with a failure that is not the dependency's."""
+    def lives_by_fingerprint(
+        self, counts: Callable[[Failure], bool] = lambda _: True
+    ) -> Mapping[str, int]:
+        """For each fingerprint, the number of lives with a failure that is not the dependency's.
+
+        `counts` says whether a failure counts at all.
+        """
         lives: defaultdict[str, set[int]] = defaultdict(set)
         for failure in self.since_release:
-            if failure.fingerprint and not failure.explained_by_dependency:
+            explained = failure.explained_by_dependency or not counts(failure)
+            if failure.fingerprint and not explained:
                 lives[failure.fingerprint].add(failure.attempt)
         return {fingerprint: len(attempts) for fingerprint, attempts in lives.items()}
 

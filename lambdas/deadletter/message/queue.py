@@ -29,7 +29,8 @@ class ReceivedLetter:
 
     `home` is the id of the queue it was received from: "dlq", a dedicated DLQ's id, or
     "parking:<id>". `is_rescued` says that it went into the waiting room without a decision:
-    it has served no delay there.
+    it has served no delay there. `spared` is the stamp's of a letter that waited: an
+    item of the room keeps the letter as it came, without the stamp of its decision.
     """
 
     letter: Letter
@@ -37,6 +38,7 @@ class ReceivedLetter:
     locked_until: float
     home: str = MAIN_DLQ
     is_rescued: bool = False
+    spared: int = 0
 
 
 @dataclass(frozen=True, slots=True)

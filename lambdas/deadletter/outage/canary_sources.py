@@ -30,7 +30,7 @@ from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import DUE, Hold
-from deadletter.routing.router import Question, Router, Verdict, usable_verdicts
+from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
 
 MOST_LETTERS_LOOKED_AT = 5
 """Letters of a queue that one probe receives at most: each receive counts for the letter."""
@@ -418,7 +418,7 @@ class WaitingLetters(CanaryChoice):
 def hold_for(router: Router, received: ReceivedLetter, key: str) -> Verdict | None:
     """The verdict on the letter if the router holds it for this circuit alone, or None."""
     copy = received.letter.message_id
-    answer = router.decide([Question(received.letter, served=True, home=received.home)])
+    answer = router.decide([question_about(received, served=True)])
     verdict = usable_verdicts(answer, [copy]).get(copy)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None

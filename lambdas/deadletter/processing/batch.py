@@ -10,6 +10,7 @@ from typing import Any
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.contract import DEFAULT_PARKING, Metric, Reason
 from deadletter.failure.blame import SILENT, TeamsWord
+from deadletter.failure.causes import CausesUnavailable
 from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import PERMANENT, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Fate
@@ -52,6 +53,7 @@ from deadletter.processing.result import (
     Troubles,
     outcomes_of,
 )
+from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
 
@@ -88,7 +90,8 @@ class Consumer:
 
     `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
     against being processed twice. `count_now` publishes a metric before the batch goes on.
-    `team` is what the team says of its own exceptions.
+    `team` is what the team says of its own exceptions. `causes` says for which causes
+    parking has stopped; without it every permanent failure is parked.
     `replace` gives it another handler.
 
     What happens to a message if a step fails:
@@ -118,6 +121,7 @@ class Consumer:
     team: TeamsWord = SILENT
     # The circuits of the dependencies that the handler has named so far in this process.
     named: set[str] = field(default_factory=set)
+    causes: SuddenCauses | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -219,6 +223,10 @@ class _Batch:
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         results = [self._process(record, reading) for record, reading in self.readings]
         self.gate.report()
+        if (causes := self._causes) is not None:
+            # Every handler has run: no error may bring the whole batch back.
+            with self.troubles.noticing(CausesUnavailable, Trouble.CIRCUITS):
+                causes.report()
         if not self.canary:
             self._hide(results)
             self._record_untried(results)
@@ -307,6 +315,8 @@ class _Batch:
     def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: no error from here on may let it happen again."""
         message_id = delivery.letter.message_id
+        if (causes := self._causes) is not None:
+            causes.processed(receive_of(delivery.record))
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
             if not self._mark_done(claim):
                 self.troubles.notice(message_id, Trouble.LEASE_LOST)
@@ -339,6 +349,9 @@ class _Batch:
         letter, now = delivery.letter, self.consumer.clock()
         diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
         known_stamp = self._known_stamp(delivery)
+        if (causes := self._causes) is not None:
+            origin = (known_stamp or delivery.stamp).origin
+            causes.failed(receive_of(delivery.record), origin, diagnosis)
         self._record_failure(
             delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now, circuit
         )
@@ -459,7 +472,15 @@ class _Batch:
     def _parks(self, diagnosis: Diagnosis) -> bool:
         """Whether the letter is parked at once; a canary is moved by its probe instead."""
         may_park = self.consumer.pipeline.park_permanent and not self.canary
-        return may_park and diagnosis.category in PERMANENT
+        if not may_park or diagnosis.category not in PERMANENT:
+            return False
+        causes = self._causes
+        return causes is None or causes.may_park(diagnosis.fingerprint)
+
+    @property
+    def _causes(self) -> SuddenCauses | None:
+        """The counts of causes; None for a canary, which the probe alone judges."""
+        return None if self.canary else self.consumer.causes
 
     def _park(self, delivery: Delivery, stamp: Stamp, diagnosis: Diagnosis) -> bool:
         """Send the letter to the parking lot.

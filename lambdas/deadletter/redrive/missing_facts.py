@@ -13,7 +13,7 @@ from deadletter.redrive.journal import Plan
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
-from deadletter.routing.router import Question, Router, Verdict, usable_verdicts
+from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
 
 
 class SentLetters(Protocol):
@@ -47,7 +47,7 @@ class MissingFacts:
         missing = [received for received in sent if intents.unrecorded(received.letter.message_id)]
         if not missing:
             return copies
-        questions = [Question(received.letter, False, received.home) for received in missing]
+        questions = [question_about(received, served=False) for received in missing]
         incomplete = {question.letter.message_id for question in questions}
         verdicts = usable_verdicts(self._router.decide(questions), list(incomplete))
         stamps: dict[str, Stamp] = {}

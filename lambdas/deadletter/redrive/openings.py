@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deadletter.contract import MAIN_DLQ, dedicated_lane
+from deadletter.contract import JUDGED_LANES, MAIN_DLQ, dedicated_lane
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, OpenShard, is_shut
@@ -51,7 +51,7 @@ def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
     rest of the room belongs to the runs of the main DLQ.
     """
     lanes = [lane for lane in setup.room.lanes() if _belongs_to(lane.name, setup.home)]
-    kept = [lane.name for lane in lanes if lane.name.startswith(("circuit:", "rule:"))]
+    kept = [lane.name for lane in lanes if lane.name.startswith(JUDGED_LANES)]
     releasable = set(setup.router.releasable_lanes(kept)) if kept else set()
     now = setup.clock()
     shards: list[OpenShard] = []

@@ -17,6 +17,7 @@ from deadletter.routing.router import (
     RouterAnswer,
     RouterUnavailable,
     Verdict,
+    question_about,
     usable_verdicts,
 )
 from deadletter.routing.wire import question_to_json
@@ -27,7 +28,7 @@ MAX_REQUEST = 4_500_000
 
 def request_bytes(received: ReceivedLetter) -> int:
     """Bytes that a letter adds to a router request, its comma included."""
-    question = Question(received.letter, served=True, home=received.home)
+    question = question_about(received, served=True)
     return len(compact_json(question_to_json(question))) + 1
 
 
@@ -57,7 +58,7 @@ class RouterClient:
         if not letters:
             return {}
         questions = [
-            Question(received.letter, served and not received.is_rescued, received.home)
+            question_about(received, served=served and not received.is_rescued)
             for received in letters
         ]
         answer = self._ask(questions)

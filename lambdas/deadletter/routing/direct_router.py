@@ -10,7 +10,14 @@ from random import Random
 from typing import Any
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import JUDGED_LANES, MAIN_DLQ, cause_lane
+from deadletter.failure.causes import (
+    NO_CAUSES,
+    Causes,
+    CausesReader,
+    CausesUnavailable,
+    cause_of,
+)
 from deadletter.failure.failure import Failure, FailureKind
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
@@ -57,7 +64,7 @@ class DirectRouter:
     """The router itself, as it runs in its Lambda function, in simulations and in dry runs.
 
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
-    stay the same.
+    stay the same. Without `causes` none suddenly dominates.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class DirectRouter:
         trusted_senders: frozenset[str],
         clock: Callable[[], float],
         random: Random,
+        causes: CausesReader | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._rules = rules
@@ -78,6 +86,7 @@ class DirectRouter:
         self._trusted = trusted_senders
         self._clock = clock
         self._random = random
+        self._causes = causes
         self._documents = DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
 
@@ -150,8 +159,11 @@ class DirectRouter:
             for question, reading in zip(questions, readings, strict=True)
         ]
         circuits = self._circuits.read(self._circuit_keys(cases))
+        has_cause = any(cause_of(case.row.last) for case in cases)
+        causes = self._read_causes() if has_cause else NO_CAUSES
         judgeable = tuple(
-            replace(case, circuits=self._circuits_of(case.document, circuits)) for case in cases
+            replace(case, circuits=self._circuits_of(case.document, circuits), causes=causes)
+            for case in cases
         )
         return _CaseBatch(book, matches, now, judgeable)
 
@@ -176,7 +188,7 @@ class DirectRouter:
         return self._ledger.rows(sorted(ids)) if ids else {}
 
     def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
-        stamp = _counted(reading.stamp, row)
+        stamp = _counted(reading.stamp, row, question.spared)
         return Case(
             pipeline=self._pipeline,
             stamp=stamp,
@@ -190,21 +202,25 @@ class DirectRouter:
         )
 
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        """The lanes whose circuit is CLOSED, or whose HOLD rule is not in force any more."""
+        """The lanes whose circuit is CLOSED, or whose HOLD rule or cause holds no letter now."""
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
+        has_cause = any(lane.startswith(cause_lane("")) for lane in lanes)
         with _router_unavailable():
             book = self._rule_book()
             circuits = self._circuits.read(keys) if keys else {}
+            causes = self._read_causes() if has_cause else NO_CAUSES
         now = self._clock()
         waiting = {
             *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
             *(f"rule:{rule_id}" for rule_id in book.holding(now)),
             # An edit that made a rule invalid must not release every letter it holds.
             *(f"rule:{rule.rule_id}" for rule in book.refused),
+            *map(cause_lane, causes.held(now)),
         }
-        return [
-            lane for lane in lanes if lane.startswith(("circuit:", "rule:")) and lane not in waiting
-        ]
+        return [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting]
+
+    def _read_causes(self) -> Causes:
+        return NO_CAUSES if self._causes is None else self._causes.read()
 
     def _rule_book(self) -> RuleBook:
         items = self._rules.items(self._pipeline.name)
@@ -233,10 +249,15 @@ def _commonest(last_failures: Iterable[Failure | None]) -> tuple[FailureKind, ..
 
 @contextmanager
 def _router_unavailable() -> Iterator[None]:
-    """Turns errors of rules, ledger and circuits into RouterUnavailable."""
+    """Turns errors of rules, ledger, circuits and causes into RouterUnavailable."""
     try:
         yield
-    except (RulesUnavailable, LedgerUnavailable, CircuitsUnavailable) as error:
+    except (
+        RulesUnavailable,
+        LedgerUnavailable,
+        CircuitsUnavailable,
+        CausesUnavailable,
+    ) as error:
         raise RouterUnavailable(str(error) or type(error).__name__) from error
 
 
@@ -244,10 +265,13 @@ def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
     """The decision with the stamp that records it; only a re-drive counts as an attempt."""
     is_redriven = isinstance(decision, Redrive)
     is_free = is_redriven and case.is_free
+    # Its life failed for the cause that it is held for, and is not held against it later.
+    is_spared = isinstance(decision, Hold) and decision.lane.startswith(cause_lane(""))
     stamp = replace(
         case.stamp,
         attempt=case.stamp.attempt + int(is_redriven),
         base=case.stamp.base + int(is_free),
+        spared=case.stamp.attempt + 1 if is_spared else case.stamp.spared,
         rule=decision.rule,
         decision=type(decision).__name__.upper(),
         reason=str(decision.reason) if isinstance(decision, Park) else None,
@@ -267,6 +291,10 @@ def _with_ledger(
     return reading if kept is None else replace(reading, stamp=kept)
 
 
-def _counted(stamp: Stamp, row: LedgerRow) -> Stamp:
-    """The stamp with the attempts of the letter or of the ledger, whichever are more."""
-    return replace(stamp, attempt=max(stamp.attempt, row.attempt))
+def _counted(stamp: Stamp, row: LedgerRow, spared: int) -> Stamp:
+    """The stamp with the attempts of the letter or of the ledger, whichever are more.
+
+    `spared` is known of a letter that waits, whose own stamp is older.
+    """
+    attempt = max(stamp.attempt, row.attempt)
+    return replace(stamp, attempt=attempt, spared=max(stamp.spared, spared))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import Body, Reason, circuit_lane
-from deadletter.failure.failure import PERMANENT
+from deadletter.contract import Body, Reason, cause_lane, circuit_lane
+from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
+from deadletter.failure.failure import PERMANENT, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import DUE, LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
@@ -33,6 +34,7 @@ class Case:
     document  the letter as rules see it
     match     the rule that matches it
     circuits  the pipeline's circuit and the one of the letter's key
+    causes    the pipeline's causes of failure
     served    the letter has waited for its delay, which must not start over
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
@@ -46,6 +48,7 @@ class Case:
     document: Document = _NO_DOCUMENT
     match: Match = NO_MATCH
     circuits: tuple[Circuit, ...] = ()
+    causes: Causes = NO_CAUSES
     served: bool = False
     diverted: bool = False
     forged: bool = False
@@ -58,12 +61,26 @@ class Case:
     @property
     def is_free(self) -> bool:
         """Whether a re-drive uses no attempt."""
+        last = self.row.last
+        is_of_this_life = last is not None and last.attempt == self.stamp.attempt
+        if last is not None and is_of_this_life and self.causes.excuses(last, self.now):
+            return True
         return is_free(self.stamp, self.row)
 
     @property
     def attempts_used(self) -> int:
         """The attempts that the letter will have used after a re-drive."""
         return self.stamp.attempts_used + (0 if self.is_free else 1)
+
+    def counts(self, failure: Failure) -> bool:
+        """Whether a failure may park the letter: not if its cause suddenly dominated then.
+
+        A person may decide that letters are parked for the cause all the same.
+        """
+        if self.causes.is_parked(failure.fingerprint, self.now):
+            return True
+        is_spared = failure.attempt < self.stamp.spared
+        return not is_spared and not self.causes.excuses(failure, self.now)
 
     @property
     def expires(self) -> float:
@@ -109,10 +126,22 @@ def expired(case: Case) -> Decision | None:
     return None
 
 
+def sudden(case: Case) -> Decision | None:
+    """A letter waits whose cause of failure suddenly dominates: it was no letter that changed."""
+    cause = cause_of(case.row.last)
+    if cause and case.causes.hold_of(cause, case.now) is not None:
+        because = "its last failure is the sudden cause of most failures"
+        return Hold(cause_lane(cause), case.expires, because)
+    return None
+
+
 def permanent(case: Case) -> Decision | None:
-    """A letter whose last failure is permanent, such as a wrong schema, always fails again."""
+    """A letter whose last failure is permanent, such as a wrong schema, always fails again.
+
+    One that failed while its cause suddenly dominated is tried once more.
+    """
     last = case.row.last
-    if last is not None and last.category in PERMANENT:
+    if last is not None and last.category in PERMANENT and case.counts(last):
         return Park(Reason.PERMANENT, f"last failure was of category {last.category}")
     return None
 
@@ -120,9 +149,10 @@ def permanent(case: Case) -> Decision | None:
 def poison(case: Case) -> Decision | None:
     """The same failure in several lives is the letter's own fault.
 
-    Failures while the dependency was down are not counted.
+    Failures while the dependency was down, or while their cause suddenly dominated, are not
+    counted.
     """
-    lives = max(case.row.lives_by_fingerprint().values(), default=0)
+    lives = max(case.row.lives_by_fingerprint(case.counts).values(), default=0)
     if lives >= case.pipeline.poison_lives:
         return Park(Reason.POISON, f"the same failure in {lives} lives")
     return None
@@ -187,6 +217,7 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     stopped_by_rule,
     malformed,
     expired,
+    sudden,
     permanent,
     poison,
     silent,

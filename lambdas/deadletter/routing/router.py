@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
@@ -13,6 +13,9 @@ from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Decision
 from deadletter.rules.refused_rule import RefusedRule
+
+if TYPE_CHECKING:
+    from deadletter.message.queue import ReceivedLetter
 
 
 class RouterUnavailable(Exception):
@@ -24,12 +27,18 @@ class Question:
     """One letter to decide about.
 
     `served` says that it has waited for its delay; `home` is the id of the DLQ that it
-    lies in.
+    lies in. The lives before `spared` failed for a cause that suddenly dominated.
     """
 
     letter: Letter
     served: bool = False
     home: str = MAIN_DLQ
+    spared: int = 0
+
+
+def question_about(received: ReceivedLetter, *, served: bool) -> Question:
+    """The question what to do with a letter in hand."""
+    return Question(received.letter, served, received.home, received.spared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,9 @@ class Router(Protocol):
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         """The lanes of `lanes` whose letters may leave before their due time.
 
-        A circuit's lane may when the circuit is CLOSED; a rule's lane when the rule is valid
-        or deleted, and no HOLD rule in force. Other lanes are never among them.
+        A circuit's lane may when the circuit is CLOSED; a cause's lane when the cause is not
+        held; a rule's lane when the rule is valid or deleted, and no HOLD rule in force. Other
+        lanes are never among them.
         """
 
 

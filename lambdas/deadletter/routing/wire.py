@@ -30,12 +30,19 @@ def question_to_json(question: Question) -> dict[str, Any]:
         **to_json(question.letter),
         "home": question.home,
         **({"served": True} if question.served else {}),
+        **({"spared": question.spared} if question.spared else {}),
     }
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
     """The question in JSON. Raises NotALetter for anything else."""
-    return Question(from_json(data), data.get("served") is True, str(data.get("home", MAIN_DLQ)))
+    spared = data.get("spared")
+    return Question(
+        from_json(data),
+        data.get("served") is True,
+        str(data.get("home", MAIN_DLQ)),
+        spared if isinstance(spared, int) else 0,
+    )
 
 
 def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, Any]:

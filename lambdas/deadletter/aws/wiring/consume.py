@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
 from deadletter.aws.executions import StepFunctionsExecutions
@@ -13,6 +14,7 @@ from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
 from deadletter.processing.batch import Consumer, Handle, unhandled
+from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
@@ -66,4 +68,9 @@ def consumer_for(
         random=world.random,
         new_id=world.new_id,
         count_now=count_now or count_metric,
+        causes=SuddenCauses(
+            DynamoDBCauses(clients.dynamodb, resources.circuits_table, name, world.new_id),
+            world.clock,
+            count_metric,
+        ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
@@ -26,4 +27,7 @@ def router_for(
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
         random=world.random,
+        causes=DynamoDBCauses(
+            clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
+        ),
     )

@@ -1,0 +1,246 @@
+"""The causes of failure of a pipeline: one row of the circuits table, beside its circuits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import batch_get, conflicting_item, plain, stored
+from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
+from deadletter.failure.causes import (
+    BUCKETS,
+    NO_CAUSES,
+    WINDOW,
+    CauseCounts,
+    CauseHold,
+    Causes,
+    CausesUnavailable,
+    ParkedCause,
+    Second,
+    Stretch,
+    bucket_of,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+TOTAL = "n_"
+"""Prefix of the counters of outcomes. Each bucket has its own attribute, so that a process that
+saw no failure adds to it without a condition."""
+
+_KEEP_SECONDS = 3 * DAY
+"""How long the row stays after its last write: longer than anything in it is valid."""
+
+_MOST_CONFLICTS = 5
+"""Tries of one write while other processes count failures too."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The causes as they were read, and the token of the write that they come from."""
+
+    causes: Causes = NO_CAUSES
+    token: str | None = None
+
+
+class DynamoDBCauses(CauseCounts):
+    """The causes of one pipeline; `new_id` returns a unique text.
+
+    Totals are added; everything else is one text, written on the condition that no other
+    process has written it since it was read.
+    """
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, new_id: Callable[[], str]
+    ) -> None:
+        self._client: Any = client
+        self._table = table
+        self._key = stored({CIRCUITS.partition: pipeline, CIRCUITS.sort: CAUSES_ROW})
+        self._new_id = new_id
+        self._row = _Row()
+
+    def read(self) -> Causes:
+        try:
+            items = batch_get(self._client, self._table, [self._key])
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise self._unavailable(error) from error
+        self._row = _row(items[0]) if items else _Row()
+        return self._row.causes
+
+    def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
+        counted = list(seconds)
+        totals: dict[int, int] = {}
+        for second in counted:
+            number = bucket_of(second.at)
+            totals[number] = totals.get(number, 0) + second.total
+        if not any(second.failed for second in counted):
+            self._update(totals, now)
+            stretch = self._row.causes.stretch
+            if stretch is None or now - stretch.since > WINDOW:
+                return self._row.causes, ()
+            self._end_lead(counted, now)
+            return self._row.causes, ()
+        before = self._change(lambda causes: causes.counting(counted, now).judged(now), now, totals)
+        begun = self._row.causes.held(now).keys() - before.held(now).keys()
+        return self._row.causes, tuple(sorted(begun))
+
+    def _end_lead(self, counted: Sequence[Second], now: float) -> None:
+        """Count successes, whose totals are written, against the cause in the lead."""
+
+        def change(causes: Causes) -> Causes:
+            return replace(causes.counting(counted, now), totals=causes.totals)
+
+        # Without an answer the lead lasts for longer, which only delays a parking.
+        with suppress(CausesUnavailable):
+            self._change(change, now, {})
+
+    def change(self, change: Callable[[Causes], Causes], now: float) -> Causes:
+        """Change the causes as a person decided. Returns them as they are then."""
+        self.read()
+        self._change(change, now, {})
+        return self._row.causes
+
+    def _change(
+        self, change: Callable[[Causes], Causes], now: float, totals: Mapping[int, int]
+    ) -> Causes:
+        """Write the changed causes; returns them as they were before."""
+        for _ in range(_MOST_CONFLICTS):
+            before = self._row
+            if self._update(totals, now, before, change(before.causes)):
+                return before.causes
+        raise CausesUnavailable("the causes change too often at once")
+
+    def _update(
+        self,
+        totals: Mapping[int, int],
+        now: float,
+        before: _Row | None = None,
+        after: Causes | None = None,
+    ) -> bool:
+        """Add totals and, if the row is still the one `before`, write the causes `after`.
+
+        Returns False if another process was first. The row is then known as it is.
+        """
+        token = self._new_id()
+        sets: dict[str, Any] = {"ttl": int(now + _KEEP_SECONDS)}
+        values: dict[str, Any] = {f":{TOTAL}{number}": n for number, n in totals.items()}
+        arguments: dict[str, Any] = {}
+        if after is not None:
+            sets |= {"causes": to_json(after), "token": token}
+            if before is None or before.token is None:
+                arguments["ConditionExpression"] = "attribute_not_exists(#token)"
+            else:
+                arguments["ConditionExpression"] = "#token = :before"
+                values[":before"] = before.token
+        adds = [f"{TOTAL}{number} :{TOTAL}{number}" for number in totals]
+        stale = self._stale(now, totals)
+        expression = "SET " + ", ".join(f"#{name} = :{name}" for name in sets)
+        expression += f" ADD {', '.join(adds)}" if adds else ""
+        expression += f" REMOVE {', '.join(stale)}" if stale else ""
+        try:
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=self._key,
+                UpdateExpression=expression,
+                ExpressionAttributeNames={f"#{name}": name for name in sets},
+                ExpressionAttributeValues=stored(
+                    {**values, **{f":{name}": value for name, value in sets.items()}}
+                ),
+                ReturnValues="ALL_NEW",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **arguments,
+            )
+        except AWS_ERRORS as error:
+            item = conflicting_item(error)
+            if item is None:
+                raise self._unavailable(error) from error
+            self._row = _row(item)
+            # The SDK repeats a write whose answer was lost: the row may have this write's token.
+            return self._row.token == token
+        self._row = _row(plain(answer["Attributes"]))
+        return True
+
+    def _stale(self, now: float, totals: Mapping[int, int]) -> list[str]:
+        present = bucket_of(now)
+        kept = range(present - BUCKETS + 1, present + BUCKETS)
+        known = self._row.causes.totals
+        return [f"{TOTAL}{n}" for n in sorted(known) if n not in kept and n not in totals]
+
+    def _unavailable(self, error: Exception) -> CausesUnavailable:
+        return CausesUnavailable(refusal(error, "dynamodb", self._table))
+
+
+def to_json(causes: Causes) -> str:
+    """The causes without their totals, as the row keeps them."""
+    stretch = causes.stretch
+    data = {
+        "counts": causes.counts,
+        "stretch": None
+        if stretch is None
+        else {**asdict(stretch), "letters": sorted(stretch.letters)},
+        "holds": {cause: asdict(hold) for cause, hold in causes.holds.items()},
+        "parked": {cause: asdict(word) for cause, word in causes.parked.items()},
+    }
+    return json.dumps({name: value for name, value in data.items() if value})
+
+
+def _row(item: Mapping[str, Any]) -> _Row:
+    """The row in an item. What is malformed counts as empty: it says nothing of any cause."""
+    token = item.get("token")
+    totals = {
+        int(name.removeprefix(TOTAL)): int(value)
+        for name, value in item.items()
+        if name.startswith(TOTAL) and name.removeprefix(TOTAL).isdecimal()
+    }
+    try:
+        causes = _causes(json.loads(item.get("causes", "{}")))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        causes = NO_CAUSES
+    return _Row(replace(causes, totals=totals), token if isinstance(token, str) else None)
+
+
+def _causes(data: Mapping[str, Any]) -> Causes:
+    stretch = data.get("stretch")
+    return Causes(
+        counts={
+            cause: {int(number): int(n) for number, n in count.items()}
+            for cause, count in data.get("counts", {}).items()
+        },
+        stretch=None if stretch is None else _stretch(stretch),
+        holds={
+            cause: CauseHold(
+                _time(hold["since"]),
+                _time(hold["until"]),
+                str(hold["error_type"]),
+                hold["mended"] is True,
+            )
+            for cause, hold in data.get("holds", {}).items()
+        },
+        parked={
+            cause: ParkedCause(_time(word["until"]), str(word["by"]), str(word["reason"]))
+            for cause, word in data.get("parked", {}).items()
+        },
+    )
+
+
+def _stretch(data: Mapping[str, Any]) -> Stretch:
+    return Stretch(
+        cause=str(data["cause"]),
+        since=_time(data["since"]),
+        failures=int(data["failures"]),
+        others=int(data["others"]),
+        letters=frozenset(map(int, data["letters"])),
+        error_type=str(data["error_type"]),
+    )
+
+
+def _time(value: Any) -> float:
+    """Epoch seconds; ValueError for what no clock can reach."""
+    if not math.isfinite(moment := float(value)):
+        raise ValueError("a time must be finite")
+    return moment

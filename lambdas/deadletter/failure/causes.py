@@ -1,0 +1,319 @@
+"""Causes of failure: whether one of them suddenly dominates, so that parking for it stops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Protocol
+
+from deadletter.contract import DAY, HOUR, MINUTE
+from deadletter.failure.failure import Blame, Failure
+
+LEAST_LETTERS = 20
+"""Distinct letters of one cause without which it cannot dominate."""
+
+LEAST_LEAD = LEAST_LETTERS // 2
+"""Failures of the cause that are more than all other outcomes: with 30 % of poison, a majority
+among the last 40 outcomes is a chance of once in hours, and with this lead of once in years."""
+
+WINDOW = 5.0 * MINUTE
+"""Seconds in which it has to gather them."""
+
+BEFORE = 1.0 * HOUR
+"""Seconds before that in which it must have been rare."""
+
+LEAST_BEFORE = 20
+"""Outcomes in the time before without which nothing is known: then no cause is sudden."""
+
+RARE = 0.1
+"""The share of all outcomes from which on a cause was there before."""
+
+HOLD = 1.0 * HOUR
+"""Seconds that a hold lasts after its cause was last seen to dominate."""
+
+MEMORY = 1.0 * DAY
+"""Seconds after a hold in which its cause is held again as soon as it dominates: the hour before
+says nothing of it then, since its letters waited."""
+
+PARKED_FOR = 1.0 * DAY
+"""Seconds for which a person's decision to park for a cause stands."""
+
+MOST_CAUSES = 8
+"""Causes that are counted at once; a cause with a tenth of all outcomes is among the largest."""
+
+MOST_LETTERS = 32
+"""Distinct letters that are remembered of the cause that may dominate."""
+
+BUCKET = 5.0 * MINUTE
+"""Seconds of one bucket of the history."""
+
+BUCKETS = int(BEFORE / BUCKET) + 2
+"""Buckets that are kept: the hour before, the present one, and the one in which WINDOW began."""
+
+
+class CausesUnavailable(Exception):
+    """The causes could not be read or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTry:
+    """One letter that failed at its first receive of a life, by its own fault or the code's.
+
+    `letter` is a hash of its origin id.
+    """
+
+    cause: str
+    error_type: str
+    letter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The first receives that ended in one second (epoch): how many, and those that failed."""
+
+    at: int
+    total: int
+    failed: tuple[FailedTry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The outcomes since `since` (epoch seconds), among which one cause has been in the lead."""
+
+    cause: str
+    since: float
+    failures: int = 0
+    others: int = 0
+    letters: frozenset[int] = frozenset()
+    error_type: str = ""
+
+    @property
+    def dominates(self) -> bool:
+        """Whether enough letters failed for the cause, and more often than all else happened."""
+        return len(self.letters) >= LEAST_LETTERS and self.failures - self.others >= LEAST_LEAD
+
+
+@dataclass(frozen=True, slots=True)
+class CauseHold:
+    """From `since` until `until` (epoch seconds) no letter is parked for a cause.
+
+    `mended` says that a person ended it: then the cause is counted anew.
+    """
+
+    since: float
+    until: float
+    error_type: str = ""
+    mended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedCause:
+    """A person's decision, valid until `until`: letters are parked for this cause as ever."""
+
+    until: float
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What is known of the causes of failure in one pipeline.
+
+    totals   first receives of a life that were tried, by bucket
+    counts   those that failed, by cause and bucket
+    stretch  the outcomes that one cause leads, if any does
+    holds    the causes for which parking has stopped, and those of the day before
+    parked   the causes that a person lets be parked
+    """
+
+    totals: Mapping[int, int] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    stretch: Stretch | None = None
+    holds: Mapping[str, CauseHold] = field(default_factory=dict)
+    parked: Mapping[str, ParkedCause] = field(default_factory=dict)
+
+    def hold_of(self, cause: str, now: float) -> CauseHold | None:
+        """The hold of a cause that suddenly dominates; None if its letters are parked as ever."""
+        hold = self.holds.get(cause)
+        if hold is None or now >= hold.until or self.is_parked(cause, now):
+            return None
+        return hold
+
+    def held(self, now: float) -> dict[str, CauseHold]:
+        """All causes that are held now."""
+        return {
+            cause: hold for cause in self.holds if (hold := self.hold_of(cause, now)) is not None
+        }
+
+    def is_parked(self, cause: str, now: float) -> bool:
+        """Whether a person has decided that letters are parked for the cause."""
+        word = self.parked.get(cause)
+        return word is not None and now < word.until
+
+    def is_settled(self, cause: str, now: float) -> bool:
+        """Whether the next failures cannot change how letters of the cause are treated."""
+        if self.is_parked(cause, now) or self.hold_of(cause, now) is not None:
+            return True
+        return not self._may_be_sudden(cause, now, now)
+
+    def excuses(self, failure: Failure, now: float) -> bool:
+        """Whether a failure happened while its cause dominated: it parks no letter later either.
+
+        A person may decide that it does.
+        """
+        hold = self.holds.get(failure.fingerprint)
+        if hold is None or self.is_parked(failure.fingerprint, now):
+            return False
+        return hold.since - WINDOW <= failure.at <= hold.until
+
+    def counting(self, seconds: Iterable[Second], now: float) -> Causes:
+        """The causes with more outcomes, in the order of their time."""
+        totals, counts = Counter(self.totals), {k: Counter(v) for k, v in self.counts.items()}
+        stretch = self.stretch
+        for second in seconds:
+            number = bucket_of(second.at)
+            totals[number] += second.total
+            for failed in second.failed:
+                counts.setdefault(failed.cause, Counter())[number] += 1
+            stretch = _after(stretch, second)
+        first = bucket_of(now) - BUCKETS + 1
+        return replace(
+            self,
+            totals=_since(totals, first),
+            counts=_largest(
+                {cause: _since(count, first) for cause, count in counts.items()},
+                stretch.cause if stretch else "",
+            ),
+            stretch=stretch,
+            holds={k: hold for k, hold in self.holds.items() if now < hold.until + MEMORY},
+            parked={k: word for k, word in self.parked.items() if now < word.until},
+        )
+
+    def judged(self, now: float) -> Causes:
+        """The causes with a hold for the one that suddenly dominates, begun or renewed."""
+        stretch = self.stretch
+        if stretch is None or not stretch.dominates or self.is_parked(stretch.cause, now):
+            return self
+        if not self._may_be_sudden(stretch.cause, stretch.since, now):
+            return self
+        hold = self.hold_of(stretch.cause, now)
+        since = now if hold is None else hold.since
+        renewed = CauseHold(since, now + HOLD, stretch.error_type)
+        return replace(self, holds={**self.holds, stretch.cause: renewed})
+
+    def parking(self, cause: str, word: ParkedCause) -> Causes:
+        """The causes after a person decided to park for this one."""
+        holds = {key: hold for key, hold in self.holds.items() if key != cause}
+        return replace(self, holds=holds, parked={**self.parked, cause: word})
+
+    def mending(self, cause: str, now: float) -> Causes:
+        """The causes after a person mended this one: its letters are tried, it is counted anew."""
+        hold = self.holds.get(cause)
+        mended = {} if hold is None else {cause: replace(hold, until=now, mended=True)}
+        return replace(
+            self,
+            counts={key: count for key, count in self.counts.items() if key != cause},
+            stretch=None if self.stretch and self.stretch.cause == cause else self.stretch,
+            holds={**self.holds, **mended},
+            parked={key: word for key, word in self.parked.items() if key != cause},
+        )
+
+    def _may_be_sudden(self, cause: str, since: float, now: float) -> bool:
+        """Whether the cause was rare in the hour before `since`, as far as that is known."""
+        hold = self.holds.get(cause)
+        if hold is not None and not hold.mended and now < hold.until + MEMORY:
+            return True
+        last = bucket_of(since) - 1
+        hour = range(last - int(BEFORE / BUCKET) + 1, last + 1)
+        total = sum(self.totals.get(number, 0) for number in hour)
+        failed = sum(self.counts.get(cause, {}).get(number, 0) for number in hour)
+        return total >= LEAST_BEFORE and failed < RARE * total
+
+
+NO_CAUSES = Causes()
+
+
+def cause_of(failure: Failure | None) -> str:
+    """The cause of a failure that is the letter's or the code's; empty for any other."""
+    if failure is None or failure.blame is not Blame.NEITHER:
+        return ""
+    return failure.fingerprint
+
+
+def bucket_of(moment: float) -> int:
+    """The number of the bucket for a moment (epoch seconds)."""
+    return int(moment // BUCKET)
+
+
+def _after(stretch: Stretch | None, second: Second) -> Stretch | None:
+    """The stretch after one more second: it ends when its cause has lost the lead.
+
+    This is the majority vote of Boyer and Moore: a cause of more than half of the outcomes
+    stays in the lead from its first failure on, whatever was before.
+    """
+    if stretch is not None and second.at - stretch.since > WINDOW:
+        stretch = None
+    if stretch is None:
+        stretch = _begun(second)
+        if stretch is None:
+            return None
+    letters = [failed.letter for failed in second.failed if failed.cause == stretch.cause]
+    others = second.total - len(letters) if second.at >= int(stretch.since) else 0
+    known = sorted({*stretch.letters, *letters})[:MOST_LETTERS]
+    stretch = replace(
+        stretch,
+        failures=stretch.failures + len(letters),
+        others=stretch.others + others,
+        letters=frozenset(known),
+    )
+    return stretch if stretch.failures > stretch.others else None
+
+
+def _begun(second: Second) -> Stretch | None:
+    """A stretch that begins in this second with its commonest cause; None without a failure."""
+    if not second.failed:
+        return None
+    [(cause, _)] = Counter(failed.cause for failed in second.failed).most_common(1)
+    error_type = next(failed.error_type for failed in second.failed if failed.cause == cause)
+    return Stretch(cause, second.at, error_type=error_type)
+
+
+def _since(count: Mapping[int, int], first: int) -> dict[int, int]:
+    return {number: n for number, n in count.items() if number >= first and n}
+
+
+def _largest(counts: Mapping[str, dict[int, int]], leader: str) -> dict[str, dict[int, int]]:
+    """The causes with the most failures, and the one in the lead, without those that have none."""
+    ordered = sorted(
+        counts.items(), key=lambda item: (item[0] != leader, -sum(item[1].values()), item[0])
+    )
+    return {cause: count for cause, count in ordered[:MOST_CAUSES] if count}
+
+
+def seconds_of(tries: Iterable[tuple[float, FailedTry | None]]) -> list[Second]:
+    """Outcomes with their times (epoch seconds), second by second; None is no such failure."""
+    ordered = sorted(tries, key=lambda outcome: outcome[0])
+    seconds = []
+    for at, outcomes in groupby(ordered, key=lambda outcome: int(outcome[0])):
+        failed = [failed for _, failed in outcomes]
+        seconds.append(Second(at, len(failed), tuple(f for f in failed if f is not None)))
+    return seconds
+
+
+class CausesReader(Protocol):
+    """The store of causes, for reading; raises CausesUnavailable."""
+
+    def read(self) -> Causes: ...
+
+
+class CauseCounts(CausesReader, Protocol):
+    """The store of causes, as consumers count in it."""
+
+    def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
+        """Add outcomes, and begin or renew the hold of a cause that suddenly dominates.
+
+        Returns the causes as they are then, and the causes whose hold this write began. Raises
+        CausesUnavailable if the outcomes were not stored.
+        """

@@ -1,0 +1,113 @@
+"""Whether a consumer may park a letter: not while the cause of its failure suddenly dominates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from deadletter.contract import MINUTE, Metric
+from deadletter.failure.causes import (
+    WINDOW,
+    CauseCounts,
+    Causes,
+    CausesUnavailable,
+    FailedTry,
+    seconds_of,
+)
+from deadletter.failure.classify import Diagnosis
+from deadletter.failure.failure import Blame
+
+BETWEEN_WRITES = float(MINUTE)
+"""Seconds between two writes of a process in good times, when totals are all there is to tell."""
+
+BETWEEN_FAILURES = 1.0
+"""Seconds between two writes of a process while a cause may be about to dominate."""
+
+MOST_UNTOLD = 3
+"""Failures that may dominate and are not written yet: with so many, a process waits no longer.
+Ten consumers then park at most thirty letters before each knows of the others' failures."""
+
+_LETTER_BYTES = 4
+
+
+class SuddenCauses:
+    """Counts the outcomes of one process, and says which causes may be parked for.
+
+    `count_metric` counts a metric by its name. It never raises: outcomes that could not be
+    written go with the next write, unless they are older than the window by then.
+    """
+
+    def __init__(
+        self,
+        store: CauseCounts,
+        clock: Callable[[], float],
+        count_metric: Callable[[str, int], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._count_metric = count_metric
+        self._known: Causes | None = None
+        self._pending: list[tuple[float, FailedTry | None]] = []
+        self._last_write: float | None = None
+        self._was_refused = False
+
+    def processed(self, receive: int) -> None:
+        """Count a message that did not fail, at its first receive of this life."""
+        if receive == 1:
+            self._pending.append((self._clock(), None))
+
+    def failed(self, receive: int, origin: str, diagnosis: Diagnosis) -> None:
+        """Count a failure at the first receive of a life; `origin` is the letter's."""
+        if receive != 1:
+            return
+        failed = None
+        if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
+            failed = FailedTry(diagnosis.fingerprint, diagnosis.error_type, hash_of(origin))
+        self._pending.append((self._clock(), failed))
+
+    def may_park(self, cause: str) -> bool:
+        """Whether a letter may be parked for this cause, as far as all processes know.
+
+        False if nothing is known of the causes: the letter comes back, and its DLQ parks it.
+        """
+        self.report()
+        if self._known is None:
+            return False
+        now = self._clock()
+        expected = self._known.counting(seconds_of(self._pending), now).judged(now)
+        return expected.hold_of(cause, now) is None
+
+    def report(self) -> None:
+        """Write what was counted, if it is due."""
+        now = self._clock()
+        self._pending = [(at, failed) for at, failed in self._pending if now - at <= WINDOW]
+        if not self._pending or not self._is_due(now):
+            return
+        self._last_write = now
+        try:
+            self._known, begun = self._store.count(seconds_of(self._pending), now)
+        except CausesUnavailable:
+            self._was_refused = True
+            return
+        self._was_refused = False
+        self._pending = []
+        if begun:
+            self._count_metric(Metric.SUDDENLY_PERMANENT, len(begun))
+
+    def _is_due(self, now: float) -> bool:
+        if self._last_write is None:
+            return True
+        since, known = abs(now - self._last_write), self._known
+        untold = [
+            failed
+            for _, failed in self._pending
+            if failed is not None and (known is None or not known.is_settled(failed.cause, now))
+        ]
+        if since >= BETWEEN_WRITES or (untold and since >= BETWEEN_FAILURES):
+            return True
+        return len(untold) >= MOST_UNTOLD and not self._was_refused
+
+
+def hash_of(origin: str) -> int:
+    """A letter as a small number: enough to tell a few dozen letters apart."""
+    return int.from_bytes(sha256(origin.encode("utf-8", "replace")).digest()[:_LETTER_BYTES])

@@ -1,0 +1,272 @@
+"""When a cause of failure suddenly dominates, and when it was always there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadletter.failure.causes import (
+    BEFORE,
+    BUCKET,
+    BUCKETS,
+    HOLD,
+    LEAST_LETTERS,
+    MEMORY,
+    MOST_CAUSES,
+    MOST_LETTERS,
+    NO_CAUSES,
+    WINDOW,
+    CauseHold,
+    Causes,
+    FailedTry,
+    ParkedCause,
+    Second,
+    bucket_of,
+    cause_of,
+    seconds_of,
+)
+from deadletter.failure.failure import Blame
+from tests.samples import failed
+
+START = 1_800_000_000
+CAUSE = "f00d"
+
+
+class Traffic:
+    """Outcomes second by second, each of another letter, and what becomes of the causes."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.random = Random(seed)
+        self.causes = NO_CAUSES
+        self.now = START
+        self.letters = 0
+        self.parked = 0
+
+    def run(self, seconds: float, *, share: float = 0.0, a_second: int = 5, **one: Any) -> Traffic:
+        """Let time pass with a share (0 to 1) of failures for one cause."""
+        for _ in range(int(seconds)):
+            failures = []
+            for _ in range(a_second):
+                self.letters += 1
+                if self.random.random() < share:
+                    failures.append(FailedTry(one.get("cause", CAUSE), "KeyError", self.letters))
+            # Each failure is parked when it is written, and counts with it.
+            self.parked += len(failures) if self.hold is None else 0
+            second = Second(self.now, a_second, tuple(failures))
+            self.causes = self.causes.counting([second], self.now).judged(self.now)
+            self.now += 1
+        return self
+
+    @property
+    def hold(self) -> Any:
+        return self.causes.hold_of(CAUSE, self.now)
+
+
+@pytest.mark.parametrize(("share", "most"), [(1.0, 25), (0.9, 30), (0.75, 45)])
+@pytest.mark.parametrize("healthy", [3_600, 3_700, 3_899])
+def test_a_cause_that_begins_to_fail_most_letters_is_held_before_many_are_parked(
+    share: float, most: int, healthy: int
+) -> None:
+    traffic = Traffic().run(healthy).run(60, share=share)
+    assert traffic.hold is not None
+    assert LEAST_LETTERS <= traffic.parked <= most
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cause_that_was_always_there_is_not_held(share: float, seed: int) -> None:
+    traffic = Traffic(seed).run(600, share=share)
+    # Where nothing is known of an hour before, none is sudden either.
+    assert traffic.causes.holds == {}
+    assert traffic.run(6_600, share=share).causes.holds == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cause_that_becomes_a_third_of_the_outcomes_is_not_held(seed: int) -> None:
+    assert Traffic(seed).run(3_600).run(1_200, share=0.3).causes.holds == {}
+
+
+def test_many_failures_of_few_letters_are_no_sudden_cause() -> None:
+    causes = Traffic().run(3_600).causes
+    now = START + 3_600
+    same = tuple(FailedTry(CAUSE, "KeyError", letter % 19) for letter in range(200))
+    assert causes.counting([Second(now, 200, same)], now).judged(now).holds == {}
+
+
+def test_without_enough_outcomes_in_the_hour_before_no_cause_is_sudden() -> None:
+    quiet = Traffic().run(19, a_second=1)
+    quiet.now += 1_800
+    assert quiet.run(60, share=1.0).causes.holds == {}
+    enough = Traffic().run(20, a_second=1)
+    enough.now += 1_800
+    assert enough.run(60, share=1.0).hold is not None
+
+
+def test_letters_have_to_gather_within_the_window() -> None:
+    slow = Traffic().run(3_600)
+    for _ in range(60):
+        slow.run(1, share=1.0, a_second=1)
+        slow.now += int(WINDOW / LEAST_LETTERS) + 1
+    assert slow.causes.holds == {}
+
+
+def test_successes_that_are_reported_late_count_against_the_lead() -> None:
+    traffic = Traffic().run(3_600).run(3, share=1.0)
+    stretch = traffic.causes.stretch
+    assert stretch is not None
+    assert (stretch.failures, stretch.others) == (15, 0)
+    # What was before the first failure does not.
+    before = traffic.causes.counting([Second(traffic.now - 10, 50)], traffic.now)
+    assert before.stretch == stretch
+    late = traffic.causes.counting([Second(traffic.now - 2, 15)], traffic.now)
+    assert late.stretch is None
+
+
+def test_a_hold_ends_an_hour_after_its_cause_was_last_seen_to_dominate() -> None:
+    traffic = Traffic().run(3_600).run(5, share=1.0)
+    begun = traffic.hold.since
+    traffic.run(7_200, share=1.0)
+    assert traffic.hold.since == begun
+    assert traffic.now - 10 <= traffic.hold.until - HOLD <= traffic.now
+    # A stretch that the cause leads lasts no longer than the window.
+    traffic.run(HOLD + WINDOW)
+    assert traffic.hold is None
+    assert traffic.causes.holds
+
+
+def test_a_cause_held_within_a_day_is_held_again_whatever_was_in_the_hour_before() -> None:
+    traffic = Traffic().run(3_600).run(5, share=1.0)
+    # A night without a message: the letters leave at its end, and fail again.
+    traffic.now += int(HOLD + MEMORY) - 100
+    assert traffic.run(5, share=1.0).hold is not None
+    assert traffic.hold.since > START + HOLD + MEMORY
+    traffic.now += int(HOLD + MEMORY) + 1
+    assert traffic.run(5, share=1.0).hold is None
+
+
+def test_while_a_person_lets_letters_be_parked_no_hold_begins() -> None:
+    traffic = Traffic().run(3_600).run(5, share=1.0)
+    word = ParkedCause(traffic.now + 100, "arn:me", "they are lost anyway")
+    traffic.causes = traffic.causes.parking(CAUSE, word)
+    assert traffic.hold is None
+    assert traffic.run(99, share=1.0).hold is None
+    assert traffic.causes.is_parked(CAUSE, traffic.now)
+    traffic.now += 1
+    assert not traffic.causes.is_parked(CAUSE, traffic.now)
+
+
+def test_a_cause_that_a_person_mended_is_counted_anew() -> None:
+    traffic = Traffic().run(3_600).run(120, share=1.0)
+    mended = traffic.causes.mending(CAUSE, traffic.now)
+    assert (mended.counts, mended.stretch, mended.held(traffic.now)) == ({}, None, {})
+    assert mended.totals == traffic.causes.totals
+    traffic.causes, traffic.parked = mended, 0
+    assert traffic.run(5, share=1.0).hold is not None
+    assert traffic.parked <= 25
+    # What its failures were before says nothing of a day with next to no message.
+    traffic.causes = traffic.causes.mending(CAUSE, traffic.now)
+    traffic.now += 7_200
+    assert traffic.run(5, share=1.0).hold is None
+
+
+def test_mending_one_cause_keeps_the_others() -> None:
+    traffic = Traffic().run(3_600).run(30, share=1.0).run(200).run(30, share=1.0, cause="b")
+    assert set(traffic.causes.holds) == {CAUSE, "b"}
+    mended = traffic.causes.mending(CAUSE, traffic.now).mending("none", traffic.now)
+    assert mended.held(traffic.now).keys() == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("at", "excused"),
+    [(999.0 - WINDOW, False), (1_000.0 - WINDOW, True), (2_000.0, True), (2_001.0, False)],
+)
+def test_a_failure_while_its_cause_dominated_is_excused_later_too(at: float, excused: bool) -> None:
+    causes = Causes(holds={"f1": CauseHold(1_000.0, 2_000.0), "f2": CauseHold(0.0, 9_999.0)})
+    assert causes.excuses(failed(at=at), 3_000.0) is excused
+    word = ParkedCause(3_001.0, "arn:me", "lost anyway")
+    assert not replace(causes, parked={"f1": word}).excuses(failed(at=at), 3_000.0)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "share", "settled"), [(0, 1.0, True), (3_600, 0.05, False), (3_600, 1.0, True)]
+)
+def test_a_cause_is_settled_if_no_more_failures_can_change_what_becomes_of_its_letters(
+    healthy: int, share: float, settled: bool
+) -> None:
+    traffic = Traffic().run(healthy).run(60, share=share)
+    assert traffic.causes.is_settled(CAUSE, traffic.now) is settled
+
+
+def test_the_row_is_bounded() -> None:
+    traffic = Traffic()
+    for number in range(40):
+        traffic.run(300, share=1.0, cause=f"cause {number}")
+    assert len(traffic.causes.totals) <= BUCKETS
+    assert len(traffic.causes.counts) <= MOST_CAUSES
+    assert traffic.causes.stretch is not None
+    assert len(traffic.causes.stretch.letters) == MOST_LETTERS
+    assert f"cause {number}" in traffic.causes.counts
+
+
+def test_a_cause_beside_many_larger_ones_is_counted_while_it_is_in_the_lead() -> None:
+    traffic = Traffic().run(3_600)
+    for number in range(MOST_CAUSES):
+        traffic.run(10, share=1.0, cause=f"cause {number}").run(60)
+    assert CAUSE not in traffic.causes.counts
+    traffic.run(3, share=1.0)
+    assert sum(traffic.causes.counts[CAUSE].values()) == 15
+
+
+second = st.builds(
+    lambda at, others, failed: Second(at, others + len(failed), tuple(failed)),
+    st.integers(START - 100, START + 100),
+    st.integers(0, 50),
+    st.lists(
+        st.builds(FailedTry, st.sampled_from("abc"), st.just("E"), st.integers(0, 99)), max_size=30
+    ),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(second, max_size=30))
+def test_whatever_is_counted_a_cause_in_the_lead_has_more_than_half(seconds: list[Second]) -> None:
+    causes = Causes(totals={bucket_of(START) - 5: 1_000})
+    for each in seconds:
+        causes = causes.counting([each], START + 100).judged(START + 100)
+        stretch = causes.stretch
+        assert stretch is None or stretch.failures > stretch.others
+        assert stretch is None or len(stretch.letters) <= MOST_LETTERS
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({}, "f1"),
+        ({"judged": Blame.NEITHER}, "f1"),
+        ({"judged": Blame.DEPENDENCY}, ""),
+        ({"judged": Blame.CONFIGURATION}, ""),
+        ({"fingerprint": ""}, ""),
+    ],
+)
+def test_only_a_failure_that_speaks_of_nothing_else_has_a_cause(
+    change: dict[str, Any], cause: str
+) -> None:
+    assert cause_of(failed(**change)) == cause
+    assert cause_of(None) == ""
+
+
+def test_outcomes_are_gathered_second_by_second() -> None:
+    bad = FailedTry("a", "E", 1)
+    outcomes = [(START + 1.9, None), (START + 0.5, bad), (START + 1.0, bad), (START + 0.1, None)]
+    assert seconds_of(outcomes) == [Second(START, 2, (bad,)), Second(START + 1, 2, (bad,))]
+
+
+def test_the_history_reaches_an_hour_before_the_window() -> None:
+    assert (BUCKETS - 1) * BUCKET >= BEFORE + WINDOW
+    causes = replace(NO_CAUSES, totals={bucket_of(START) - BUCKETS: 7})
+    assert causes.counting([Second(START, 1)], START).totals == {bucket_of(START): 1}

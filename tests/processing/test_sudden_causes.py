@@ -1,0 +1,249 @@
+"""What one process counts of causes, when it writes it, and what it parks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from deadletter.contract import Metric
+from deadletter.failure.causes import (
+    NO_CAUSES,
+    WINDOW,
+    CauseHold,
+    Causes,
+    CausesUnavailable,
+    FailedTry,
+    Second,
+    bucket_of,
+)
+from deadletter.failure.classify import Diagnosis
+from deadletter.failure.failure import Blame, Category
+from deadletter.failure.fate import Fate
+from deadletter.failure.signals import Permanent
+from deadletter.processing.sudden_causes import (
+    BETWEEN_FAILURES,
+    BETWEEN_WRITES,
+    MOST_UNTOLD,
+    SuddenCauses,
+    hash_of,
+)
+from deadletter.settings.pipeline import Pipeline
+from deadletter.testing.clock import Clock
+from tests.processing.doubles import Site, record, redriven
+from tests.samples import letter
+
+BAD = Diagnosis(Category.SCHEMA, "ValidationError", "no field", fingerprint="bad")
+
+
+@dataclass
+class Row:
+    """The row of causes, and what was written to it."""
+
+    causes: Causes = NO_CAUSES
+    writes: list[list[Second]] = field(default_factory=list)
+    down: bool = False
+
+    def read(self) -> Causes:
+        return self.causes
+
+    def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
+        if self.down:
+            raise CausesUnavailable
+        counted = list(seconds)
+        self.writes.append(counted)
+        before, self.causes = self.causes, self.causes.counting(counted, now).judged(now)
+        return self.causes, tuple(self.causes.held(now).keys() - before.held(now).keys())
+
+    def tries(self) -> int:
+        return sum(second.total for write in self.writes for second in write)
+
+
+@dataclass
+class Process:
+    """One process, the row that it shares, and what it counted."""
+
+    row: Row = field(default_factory=Row)
+    clock: Clock = field(default_factory=Clock)
+    counted: list[tuple[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.causes = SuddenCauses(
+            self.row, self.clock, lambda name, number: self.counted.append((name, number))
+        )
+
+    def after_a_healthy_hour(self) -> Process:
+        number = bucket_of(self.clock.now)
+        totals = {number - back: 100 for back in range(1, 10)}
+        self.row.causes = replace(self.row.causes, totals=totals)
+        # A process reads the row with its first write.
+        self.causes.processed(1)
+        self.causes.report()
+        self.row.writes.clear()
+        return self
+
+    def fail(self, origin: str, diagnosis: Diagnosis = BAD, receive: int = 1) -> bool:
+        """One letter fails; whether it may be parked."""
+        self.causes.failed(receive, origin, diagnosis)
+        return self.causes.may_park(diagnosis.fingerprint)
+
+
+def test_in_good_times_a_process_writes_once_a_minute() -> None:
+    process = Process()
+    for _ in range(180):
+        process.causes.processed(1)
+        process.causes.report()
+        process.clock.advance(1)
+    assert len(process.row.writes) == 3
+    assert process.row.tries() == 121
+
+
+def test_only_the_first_receive_of_a_life_counts() -> None:
+    process = Process()
+    process.causes.processed(2)
+    process.causes.failed(2, "a", BAD)
+    process.causes.report()
+    assert process.row.writes == []
+
+
+def test_only_failures_that_speak_of_nothing_else_have_a_cause() -> None:
+    process = Process()
+    process.causes.failed(1, "a", replace(BAD, blame=Blame.DEPENDENCY))
+    process.causes.failed(1, "b", replace(BAD, fingerprint=""))
+    process.causes.failed(1, "c", BAD)
+    process.causes.report()
+    [[second]] = process.row.writes
+    assert second.total == 3
+    assert second.failed == (FailedTry("bad", "ValidationError", hash_of("c")),)
+
+
+def test_failures_that_may_become_sudden_are_written_at_most_once_a_second() -> None:
+    process = Process().after_a_healthy_hour()
+    process.fail("a")
+    assert process.row.writes == []
+    process.clock.advance(BETWEEN_FAILURES)
+    process.fail("b")
+    assert [write[-1].failed[-1].letter for write in process.row.writes] == [hash_of("b")]
+    for number in range(MOST_UNTOLD):
+        process.fail(f"c{number}")
+    assert len(process.row.writes) == 2
+
+
+def test_failures_that_change_nothing_wait_for_the_minute() -> None:
+    process = Process()
+    process.row.causes = replace(
+        NO_CAUSES, holds={"bad": CauseHold(process.clock.now, process.clock.now + 3_600, "E")}
+    )
+    assert not process.fail("first")
+    for number in range(50):
+        assert not process.fail(str(number))
+        process.clock.advance(1)
+    assert len(process.row.writes) == 1
+    process.clock.advance(BETWEEN_WRITES)
+    process.causes.report()
+    assert process.row.tries() == 51
+
+
+def test_parking_stops_when_a_cause_suddenly_dominates_and_it_is_counted_once() -> None:
+    process = Process().after_a_healthy_hour()
+    other = Process(process.row, process.clock)
+    parked = 0
+    for number in range(40):
+        parked += process.fail(f"a{number}") + other.fail(f"b{number}")
+        process.clock.advance(0.1)
+    assert 15 <= parked <= 20 + MOST_UNTOLD
+    assert process.counted + other.counted == [(Metric.SUDDENLY_PERMANENT, 1)]
+
+
+def test_what_is_not_written_yet_counts_for_the_process_that_counted_it() -> None:
+    process = Process().after_a_healthy_hour()
+    for number in range(18):
+        process.fail(str(number))
+        process.clock.advance(1)
+    assert process.row.causes.holds == {}
+    process.row.down = True
+    assert [process.fail(name) for name in "abcdef"] == [True] + 5 * [False]
+
+
+def test_without_an_answer_nothing_is_parked_and_nothing_is_lost() -> None:
+    process = Process()
+    process.row.down = True
+    assert [process.fail(name) for name in "abcdef"] == [False] * 6
+    process.clock.advance(BETWEEN_FAILURES)
+    process.row.down = False
+    assert process.fail("g")
+    assert process.row.tries() == 7
+
+
+def test_a_store_that_refuses_is_asked_once_a_second() -> None:
+    process = Process()
+    process.row.down = True
+    asked = 0
+
+    def refuse(_: Iterable[Second], __: float) -> tuple[Causes, tuple[str, ...]]:
+        nonlocal asked
+        asked += 1
+        raise CausesUnavailable
+
+    process.row.count = refuse  # type: ignore[method-assign]
+    for name in "abcdefgh":
+        process.fail(name)
+    assert asked == 1
+
+
+def test_outcomes_older_than_the_window_are_not_written() -> None:
+    process = Process()
+    process.row.down = True
+    process.fail("old")
+    process.row.down = False
+    process.clock.advance(WINDOW + 1)
+    process.fail("new")
+    assert process.row.tries() == 1
+
+
+def test_a_letter_whose_cause_suddenly_dominates_comes_back() -> None:
+    process = Process()
+    site = Site(clock=process.clock, causes=process.causes)
+    error = Permanent("no field")
+    site.raises = {"m1": error, "m2": error}
+    [parked] = site.process(record(letter(message_id="m1"))).results
+    assert (parked.fate, len(site.lot.sent)) == (Fate.PARKED, 1)
+    assert parked.diagnosis is not None
+    hold = CauseHold(process.clock.now, process.clock.now + 60, "Permanent")
+    process.row.causes = replace(process.row.causes, holds={parked.diagnosis.fingerprint: hold})
+    site.causes = Process(process.row, process.clock).causes
+    [held] = site.process(record(letter(message_id="m2"))).results
+    assert (held.fate, len(site.lot.sent)) == (Fate.FAILED, 1)
+    assert held.wait is not None
+
+
+def test_a_batch_counts_what_was_tried_and_a_canary_nothing() -> None:
+    process = Process()
+    pipeline = Pipeline("orders", park_permanent=False)
+    site = Site(pipeline, clock=process.clock, causes=process.causes, unguarded=True)
+    site.raises = {"m2": KeyError("a")}
+    messages = [letter(message_id=f"m{number}") for number in range(3)]
+    site.process(*map(record, messages), permit="permit")
+    assert process.row.writes == []
+    site.process(*map(record, messages))
+    [[second]] = process.row.writes
+    assert (second.total, len(second.failed)) == (3, 1)
+
+
+def test_a_letter_counts_once_whatever_copy_of_it_fails() -> None:
+    process = Process()
+    pipeline = Pipeline("orders", park_permanent=False)
+    site = Site(pipeline, clock=process.clock, causes=process.causes, unguarded=True)
+    site.raises = {"m1": KeyError("a"), "m2": KeyError("a")}
+    site.process(
+        record(redriven(letter(message_id="m1"), origin="first")),
+        record(redriven(letter(message_id="m2"), 2, origin="first")),
+    )
+    [[second]] = process.row.writes
+    assert {failed.letter for failed in second.failed} == {hash_of("first")}
+
+
+@pytest.mark.parametrize("origin", ["", "x", "\ud800", "ü" * 500])
+def test_any_origin_is_a_number(origin: str) -> None:
+    assert 0 <= hash_of(origin) < 2**32

@@ -1,0 +1,131 @@
+"""A deployment that breaks every message parks few of them; what was always there is parked.
+
+Ten consumers, the redriver and the router, on the scenario bench's queue and mapping.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.causes import DynamoDBCauses
+from deadletter.failure.causes import Causes
+from deadletter.failure.failure import Category
+from deadletter.failure.signals import Permanent
+from tests.scenario_bench.measure import Figures, play
+from tests.scenario_bench.scenario import Scenario
+from tests.scenario_bench.systems import Deadletter
+from tests.scenario_bench.traffic import Book, Call, messages_of
+from tests.tables import CIRCUITS
+
+pytestmark = pytest.mark.long
+
+MINUTE = 60.0
+HOUR = 60 * MINUTE
+BREAKS, MENDED = HOUR, HOUR + 15 * MINUTE
+
+DEPLOYMENT = Scenario(
+    name="bad-deployment",
+    title="a deployment breaks every message for 15 min",
+    rate=1,
+    lasts=HOUR + 45 * MINUTE,
+    # The hold ends an hour after the last failures, and the next run of the redriver follows.
+    tail=HOUR,
+)
+
+
+def no_field(_: Any) -> None:
+    raise Permanent("no field", category=Category.SCHEMA)
+
+
+def defect(_: Any) -> None:
+    raise KeyError("renamed")
+
+
+class Deployed(Deadletter):
+    """The product, with a handler that fails each message between two moments."""
+
+    fails: Callable[[Any], None] = staticmethod(no_field)
+    retried_at: float | None = None
+
+    def work(self, body: str, call: Call) -> None:
+        if BREAKS <= self.elapsed < MENDED:
+            self.fails(json.loads(body))
+        super().work(body, call)
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.retried_at is not None:
+            self.timeline.spawn(self._retry, self.timeline.now + self.retried_at)
+
+    def store(self) -> DynamoDBCauses:
+        store: Any = self.stage.dynamodb
+        return DynamoDBCauses(store, CIRCUITS, "orders", self.world.new_id)
+
+    def _retry(self) -> None:
+        """A person says that the cause is mended."""
+
+        def mend(causes: Causes) -> Causes:
+            for cause in causes.held(self.timeline.now):
+                causes = causes.mending(cause, self.timeline.now)
+            return causes
+
+        self.store().change(mend, self.timeline.now)
+
+
+def played(
+    scenario: Scenario, seed: int = 1, **changes: Any
+) -> tuple[Figures, Deployed, Counter[str]]:
+    kind = type("Deployed", (Deployed,), changes)
+    system = kind(scenario, seed, Book(messages_of(scenario, seed)))
+    figures = play(system)
+    marks = system.stage.stamps(system.stage.parking)
+    return figures, system, Counter(str(mark.reason) for mark in marks)
+
+
+@pytest.mark.parametrize("fails", [no_field, defect])
+def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
+    fails: Callable[[Any], None],
+) -> None:
+    figures, system, reasons = played(DEPLOYMENT, fails=staticmethod(fails))
+    assert figures.lost == 0
+    assert reasons.total() < 30
+    assert figures.parked_wrongly == reasons.total()
+    # All others wait until the hold ends, and are then processed.
+    assert figures.goodput >= 1 - 30 / figures.healthy
+    assert figures.openings == 0
+    assert system.store().read().held(system.timeline.now) == {}
+
+
+def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -> None:
+    scenario = replace(DEPLOYMENT, lasts=MENDED + 10 * MINUTE, tail=10 * MINUTE)
+    waiting, _, _ = played(scenario)
+    assert waiting.goodput < 0.9
+    retried, _, reasons = played(scenario, retried_at=MENDED + MINUTE)
+    assert retried.goodput >= 1 - 30 / retried.healthy
+    assert reasons.total() < 30
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+@pytest.mark.parametrize("fails", [no_field, defect])
+def test_poison_that_was_always_there_is_parked_as_ever(
+    share: float, fails: Callable[[Any], None]
+) -> None:
+    class Poisoned(Deployed):
+        def work(self, body: str, call: Call) -> None:
+            if "customer" not in json.loads(body):
+                fails(body)
+            Deadletter.work(self, body, call)
+
+    scenario = replace(DEPLOYMENT, poison=share, lasts=HOUR, tail=HOUR)
+    system = Poisoned(scenario, 1, Book(messages_of(scenario, 1)))
+    figures = play(system)
+    assert figures.parked_wrongly == 0
+    assert figures.goodput == 1.0
+    assert figures.poison_left == 0
+    assert system.store().read().holds == {}
