@@ -25,6 +25,7 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Tripped,
 )
+from deadletter.contract import config_key
 from deadletter.outage.consumer_steps import ConsumerSteps
 from deadletter.outage.event_source import ConsumerMapping
 from deadletter.outage.execution_step import (
@@ -95,9 +96,11 @@ def test_no_consumer_is_paused_without_the_setting() -> None:
     assert scene.steps.take("announce", EXECUTION).next is Next.PROBE
 
 
-def test_the_outage_of_a_single_key_is_neither_announced_nor_paused_for() -> None:
-    scene = Scene().trip("endpoint-7")
-    execution = Execution("endpoint-7", 1, 0)
+@pytest.mark.parametrize("key", ["endpoint-7", "dependency/bank", config_key(KEY)])
+def test_the_outage_of_a_part_is_neither_announced_nor_paused_for(key: str) -> None:
+    """A broken configuration pauses nothing: the other messages can be processed."""
+    scene = Scene().trip(key)
+    execution = Execution(key, 1, 0)
     assert scene.steps.take("announce", execution).next is Next.PROBE
     scene.steps.take("pause", execution)
     assert scene.announced.published == []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import NO_END, Circuit, CircuitPolicy, Override, State
+from deadletter.circuit.state import NO_END, Circuit, CircuitPolicy, Override, Pause, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
@@ -287,3 +287,13 @@ def test_a_pause_that_a_row_remembers_costs_no_look_at_the_mapping(scene: Scene)
     scene.executions.names = {execution_name(KEY, KEY, opened.outage, 0)}
     scene.mappings.find = lambda: pytest.fail("looked")  # type: ignore[method-assign]
     assert scene.reconciler.reconcile().failed == ()
+
+
+def test_a_mapping_that_another_circuit_still_wants_paused_is_not_put_back(scene: Scene) -> None:
+    scene.leave_paused()
+    other = scene.trip("another")
+    scene.circuits.held["another"] = replace(other, paused=Pause("m", 50, scene.circuits.now))
+    scene.executions.names = {execution_name(KEY, "another", other.outage, 0)}
+    scene.reconciler.reconcile()
+    assert scene.mappings.mapping == ConsumerMapping("m", False, concurrency=50)
+    assert scene.circuits.held[KEY].paused is not None

@@ -75,11 +75,22 @@ class Reconciler:
         except ExecutionsUnavailable as error:
             self._count_metric(FAILED, 1)
             return (_why(error),)
+        wanted = {
+            circuit.paused.mapping
+            for circuit in troubled
+            if circuit.paused is not None and not circuit.is_closed
+        }
+        # A mapping that another circuit still wants paused stays so.
+        put_back = [
+            circuit
+            for circuit in repairs.put_back
+            if circuit.paused is not None and circuit.paused.mapping not in wanted
+        ]
         expired = [circuit for circuit in troubled if _has_expired_override(circuit, now)]
         return self._do(
             [
                 *(partial(self._restart, circuit) for circuit in repairs.start),
-                *(partial(self._put_back, circuit) for circuit in repairs.put_back),
+                *(partial(self._put_back, circuit) for circuit in put_back),
                 *(partial(self._end_override, circuit) for circuit in expired),
             ]
         )
