@@ -131,6 +131,13 @@ def _no_limits() -> Iterator[None]:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_planted_bug_is_caught(bug: str) -> None:
-    with BUGS[bug](), pytest.raises(Broken):
-        for seed in range(300):
-            PauseSimulation(seed).run()
+    with BUGS[bug]():
+        assert any(map(_is_broken, range(300)))
+
+
+def _is_broken(seed: int) -> bool:
+    try:
+        PauseSimulation(seed).run()
+    except Broken:
+        return True
+    return False
