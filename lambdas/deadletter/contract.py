@@ -16,7 +16,7 @@ a deployment. All durations are whole seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -239,6 +239,11 @@ DEPENDENCY_PREFIX = "dependency/"
 def config_key(key: str) -> str:
     """The key of the circuit for configuration failures, beside the ordinary circuit `key`."""
     return f"{key}{CONFIG_SUFFIX}"
+
+
+def with_config_keys(keys: Iterable[str]) -> list[str]:
+    """The keys in their order, each with the key of the circuit for configuration behind it."""
+    return [each for key in keys for each in (key, config_key(key))]
 
 
 def is_config_key(key: str) -> bool:

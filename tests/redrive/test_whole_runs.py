@@ -493,11 +493,12 @@ def test_a_run_whose_memory_gives_no_answer_touches_no_letter(stage: Stage) -> N
     assert memory(stage) == SourceMemory()
 
 
-def test_an_open_circuit_is_named(stage: Stage) -> None:
+@pytest.mark.parametrize("key", ["orders", "orders#config"])
+def test_an_open_circuit_is_named(stage: Stage, key: str) -> None:
     dead(stage, 1)
-    stage.set_circuit("OPEN")
+    stage.set_circuit("OPEN", key)
     report = run(stage)
-    assert report.stopped == "circuit orders is OPEN"
+    assert report.stopped == f"circuit {key} is OPEN"
     assert (report.counts, visible(stage)) == ({}, 1)
 
 

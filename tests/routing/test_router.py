@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import Reason
 from deadletter.failure.causes import NO_CAUSES, CauseHold, Causes, CausesUnavailable
-from deadletter.failure.failure import FailureKind
+from deadletter.failure.failure import Blame, FailureKind
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
@@ -473,6 +473,33 @@ def test_nothing_is_decided_without_the_causes() -> None:
 def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:
     books = Books([rule("typo", "HOLDD")])
     assert router(books).releasable_lanes(["rule:typo", "rule:gone"]) == ["rule:gone"]
+
+
+@pytest.mark.parametrize(
+    ("open_", "lane"),
+    [
+        ({"orders#config"}, "circuit:orders#config"),
+        ({"hook", "orders#config"}, "circuit:orders#config"),
+        ({"hook#config"}, "circuit:hook#config"),
+        ({"dependency/payments"}, "circuit:dependency/payments"),
+        ({"dependency/payments#config"}, "circuit:dependency/payments#config"),
+        ({"dependency/mail", "mail", "hook2#config"}, None),
+    ],
+)
+@pytest.mark.parametrize("named", ["dependency/payments", "dependency/payments#config"])
+def test_a_letter_waits_for_each_circuit_that_it_depends_on(
+    open_: set[str], lane: str | None, named: str
+) -> None:
+    rows = {"m1": LedgerRow((failed(circuit=named, judged=Blame.DEPENDENCY),))}
+    decision = verdict_of(Books(rows_=rows, open_=open_), letter('{"endpoint": "hook"}')).decision
+    assert (decision.lane if isinstance(decision, Hold) else None) == lane
+
+
+def test_a_named_dependency_holds_only_letters_that_failed_by_it() -> None:
+    rows = {"m1": LedgerRow((failed(circuit="dependency/payments"), failed()))}
+    books = Books(rows_=rows, open_={"dependency/payments"})
+    assert isinstance(verdict_of(books, letter(message_id="m1")).decision, Redrive)
+    assert isinstance(verdict_of(books, letter(message_id="m2")).decision, Redrive)
 
 
 # Unavailable stores, and unclear answers.

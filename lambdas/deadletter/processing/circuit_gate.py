@@ -13,7 +13,7 @@ from deadletter.circuit.state import (
     OutcomeCounts,
     Outcomes,
 )
-from deadletter.contract import config_key, is_config_key
+from deadletter.contract import is_config_key, with_config_keys
 from deadletter.failure.fate import Evidence
 from deadletter.processing import visibility
 from deadletter.processing.delivery import Delivery
@@ -51,9 +51,9 @@ class CircuitGate:
 
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
-        self._keys.update(_with_config(self.named))
+        self._keys.update(with_config_keys(self.named))
         for delivery in deliveries:
-            self._keys.update(_with_config(self.keys(delivery)))
+            self._keys.update(with_config_keys(self.keys(delivery)))
 
     def keys(self, delivery: Delivery) -> list[str]:
         """The keys of the ordinary circuits that a letter depends on, its own circuit last."""
@@ -63,12 +63,12 @@ class CircuitGate:
 
     def wait(self, delivery: Delivery) -> float | None:
         """Seconds that a refused letter waits for its circuits; None if it may be processed."""
-        return self._wait(delivery, _with_config(self.keys(delivery)))
+        return self._wait(delivery, with_config_keys(self.keys(delivery)))
 
     def wait_for(self, delivery: Delivery, key: str) -> float | None:
         """Seconds that a letter waits for the circuit of a dependency that its handler names."""
         self.named.add(key)
-        return self._wait(delivery, _with_config([key]))
+        return self._wait(delivery, with_config_keys([key]))
 
     def _wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         if self.canary or not self.pipeline.refuse_when_open:
@@ -85,7 +85,7 @@ class CircuitGate:
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
-        circuits = self._circuits(delivery, _with_config(self.keys(delivery)))
+        circuits = self._circuits(delivery, with_config_keys(self.keys(delivery)))
         return not circuits or not all(circuit.is_closed for circuit in circuits)
 
     def count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
@@ -146,8 +146,3 @@ class CircuitGate:
         if self._read_at is None or not self._keys.issuperset(keys):
             self._read(delivery, keys)
         return [self._known[key] for key in keys if key in self._known]
-
-
-def _with_config(keys: Iterable[str]) -> list[str]:
-    """The keys, each with the key of the circuit for configuration beside it."""
-    return [each for key in keys for each in (key, config_key(key))]

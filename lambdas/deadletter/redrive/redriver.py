@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from deadletter.circuit.state import OutcomeCounts
-from deadletter.contract import HOUR, MINUTE, Metric, Mode
+from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
@@ -154,9 +154,10 @@ class Redriver:
     def _run(self, deadline: float, memory: SourceMemory, *, judge_only: bool, asked: bool) -> str:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
-        circuit = self._setup.circuits.read([self._pipeline.name])[self._pipeline.name]
-        if not circuit.is_closed:
-            return f"circuit {circuit.key} is {circuit.state}"
+        circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
+        for circuit in circuits.values():
+            if not circuit.is_closed:
+                return f"circuit {circuit.key} is {circuit.state}"
         now = self._clock()
         pause = 0.0 if asked or judge_only else seconds_until_next_try(memory, now)
         if pause:
@@ -190,7 +191,8 @@ class Redriver:
         if bucket is None:
             self._make_visible(first_poll)
             return "another run holds the lease"
-        share = circuit.admitted_share(self._pipeline.circuit, now)
+        # A circuit for configuration has no ramp.
+        share = circuits[self._pipeline.name].admitted_share(self._pipeline.circuit, now)
         run = self._limits(deadline, bucket.slowed(share))
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 

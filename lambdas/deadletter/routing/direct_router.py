@@ -10,7 +10,13 @@ from random import Random
 from typing import Any
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
-from deadletter.contract import JUDGED_LANES, MAIN_DLQ, cause_lane
+from deadletter.contract import (
+    CONFIG_SUFFIX,
+    JUDGED_LANES,
+    MAIN_DLQ,
+    cause_lane,
+    with_config_keys,
+)
 from deadletter.failure.causes import (
     NO_CAUSES,
     Causes,
@@ -26,7 +32,7 @@ from deadletter.message.stamp import Stamp, StampReading
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
-from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import (
     RuleBook,
     Rules,
@@ -158,11 +164,12 @@ class DirectRouter:
             self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
             for question, reading in zip(questions, readings, strict=True)
         ]
-        circuits = self._circuits.read(self._circuit_keys(cases))
+        keys = {key for case in cases for key in self._circuit_keys(case)}
+        circuits = self._circuits.read(sorted(keys | {self._pipeline.name}))
         has_cause = any(cause_of(case.row.last) for case in cases)
         causes = self._read_causes() if has_cause else NO_CAUSES
         judgeable = tuple(
-            replace(case, circuits=self._circuits_of(case.document, circuits), causes=causes)
+            replace(case, circuits=self._circuits_of(case, circuits), causes=causes)
             for case in cases
         )
         return _CaseBatch(book, matches, now, judgeable)
@@ -228,15 +235,18 @@ class DirectRouter:
             self._book = (items, read_rules(items, self._pipeline))
         return self._book[1]
 
-    def _circuit_keys(self, cases: Sequence[Case]) -> list[str]:
-        keys = {case.document.circuit_key for case in cases} - {None, self._pipeline.name}
-        return [self._pipeline.name, *sorted(key for key in keys if key is not None)]
+    def _circuits_of(self, case: Case, circuits: Mapping[str, Circuit]) -> tuple[Circuit, ...]:
+        return tuple(circuits[key] for key in self._circuit_keys(case) if key in circuits)
 
-    def _circuits_of(
-        self, document: Document, circuits: Mapping[str, Circuit]
-    ) -> tuple[Circuit, ...]:
-        keys = (self._pipeline.name, document.circuit_key)
-        return tuple(circuits[key] for key in keys if key is not None and key in circuits)
+    def _circuit_keys(self, case: Case) -> list[str]:
+        """The keys of the circuits that a letter waits for, each kind beside its dependency.
+
+        The dependencies that a handler names are known only from the failures of their calls.
+        """
+        last = case.row.last
+        named = last.circuit.removesuffix(CONFIG_SUFFIX) if last is not None else ""
+        keys = (self._pipeline.name, case.document.circuit_key, named)
+        return with_config_keys(dict.fromkeys(key for key in keys if key))
 
 
 def _commonest(last_failures: Iterable[Failure | None]) -> tuple[FailureKind, ...]:

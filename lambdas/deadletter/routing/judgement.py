@@ -33,7 +33,8 @@ class Case:
     row       the letter's row in the ledger
     document  the letter as rules see it
     match     the rule that matches it
-    circuits  the pipeline's circuit and the one of the letter's key
+    circuits  the circuits that the letter depends on: the pipeline's, the one of its key, and
+              the one that its last failure speaks of
     causes    the pipeline's causes of failure
     served    the letter has waited for its delay, which must not start over
     diverted  the letter lies in a dedicated DLQ
