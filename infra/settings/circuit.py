@@ -95,8 +95,8 @@ class CircuitSettings(Settings):
     )
     health_url: HealthUrl | None = Field(
         default=None,
-        description="requested with GET, over the public internet, if there is no message to try"
-        " the dependency with; 2xx: it works",
+        description="requested with GET, over the public internet, before a message is tried;"
+        " 2xx: it works. Any other answer, or none: it is down, and no message is tried",
     )
 
     @model_validator(mode="after")

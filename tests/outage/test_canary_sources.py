@@ -57,6 +57,28 @@ def test_an_answer_is_judged_by_its_verdict_and_its_failures(
     assert (result.proof is not None) == is_processed
 
 
+@pytest.mark.parametrize("key", ["orders", "orders#config", "dependency/bank", "endpoint-7"])
+@pytest.mark.parametrize("word", ["success", "failure", "neutral"])
+@pytest.mark.parametrize("answer", [NONE_FAILED, FAILED])
+def test_the_word_on_the_probed_circuit_counts_and_the_failures_say_whether_to_delete(
+    answer: dict[str, Any], word: str, key: str
+) -> None:
+    """A handler may fail after its call has succeeded, or go on after its call has failed."""
+    opposite = "failure" if word == "success" else "success"
+    details = {"verdict": opposite, "circuits": {key: word, "another": opposite}}
+    payload = json.dumps({**answer, "deadletter": details}).encode()
+    result = judge_answer(payload, "m1", key)
+    assert result.verdict == word
+    assert (result.proof is not None) is (answer is NONE_FAILED)
+
+
+@pytest.mark.parametrize("circuits", [{}, {"another": "failure"}, {"orders": 7}, {"orders": "?"}])
+def test_about_a_circuit_that_is_not_named_an_answer_says_nothing(circuits: object) -> None:
+    details = {"verdict": "failure", "circuits": circuits}
+    payload = json.dumps({**FAILED, "deadletter": details}).encode()
+    assert judge_answer(payload, "m1", "orders").verdict is CanaryVerdict.NEUTRAL
+
+
 def test_an_empty_payload_is_a_success() -> None:
     assert judge_answer(b"", "m1", "orders").verdict is CanaryVerdict.SUCCESS
 

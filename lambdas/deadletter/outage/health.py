@@ -1,4 +1,4 @@
-"""Asks a dependency's health URL whether it works, for when there is no letter to try."""
+"""Asks a dependency's health URL whether it works, before a letter is tried on it."""
 
 from __future__ import annotations
 

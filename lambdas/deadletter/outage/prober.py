@@ -73,7 +73,8 @@ class CanaryConsumer(Protocol):
 
 
 class Health(Protocol):
-    """Checks without a letter whether the dependency works."""
+    """Checks without a letter whether the dependency works. Its no is an answer; its yes is not:
+    a letter is tried if there is one."""
 
     def is_well(self) -> bool: ...
 

@@ -23,8 +23,8 @@ class Resources:
     `circuit_machine` is the ARN of the state machine that
     runs outages, `consumer_function` the consumer's ARN if it is a Lambda function,
     `consumer_mapping` the id of its event source mapping if the app made it, and
-    `consumer_timeout` its timeout in seconds. `health_url` is requested if there is no
-    letter to probe a dependency with. A field that a function does not need is empty: its
+    `consumer_timeout` its timeout in seconds. `health_url` is requested before a
+    letter is tried on a dependency. A field that a function does not need is empty: its
     construct in `infra` sets the variables that it needs.
     """
 
