@@ -405,7 +405,10 @@ class Metric(StrEnum):
     BUSY_ELSEWHERE = "BusyElsewhere", "Copies of a message that was being processed."
     IDEMPOTENCY_UNAVAILABLE = "IdempotencyUnavailable", "Claims that gave no answer."
     IDEMPOTENCY_COLLISION = "IdempotencyCollision", "Messages with the key of another message."
-    REFUSED_WHILE_OPEN = "RefusedWhileOpen", "Messages given back because their circuit is open."
+    REFUSED_WHILE_OPEN = (
+        "RefusedWhileOpen",
+        "Messages given back because their circuit is open, or does not admit them yet.",
+    )
     GROUP_HELD_BACK = (
         "GroupHeldBack",
         "Messages given back behind an earlier message of their FIFO group.",

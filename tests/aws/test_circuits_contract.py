@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
+from deadletter.aws.admission import MOST_CONFLICTS, DynamoDBAdmission
 from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBBreaker, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
@@ -133,6 +134,10 @@ class Table:
             count_metric=lambda name, number: self.metrics.update({name: number}),
         )
 
+    def new_admission(self) -> DynamoDBAdmission:
+        client: Any = self.client
+        return DynamoDBAdmission(client, CIRCUITS, "orders", POLICY, self.clock)
+
     def start(self, key: str, generation: int, restart: int) -> None:
         self.started.append((key, generation, restart))
 
@@ -151,6 +156,10 @@ class Table:
         """What a person, or something broken, writes into the table."""
         item = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, **attributes}
         self.client._real.put_item(TableName=CIRCUITS, Item=item)
+
+    def delete(self, key: str) -> None:
+        where = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}}
+        self.client._real.delete_item(TableName=CIRCUITS, Key=where)
 
     def item(self, key: str = "orders") -> dict[str, Any]:
         where = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}}
@@ -656,6 +665,86 @@ class TestOutcomes:
         table.new_outcomes().report("orders", OutcomeCounts(0, 10))
         assert table.metrics == {Metric.OUTCOMES_DROPPED: 10}
         assert table.read().unreadable
+
+
+class TestAdmission:
+    def back(self, table: Table, rate: float = 5.0) -> Circuit:
+        """A circuit that has just closed; it had this rate."""
+        numbers = {"rate": rate, "closed_at": table.clock.now, "generation": 7}
+        attributes = {name: {"N": str(number)} for name, number in numbers.items()}
+        table.type_in(state={"S": "CLOSED"}, **attributes)
+        return table.read()
+
+    def test_what_is_admitted_is_counted_in_one_write(self, table: Table) -> None:
+        circuit = self.back(table)
+        before = table.client.calls["update_item"]
+        grant = table.new_admission().admit(circuit, 4)
+        assert grant.count == 4
+        assert grant.circuit == table.read()
+        assert table.client.calls["update_item"] == before + 1
+
+    def test_many_processes_share_what_there_is(self, table: Table) -> None:
+        """Each has read the circuit before any of the others has counted."""
+        circuit = self.back(table)
+        counts = [table.new_admission().admit(circuit, 4).count for _ in range(4)]
+        assert counts == [4, 4, 2, 0]
+        assert table.read().admitted == 10
+
+    def test_when_nothing_is_left_nothing_is_written(self, table: Table) -> None:
+        circuit = self.back(table)
+        admission = table.new_admission()
+        empty = admission.admit(circuit, 10).circuit
+        before = table.client.calls["update_item"]
+        assert admission.admit(empty, 3).count == 0
+        assert table.client.calls["update_item"] == before
+
+    def test_a_second_later_there_is_more(self, table: Table) -> None:
+        empty = table.new_admission().admit(self.back(table), 10).circuit
+        table.clock.now += 2
+        # A fifth of five a second.
+        assert table.new_admission().admit(empty, 10).count == 2
+
+    def test_an_answer_that_is_lost_admits_fewer_and_never_more(self, table: Table) -> None:
+        circuit = self.back(table)
+        table.client.spoilt["update_item"] = [tried_twice]
+        assert table.new_admission().admit(circuit, 4).count == 4
+        assert table.read().admitted == 8
+
+    def test_a_circuit_that_opened_meanwhile_admits_none(self, table: Table) -> None:
+        circuit = self.back(table)
+        table.apply(Tripped())
+        grant = table.new_admission().admit(circuit, 4)
+        assert (grant.count, grant.circuit.state) == (0, State.OPEN)
+
+    def test_a_circuit_that_closed_again_counts_anew(self, table: Table) -> None:
+        circuit = table.new_admission().admit(self.back(table), 10).circuit
+        assert circuit.admitted == 10
+        table.apply(Tripped())
+        table.apply(hold(State.CLOSED))
+        assert (table.read().admitted, table.read().rate) == (0, 5)
+
+    def test_a_circuit_whose_row_is_deleted_admits_all(self, table: Table) -> None:
+        circuit = self.back(table)
+        table.delete("orders")
+        assert table.new_admission().admit(circuit, 40).count == 40
+
+    def test_a_throttled_write_gives_no_answer(self, table: Table) -> None:
+        circuit = self.back(table)
+        table.client.spoilt["update_item"] = [throttled]
+        with pytest.raises(CircuitsUnavailable):
+            table.new_admission().admit(circuit, 4)
+
+    def test_a_counter_that_always_changes_admits_none(self, table: Table) -> None:
+        circuit = self.back(table, rate=1_000.0)
+
+        def after_another(act: Any) -> Any:
+            table.new_admission().admit(table.read(), 1)
+            return act()
+
+        table.client.spoilt["update_item"] = [
+            step for _ in range(MOST_CONFLICTS) for step in (after_another, lambda act: act())
+        ]
+        assert table.new_admission().admit(circuit, 4).count == 0
 
 
 def rounded(circuit: Circuit) -> Circuit:

@@ -21,7 +21,8 @@ MOST_MODULES = {
     # that it reads, how a foreign exception is read, and whether the message itself was refused.
     # 1 for what a batch knows of its circuits, 1 for the dependencies that a handler names.
     # 3 for causes that suddenly dominate: the judgement, its table, and what a process counts.
-    "deadletter.consumer": 53,
+    # 2 for what a circuit admits while it comes back: the formula and its counter.
+    "deadletter.consumer": 55,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
@@ -32,7 +33,8 @@ MOST_MODULES = {
     # 4 say who is to blame for a failure, 1 what a batch knows of its circuits, and 1 counts the
     # calls of named dependencies, because the dispatcher runs in the consumer library.
     # 3 for causes that suddenly dominate.
-    "handlers.dispatch": 61,
+    # 2 for what a circuit admits while it comes back.
+    "handlers.dispatch": 63,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages.

@@ -52,6 +52,19 @@ def test_without_a_ramp_a_closed_circuit_has_its_full_rate_at_once() -> None:
     assert Circuit("orders", closed_at=NOW).admitted_share(CircuitPolicy(ramp=0), NOW) == 1.0
 
 
+def test_a_circuit_for_configuration_has_its_full_rate_at_once() -> None:
+    assert Circuit("orders#config", closed_at=NOW).admitted_share(POLICY, NOW) == 1.0
+
+
+def test_a_circuit_for_configuration_follows_a_policy_of_its_own() -> None:
+    policy = CircuitPolicy(pause_consumer=True, lease=77.0, consecutive=3)
+    assert policy.of("orders") == policy
+    of_config = policy.of("orders#config")
+    assert (of_config.cooldown, of_config.cooldown_factor, of_config.cooldown_cap) == (60, 1, 60)
+    assert (of_config.successes, of_config.ramp, of_config.pause_consumer) == (1, 0, False)
+    assert (of_config.lease, of_config.consecutive) == (77.0, 3)
+
+
 def test_outcomes_are_added_up_bucket_by_bucket_and_leave_the_window() -> None:
     circuit = Circuit("orders")
     for second in range(0, 2 * int(POLICY.window), 5):

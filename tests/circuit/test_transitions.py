@@ -120,6 +120,64 @@ class TestTripping:
         assert (settled.cooldown, settled.trips) == (POLICY.cooldown, 1)
 
 
+class TestRate:
+    """The successes per second before a trip, which are admitted when the circuit comes back."""
+
+    def test_it_is_that_of_the_best_bucket_in_the_window(self) -> None:
+        circuit = CLOSED
+        for seconds, good in ((0, 40), (20, 100), (40, 60), (60, 1)):
+            circuit = become(circuit, Reported(good, 0), NOW + seconds)
+        assert become(circuit, Tripped(), NOW + 62).rate == 100 / POLICY.bucket
+
+    def test_what_has_left_the_window_counts_no_longer(self) -> None:
+        circuit = become(CLOSED, Reported(100, 0), NOW)
+        circuit = become(circuit, Reported(20, 0), NOW + POLICY.window)
+        assert become(circuit, Tripped(), NOW + POLICY.window).rate == 1.0
+
+    def test_without_a_success_it_is_unknown(self) -> None:
+        assert become(CLOSED, Reported(0, 50)).rate == 0
+
+    def test_a_circuit_that_had_just_closed_keeps_the_higher_one(self) -> None:
+        """It was still coming back, and a part of the rate succeeded."""
+        back = replace(CLOSED, closed_at=NOW - 60, rate=5.0)
+        back = become(back, Reported(40, 0))
+        assert become(back, Tripped()).rate == 5.0
+        assert become(become(back, Reported(160, 0)), Tripped()).rate == 10.0
+        settled = replace(back, closed_at=NOW - POLICY.settle)
+        assert become(settled, Tripped()).rate == 2.0
+
+    def test_a_person_who_opens_a_circuit_leaves_its_rate_known(self) -> None:
+        circuit = become(CLOSED, Reported(100, 0))
+        assert become(circuit, hold(State.OPEN)).rate == 5.0
+        # It was open before: nothing is known that is newer.
+        assert become(replace(OPEN, rate=7.0), hold(State.OPEN)).rate == 7.0
+
+    def test_a_circuit_that_closes_keeps_it_and_has_admitted_nothing(self) -> None:
+        half_open = replace(HALF_OPEN, rate=7.0, admitted=90.0, successes=1)
+        closed = become(half_open, answer(CanaryVerdict.SUCCESS, half_open), LATER)
+        assert closed.is_closed
+        assert (closed.rate, closed.admitted) == (7.0, 0.0)
+
+
+class TestConfiguration:
+    """A circuit for configuration waits for a person."""
+
+    def test_it_is_tried_once_a_minute_and_never_less_often(self) -> None:
+        circuit = become(Circuit("orders#config"), Reported(0, 10))
+        for _ in range(3):
+            assert circuit.state is State.OPEN
+            assert circuit.cooldown == 60
+            now = circuit.open_until
+            circuit = become(circuit, PermitTaken("me"), now)
+            circuit = become(circuit, answer(CanaryVerdict.FAILURE, circuit), now)
+
+    def test_one_success_closes_it(self) -> None:
+        circuit = become(Circuit("orders#config"), Tripped())
+        now = circuit.open_until
+        circuit = become(circuit, PermitTaken("me"), now)
+        assert become(circuit, answer(CanaryVerdict.SUCCESS, circuit), now).is_closed
+
+
 class TestPermit:
     def test_no_permit_is_given_before_the_cooldown_is_over(self) -> None:
         assert after(OPEN, PermitTaken("me"), OPEN.open_until - 0.1) is Refusal.COOLING

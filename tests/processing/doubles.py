@@ -8,6 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from deadletter.circuit.admission import Admitted
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
@@ -164,6 +165,26 @@ class Reports:
 
 
 @dataclass
+class Places:
+    """What circuits that come back have left to admit, and what they were asked for."""
+
+    left: int = 0
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    raises: Exception | None = None
+    opened: bool = False
+
+    def admit(self, circuit: Circuit, wanted: int) -> Admitted:
+        self.asked.append((circuit.key, wanted))
+        if self.raises is not None:
+            raise self.raises
+        if self.opened:
+            return Admitted(0, Circuit(circuit.key, State.OPEN, open_until=NOW + 30))
+        count = min(wanted, self.left)
+        self.left -= count
+        return Admitted(count, circuit)
+
+
+@dataclass
 class Hidden:
     """The visibility of the main queue."""
 
@@ -223,6 +244,7 @@ class Site:
     log: Log = field(default_factory=Log)
     claims: Desk = field(default_factory=Desk)
     circuits: Store = field(default_factory=Store)
+    places: Places = field(default_factory=Places)
     outcomes: Reports = field(default_factory=Reports)
     queue: Hidden = field(default_factory=Hidden)
     lot: Lot = field(default_factory=Lot)
@@ -248,6 +270,7 @@ class Site:
             log=self.log,
             claims=None if self.unguarded else self.claims,
             circuits=self.circuits,
+            admission=self.places,
             outcomes=self.outcomes,
             queue=self.queue,
             parking={"default": lot},

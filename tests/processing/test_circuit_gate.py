@@ -10,6 +10,7 @@ import pytest
 from deadletter.circuit.state import Circuit, State
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.result import BatchResult
+from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import UNAVAILABLE, Site, record
 from tests.samples import NOW, letter
 
@@ -140,3 +141,106 @@ def test_a_canary_neither_asks_nor_tells_its_circuits() -> None:
     result = site.process(*messages(3), permit="p")
     assert fates(result) == ["FAILED", "PROCESSED", "PROCESSED"]
     assert site.outcomes.reported == []
+
+
+# A circuit that has just closed.
+
+
+def coming_back(places: int, pipeline: Pipeline | None = None, key: str = "orders") -> Site:
+    """A site whose circuit closed ten seconds ago, and has so many places left."""
+    site = Site(pipeline or Pipeline("orders"))
+    site.circuits.circuits[key] = Circuit(key, rate=5.0, closed_at=NOW - 10)
+    site.places.left = places
+    return site
+
+
+def test_a_circuit_that_comes_back_admits_what_it_has_places_for() -> None:
+    site = coming_back(places=4)
+    result = site.process(*messages(10))
+    assert fates(result) == ["PROCESSED"] * 4 + ["REFUSED"] * 6
+    assert site.places.asked == [("orders", 10)]
+    assert result.counts["RefusedWhileOpen"] == 6
+    assert {failure.error_type for _, failure in site.log.failures} == {"RefusedWhileOpen"}
+
+
+def test_what_is_not_admitted_waits_for_the_end_of_the_ramp() -> None:
+    """Ten seconds of the minute are over."""
+    site = coming_back(places=0)
+    site.process(*messages(20))
+    [hidden] = site.queue.calls
+    waits = [seconds for _, seconds in hidden]
+    assert all(50 <= seconds <= 80 for seconds in waits)
+    assert len(set(waits)) > 10
+
+
+def test_places_are_asked_for_at_most_once_a_second() -> None:
+    site = coming_back(places=2)
+    site.process(*messages(6), handle=slowly(site, 0.7))
+    # Two are admitted, and 1.4 s are over.
+    assert site.places.asked == [("orders", 6), ("orders", 4)]
+
+
+def test_new_places_are_found_after_a_second() -> None:
+    site = coming_back(places=2)
+
+    def handle(delivery: Delivery) -> None:
+        site.clock.now += 0.7
+        site.handle(delivery)
+        if len(site.handled) == 2:
+            site.places.left = 3
+
+    result = site.process(*messages(6), handle=handle)
+    assert fates(result) == ["PROCESSED"] * 5 + ["REFUSED"]
+
+
+def test_no_place_is_asked_for_when_the_ramp_is_over_or_no_rate_is_known() -> None:
+    for circuit in (
+        Circuit("orders", rate=5.0, closed_at=NOW - 60),
+        Circuit("orders", rate=0.0, closed_at=NOW - 1),
+        Circuit("orders", rate=5.0),
+    ):
+        site = Site()
+        site.circuits.circuits["orders"] = circuit
+        assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
+        assert site.places.asked == []
+
+
+def test_a_circuit_for_configuration_admits_all_at_once() -> None:
+    site = coming_back(places=0, key="orders#config")
+    assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
+
+
+def test_a_counter_that_gives_no_answer_admits_all() -> None:
+    site = coming_back(places=0)
+    site.places.raises = UNAVAILABLE["circuits"]()
+    result = site.process(*messages(3))
+    assert fates(result) == ["PROCESSED"] * 3
+    assert result.counts["CircuitsUnavailable"] == 1
+    assert len(site.places.asked) == 1
+
+
+def test_a_circuit_that_opens_again_meanwhile_refuses_until_its_next_probe() -> None:
+    site = coming_back(places=9)
+    site.places.opened = True
+    result = site.process(*messages(2))
+    assert fates(result) == ["REFUSED"] * 2
+    [hidden] = site.queue.calls
+    assert all(40 <= seconds <= 50 for _, seconds in hidden)
+
+
+def test_each_key_that_comes_back_has_places_of_its_own() -> None:
+    site = coming_back(places=1, pipeline=Pipeline("orders", circuit_key="body.to"), key="a")
+    batch = [record(letter(f'{{"to": "{to}"}}', f"m{at}")) for at, to in enumerate("aaba")]
+    assert fates(site.process(*batch)) == ["PROCESSED", "REFUSED", "PROCESSED", "REFUSED"]
+    assert site.places.asked == [("a", 3)]
+
+
+def test_a_canary_takes_no_place() -> None:
+    site = coming_back(places=0)
+    assert fates(site.process(*messages(2), permit="p")) == ["PROCESSED"] * 2
+    assert site.places.asked == []
+
+
+def test_a_pipeline_that_never_refuses_admits_all() -> None:
+    site = coming_back(places=0, pipeline=Pipeline("orders", refuse_when_open=False))
+    assert fates(site.process(*messages(2))) == ["PROCESSED"] * 2

@@ -609,13 +609,15 @@ def test_a_failed_message_does_not_stop_the_others() -> None:
            for name in ("off", "inside", "paused", "gone")},
         "good2": '{"tenantId": "a"}',
     }  # fmt: skip
-    around, wire = Around(), Wire([200, 410, 200])
+    around: Any = Around()
+    wire = Wire([200, 410, 200])
     consumer = Consumer(
         pipeline=PIPELINE,
         handle=dispatcher(wire, registry).deliver,
         log=around,
         claims=None,
         circuits=around,
+        admission=around,
         outcomes=around,
         queue=around,
         parking={},

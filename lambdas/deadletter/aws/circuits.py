@@ -60,7 +60,7 @@ _MOST_CONFLICTS = 6
 
 _NUMBERS = (
     *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
-    *("closed_at", "trips", "successes", "streak"),
+    *("closed_at", "trips", "successes", "streak", "rate", "admitted"),
 )
 _PARTS = ("permit", "forced", "paused")
 _ABSENT_WHEN_UNSET = (*_PARTS, KEPT_UNTIL, TROUBLED.partition)

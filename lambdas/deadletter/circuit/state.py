@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from deadletter.contract import CIRCUIT
+from deadletter.contract import CIRCUIT, is_config_key
 
 BUCKETS = 6
 """The number of buckets in a window; the oldest bucket leaves the window as a whole."""
@@ -20,6 +20,10 @@ NO_END = 253_402_214_400.0
 
 A time, not a missing value: a version of the library from before `NO_END` then holds the
 circuit as well, where it would call a row without an end unreadable."""
+
+
+CONFIG_COOLDOWN = 60.0
+"""Seconds between two canaries of a circuit for configuration."""
 
 
 class State(StrEnum):
@@ -69,6 +73,25 @@ class CircuitPolicy:
     slow_call: float = CIRCUIT.slow_call
     slow_rate: float = CIRCUIT.slow_rate
     pause_consumer: bool = CIRCUIT.pause_consumer
+
+    def of(self, key: str) -> CircuitPolicy:
+        """The policy of the circuit of a key.
+
+        A circuit for configuration waits for a person: it is tried once a minute, closes with the
+        first success and admits everything at once, and never pauses the consumer, which may have
+        other work.
+        """
+        if not is_config_key(key):
+            return self
+        return replace(
+            self,
+            cooldown=CONFIG_COOLDOWN,
+            cooldown_factor=1.0,
+            cooldown_cap=CONFIG_COOLDOWN,
+            successes=1,
+            ramp=0.0,
+            pause_consumer=False,
+        )
 
     @property
     def bucket(self) -> float:
@@ -169,6 +192,8 @@ class Circuit:
     trips       how often it has opened without settling in between
     successes   canaries in a row that succeeded
     streak      failures in a row
+    rate        successes per second before the last trip, 0 if unknown
+    admitted    messages that were admitted since it closed: see `circuit.admission`
     unreadable  its record cannot be read: no letter passes, and only a person changes it
     """
 
@@ -187,6 +212,8 @@ class Circuit:
     successes: int = 0
     buckets: tuple[OutcomeBucket, ...] = ()
     streak: int = 0
+    rate: float = 0.0
+    admitted: float = 0.0
     forced: Override | None = None
     paused: Pause | None = None
     unreadable: bool = False
@@ -220,11 +247,12 @@ class Circuit:
         """The step of the ramp since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""
         if not self.is_closed:
             return 0
-        if not self.closed_at or policy.ramp <= 0:
+        ramp = policy.of(self.key).ramp
+        if not self.closed_at or ramp <= 0:
             return RAMP_STEPS
         # This machine's clock may be behind the clock of the one that closed it.
         since = max(0.0, now - self.closed_at)
-        return min(RAMP_STEPS, 1 + int(since / policy.ramp * RAMP_STEPS))
+        return min(RAMP_STEPS, 1 + int(since / ramp * RAMP_STEPS))
 
     def admitted_share(self, policy: CircuitPolicy, now: float) -> float:
         """The share (0 to 1) of the full rate at which letters are sent now."""

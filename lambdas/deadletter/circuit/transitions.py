@@ -164,12 +164,14 @@ def transition(
 ) -> Circuit | Refusal:
     """The circuit after an event, or the reason why the event is refused.
 
-    An event whose work is already done returns the circuit unchanged. The result depends on
+    A circuit for configuration follows a policy of its own (`CircuitPolicy.of`). An event whose
+    work is already done returns the circuit unchanged. The result depends on
     the arguments alone: the same circuit, event, policy, time and random state give the
     same result.
     """
     if circuit.unreadable and not isinstance(event, OverrideBegun | OverrideEnded):
         return Refusal.UNREADABLE
+    policy = policy.of(circuit.key)
     match event:
         case Reported():
             return _reported(circuit, event, policy, now, random)
@@ -220,14 +222,28 @@ def _tripped(
         return Refusal.NOT_CLOSED
     if circuit.is_forced(now):
         return Refusal.FORCED
-    settled = not circuit.closed_at or now - circuit.closed_at >= policy.settle
-    opened = _new_outage(circuit, now)
+    settled = _has_settled(circuit, policy, now)
+    opened = _new_outage(circuit, policy, now)
     cooldown = policy.cooldown if settled else _longer(circuit, policy)
     trips = 1 if settled else circuit.trips + 1
     return _cooling(replace(opened, trips=trips), cooldown, now, random)
 
 
-def _new_outage(circuit: Circuit, now: float) -> Circuit:
+def _has_settled(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
+    return not circuit.closed_at or now - circuit.closed_at >= policy.settle
+
+
+def _rate_before(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
+    """Successes per second in the window's best bucket.
+
+    A circuit that had just closed was still coming back: it keeps the higher rate of before.
+    """
+    best = max((bucket.good for bucket in circuit.in_window(policy, now)), default=0)
+    rate = best / policy.bucket
+    return rate if _has_settled(circuit, policy, now) else max(rate, circuit.rate)
+
+
+def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float) -> Circuit:
     """OPEN, for a new outage that an execution of its own runs."""
     generation = circuit.generation + 1
     return replace(
@@ -240,6 +256,7 @@ def _new_outage(circuit: Circuit, now: float) -> Circuit:
         opened_at=now,
         permit=None,
         successes=0,
+        rate=_rate_before(circuit, policy, now),
         forced=None,
     )
 
@@ -331,6 +348,7 @@ def _closed(circuit: Circuit, now: float) -> Circuit:
         successes=0,
         buckets=(),
         streak=0,
+        admitted=0.0,
         forced=None,
     )
 
@@ -377,7 +395,9 @@ def _override_begun(
         closed = _closed(current, current.closed_at if current.is_closed else now)
         return replace(closed, forced=override)
     # No execution has been started: the reconciler may start one at once.
-    opened = replace(_new_outage(current, now), started=0.0) if current.is_closed else current
+    opened = (
+        replace(_new_outage(current, policy, now), started=0.0) if current.is_closed else current
+    )
     return replace(
         opened,
         state=State.OPEN,

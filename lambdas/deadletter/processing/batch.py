@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from deadletter.circuit.admission import Admission
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.contract import DEFAULT_PARKING, Metric, Reason
 from deadletter.failure.blame import SILENT, TeamsWord
@@ -110,6 +111,7 @@ class Consumer:
     log: FailureLog
     claims: Claims | None
     circuits: Circuits
+    admission: Admission
     outcomes: Outcomes
     queue: Visibility
     parking: Mapping[str, Queue]
@@ -195,6 +197,7 @@ class _Batch:
         self.gate = CircuitGate(
             pipeline=self.consumer.pipeline,
             circuits=self.consumer.circuits,
+            admission=self.consumer.admission,
             outcomes=self.consumer.outcomes,
             troubles=self.troubles,
             clock=self.consumer.clock,

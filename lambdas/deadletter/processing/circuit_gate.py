@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from deadletter.circuit.admission import Admission, is_coming_back
 from deadletter.circuit.state import (
     Circuit,
     Circuits,
@@ -24,6 +26,19 @@ SECONDS_BETWEEN_READS = 1.0
 """A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
 
 
+@dataclass(slots=True)
+class _Places:
+    """What a circuit that comes back has granted to this batch, and when it was asked."""
+
+    generation: int
+    left: int
+    asked_at: float
+
+    def are_old(self, now: float) -> bool:
+        """True if none is left and there may be new ones."""
+        return not self.left and now - self.asked_at >= SECONDS_BETWEEN_READS
+
+
 @dataclass(slots=True, kw_only=True)
 class CircuitGate:
     """The circuits of one batch. With `canary` it neither refuses nor reports: the probe judges.
@@ -35,6 +50,7 @@ class CircuitGate:
 
     pipeline: Pipeline
     circuits: Circuits
+    admission: Admission
     outcomes: Outcomes
     troubles: Troubles
     clock: Callable[[], float]
@@ -48,12 +64,17 @@ class CircuitGate:
     _counts: dict[str, OutcomeCounts] = field(default_factory=dict)
     # The keys that failures of this batch count against.
     _failing: set[str] = field(default_factory=set)
+    # How many letters of the batch are still to come, by key.
+    _expected: Counter[str] = field(default_factory=Counter)
+    _places: dict[str, _Places] = field(default_factory=dict)
 
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
         self._keys.update(with_config_keys(self.named))
         for delivery in deliveries:
-            self._keys.update(with_config_keys(self.keys(delivery)))
+            keys = with_config_keys(self.keys(delivery))
+            self._keys.update(keys)
+            self._expected.update(keys)
 
     def keys(self, delivery: Delivery) -> list[str]:
         """The keys of the ordinary circuits that a letter depends on, its own circuit last."""
@@ -81,7 +102,45 @@ class CircuitGate:
             for circuit in self._circuits(delivery, keys)
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
-        return visibility.while_open(refusing, now, self.random) if refusing else None
+        if refusing:
+            return visibility.while_open(refusing, now, self.random)
+        return self._wait_for_place(delivery, keys)
+
+    def _wait_for_place(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
+        """Seconds until a circuit that comes back may admit the letter; None if all do now."""
+        policy, now = self.pipeline.circuit, self.clock()
+        for circuit in self._circuits(delivery, keys):
+            wanted = max(1, self._expected[circuit.key])
+            self._expected[circuit.key] -= 1
+            if not is_coming_back(circuit, policy, now):
+                continue
+            if not self._takes_place(circuit, wanted, now):
+                known = self._known[circuit.key]
+                if known.is_closed:
+                    return visibility.while_coming_back(known, policy, now, self.random)
+                return visibility.while_open([known], now, self.random)
+        return None
+
+    def _takes_place(self, circuit: Circuit, wanted: int, now: float) -> bool:
+        """Take one of the places that the circuit has granted, and ask for more if there is none.
+
+        Asks at most once a second: in between there is nothing new to have.
+        """
+        places = self._places.get(circuit.key)
+        if places is None or places.generation != circuit.generation or places.are_old(now):
+            places = self._places[circuit.key] = self._ask_for_places(circuit, wanted, now)
+        if not places.left:
+            return False
+        places.left -= 1
+        return True
+
+    def _ask_for_places(self, circuit: Circuit, wanted: int, now: float) -> _Places:
+        # If the counter cannot be read, all are admitted: the handler finds out.
+        count = wanted
+        with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
+            grant = self.admission.admit(circuit, wanted)
+            self._known[circuit.key], count = grant.circuit, grant.count
+        return _Places(circuit.generation, count, now)
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""

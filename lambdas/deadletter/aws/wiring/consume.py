@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deadletter.aws.admission import DynamoDBAdmission
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
@@ -45,6 +46,9 @@ def consumer_for(
             clients.dynamodb, resources.letters_table, name, world.clock, pipeline.idempotency_keep
         ),
         circuits=breaker,
+        admission=DynamoDBAdmission(
+            clients.dynamodb, resources.circuits_table, name, pipeline.circuit, world.clock
+        ),
         outcomes=DynamoDBOutcomes(
             client=clients.dynamodb,
             table=resources.circuits_table,
