@@ -1283,3 +1283,42 @@ simple(
 )
 simple(C, "azure.identity.CredentialUnavailableError", "hvac.exceptions.Forbidden")
 simple(N, "tarfile.ReadError", "cryptography.fernet.InvalidToken", "shop.ProductUnavailable")
+
+# The server's answer to a login is text alone in libpq, and fields by letters in pg8000.
+REFUSED_LOGIN = 'connection to server at "db" (10.0.0.1), port 5432 failed: FATAL:  '
+for said, blame in (
+    ('password authentication failed for user "app"', C),
+    ('no pg_hba.conf entry for host "10.0.0.2", user "app", database "shop"', C),
+    ('role "app" does not exist', C),
+    ('database "shop" does not exist', C),
+    ("the database system is starting up", D),
+):  # type: ignore[assignment]
+    case(
+        f"psycopg2 login: {said[:16]}",
+        lambda said=said: fake(  # type: ignore[misc]
+            f"psycopg2.OperationalError {P2}", REFUSED_LOGIN + said, pgcode=None
+        ),
+        blame,
+    )
+case(
+    "a missing database in words of a statement",
+    lambda: fake("shop.errors.OrderError", 'database "shop" does not exist'),
+    N,
+)
+for state, blame in (("28P01", C), ("3D000", C), ("57P03", D), ("08006", D), ("23505", N)):  # type: ignore[assignment]
+    case(
+        f"pg8000 {state}",
+        lambda state=state: fake(  # type: ignore[misc]
+            "pg8000.exceptions.DatabaseError < pg8000.exceptions.Error",
+            {"S": "FATAL", "V": "FATAL", "C": state, "M": "said by the server"},
+        ),
+        blame,
+    )
+for operation, blame in (("Publish", C), ("AdminGetUser", N)):  # type: ignore[assignment]
+    case(
+        f"aws NotFound of {operation}",
+        lambda operation=operation: boto.ClientError(  # type: ignore[misc]
+            {"Error": {"Code": "NotFound"}, "ResponseMetadata": {"HTTPStatusCode": 404}}, operation
+        ),
+        blame,
+    )

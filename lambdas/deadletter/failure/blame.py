@@ -7,6 +7,7 @@ No failure is evidence *for* the dependency: only a processed message is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,11 @@ _NO_NUMBERS = frozenset({"asyncpg", "oracledb", "psycopg", "psycopg2", "pyodbc",
 
 # In the text of a driver's error without a code.
 _LOST = ("closed", "lost", "gone away", "terminat", "could not connect", "SSL SYSCALL", "(0, '')")
+
+# libpq says in words alone why a server refused to let it in.
+_NOT_LET_IN = re.compile(
+    r"authentication failed|no pg_hba\.conf entry|(role|database) \"[^\"]*\" does not exist"
+)
 
 # What the code or the data is wrong with; a class derived from one of these is a mistake in a
 # call, whatever its own name.
@@ -168,7 +174,8 @@ def _of_aws(error: BaseException) -> Blame | None:
     code = within(response, "Error", "Code")
     if not isinstance(code, str):
         return None
-    blames = {codes.of_aws(code), *_of_transaction(response)}
+    operation = attribute(error, "operation_name")
+    blames = {codes.of_aws(code, operation), *_of_transaction(response)}
     for blame in (Blame.DEPENDENCY, Blame.CONFIGURATION):
         if blame in blames:
             return blame
@@ -214,7 +221,10 @@ def _of_database(error: BaseException) -> Blame | None:
 def _of_database_code(error: BaseException) -> Blame | None:
     if attribute(error, "connection_invalidated") is True:
         return Blame.DEPENDENCY
-    for state in (attribute(error, "sqlstate"), attribute(error, "pgcode"), _first_argument(error)):
+    first = _first_argument(error)
+    # pg8000 keeps the fields of the server's answer, by their letters.
+    field = first.get("C") if isinstance(first, dict) else first
+    for state in (attribute(error, "sqlstate"), attribute(error, "pgcode"), field):
         if isinstance(state, str) and codes.SQLSTATE.fullmatch(state):
             blame = codes.of_sqlstate(state)
             if blame is not None:
@@ -225,7 +235,7 @@ def _of_database_code(error: BaseException) -> Blame | None:
     if library == "sqlite3":
         # A file of this machine.
         return Blame.NEITHER
-    number = attribute(error, "errno") or _first_argument(error)
+    number = attribute(error, "errno") or first
     number = number[0] if isinstance(number, tuple) and number else number
     # 0 and -1 are no numbers of the server.
     return codes.of_mysql(number) if isinstance(number, int) and number > 0 else None
@@ -239,6 +249,8 @@ def _of_driver(kinds: set[str], text: str) -> Blame | None:
     """By the driver's class, for an error without any code."""
     if kinds & _DBAPI_NEITHER:
         return Blame.NEITHER
+    if _DBAPI_OPERATIONAL in kinds and _NOT_LET_IN.search(text):
+        return Blame.CONFIGURATION
     lost = any(part in text for part in _LOST)
     return Blame.DEPENDENCY if lost or _DBAPI_OPERATIONAL in kinds else None
 

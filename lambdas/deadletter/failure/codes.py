@@ -66,9 +66,21 @@ _AWS_REFUSED = re.compile(
 )
 
 
-def of_aws(code: str) -> Blame | None:
-    """By the error code of an AWS service."""
+# Operations whose target is part of the configuration, where other services say the same of data.
+_AWS_TARGETED = frozenset(
+    {
+        *("Decrypt", "Encrypt", "GenerateDataKey", "Publish", "PublishBatch", "ReEncrypt"),
+        *("Sign", "Subscribe", "Verify"),
+    }
+)
+_AWS_MISSING = frozenset({"notfound", "notfoundexception"})
+
+
+def of_aws(code: str, operation: object = None) -> Blame | None:
+    """By the error code of an AWS service, and the name of the operation that it refused."""
     name = code.lower().rpartition(".")[2]
+    if name in _AWS_MISSING and str(operation) in _AWS_TARGETED:
+        return _CONFIGURATION
     if name in _AWS_CONFIGURATION or _AWS_REFUSED.search(name):
         return _CONFIGURATION
     return _DEPENDENCY if name in _AWS_DEPENDENCY or _AWS_BUSY.search(name) else None
