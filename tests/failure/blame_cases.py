@@ -1314,11 +1314,12 @@ for state, blame in (("28P01", C), ("3D000", C), ("57P03", D), ("08006", D), ("2
         ),
         blame,
     )
-for operation, blame in (("Publish", C), ("AdminGetUser", N)):  # type: ignore[assignment]
+for operation, blame, category in (("Publish", C, ""), ("AdminGetUser", N, INTEGRATION)):
     case(
         f"aws NotFound of {operation}",
         lambda operation=operation: boto.ClientError(  # type: ignore[misc]
             {"Error": {"Code": "NotFound"}, "ResponseMetadata": {"HTTPStatusCode": 404}}, operation
         ),
         blame,
+        category,
     )
