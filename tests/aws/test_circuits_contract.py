@@ -28,6 +28,7 @@ from deadletter.circuit.state import (
     OutcomeCounts,
     Override,
     Pause,
+    Pollers,
     State,
 )
 from deadletter.circuit.transitions import (
@@ -296,6 +297,12 @@ class TestChanging:
             hold(State.CLOSED, NOW + 90_000),
             hold(State.OPEN, NO_END),
             hold(State.CLOSED, NO_END),
+            OverrideEnded(),
+            Tripped(),
+            MappingPaused("m", None, Pollers(2, 50)),
+            PermitTaken("f"),
+            # A canary is under way.
+            hold(State.OPEN, NO_END),
         ]
         for step in story:
             circuit = table.read()

@@ -450,6 +450,23 @@ class TestOverride:
     def test_an_override_with_a_past_expiry_is_refused(self) -> None:
         assert after(CLOSED, hold(State.OPEN, NOW)) is Refusal.EXPIRED
 
+    @pytest.mark.parametrize("again", [False, True])
+    def test_no_canary_is_sent_beside_one_that_was_under_way_before_the_override(
+        self, again: bool
+    ) -> None:
+        """A person opens the circuit for a moment, while a canary waits for its answer."""
+        half_open = become(OPEN, PermitTaken("a"), OPEN.open_until)
+        assert half_open.permit is not None
+        moment = OPEN.open_until + 1
+        held = become(half_open, hold(State.OPEN), moment)
+        if again:
+            held = become(held, hold(State.OPEN, moment + 5), moment + 1)
+        released = become(held, OverrideEnded(), moment + 2)
+        ended = half_open.permit.until + CLOCK_SKEW
+        for circuit in (released, held) if again else (released,):
+            assert after(circuit, PermitTaken("b"), ended - 1) is Refusal.COOLING
+            assert become(circuit, PermitTaken("b"), ended).state is State.HALF_OPEN
+
     def test_a_circuit_is_tried_at_once_when_its_override_ends(self) -> None:
         released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
         assert (released.state, released.open_until) == (State.OPEN, NOW + 60)

@@ -141,7 +141,8 @@ class Override:
     """A manual override: a circuit stays OPEN or CLOSED until `until` (epoch seconds).
 
     With `NO_END` it stays so until a person ends the override. `begun` is when it began; None
-    in a row of an earlier version.
+    in a row of an earlier version. `canary_until` is when the lease ends of a canary that was
+    under way when it began: until then no other may be sent.
     """
 
     state: State
@@ -149,6 +150,7 @@ class Override:
     reason: str
     until: float
     begun: float | None = None
+    canary_until: float | None = None
 
     @property
     def has_end(self) -> bool:

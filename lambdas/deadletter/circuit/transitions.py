@@ -389,7 +389,7 @@ def _override_begun(
 ) -> Circuit | Refusal:
     if override.until <= now:
         return Refusal.EXPIRED
-    override = replace(override, begun=now)
+    override = replace(override, begun=now, canary_until=_canary_until(circuit))
     current = _taken_over(circuit, now)
     if override.state is State.CLOSED:
         closed = _closed(current, current.closed_at if current.is_closed else now)
@@ -402,7 +402,7 @@ def _override_begun(
         opened,
         state=State.OPEN,
         generation=current.generation + 1,
-        open_until=override.until,
+        open_until=_after_canary(override, override.until),
         cooldown=opened.cooldown or policy.cooldown,
         permit=None,
         successes=0,
@@ -415,8 +415,24 @@ def _override_ended(circuit: Circuit, now: float) -> Circuit | Refusal:
         return Refusal.NOT_FORCED
     current = _taken_over(circuit, now)
     free = replace(current, generation=current.generation + 1, forced=None)
+    if current.state is not State.OPEN:
+        return free
     # It was open because a person said so: a canary may test the dependency at once.
-    return replace(free, open_until=now) if current.state is State.OPEN else free
+    moment = now if current.forced is None else _after_canary(current.forced, now)
+    return replace(free, open_until=moment)
+
+
+def _canary_until(circuit: Circuit) -> float | None:
+    """When the lease ends of the canary that may be under way."""
+    if circuit.permit is not None:
+        return circuit.permit.until
+    return None if circuit.forced is None else circuit.forced.canary_until
+
+
+def _after_canary(override: Override, moment: float) -> float:
+    """The moment, or a later one at which the canary from before the override has ended."""
+    until = override.canary_until
+    return moment if until is None else max(moment, until + CLOCK_SKEW)
 
 
 def _taken_over(circuit: Circuit, now: float) -> Circuit:
