@@ -474,6 +474,29 @@ def _on_failures(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
         ours(Metric.FAILURE_DOMINATES, app.app, settings.name),
         1,
     )
+    yield Row(
+        Page(
+            Alarm.SUDDENLY_PERMANENT,
+            "one error suddenly fails most messages; its letters wait and are not parked.",
+            "the last deployment of the consumer or of a producer, or a dependency that answers in"
+            " another form than before.",
+            command="dlq cause list",
+        ),
+        ours(Metric.CAUSES_HELD, app.app, settings.name),
+        1,
+    )
+    yield Row(
+        Page(
+            Alarm.CONFIGURATION_HELD,
+            "a dependency refuses the consumer itself: an invalid key, a missing permission or"
+            " endpoint. Letters wait and use no attempt.",
+            "a credential that has expired or was rotated, a policy that was changed, or an"
+            " endpoint that has moved.",
+            command="dlq circuit list",
+        ),
+        ours(Metric.CONFIGURATION_HELD, app.app, settings.name),
+        1,
+    )
     ledger = settings.alarms.ledger_unavailable
     yield Row(
         Page(

@@ -35,6 +35,10 @@ COMMANDS = {
         ".circuits",
         "Circuit breakers: which dependencies are down, and the manual override.",
     ),
+    "cause": (
+        ".causes",
+        "Sudden causes: one error that fails most messages, and its letters.",
+    ),
     "endpoint": (
         ".endpoints",
         "Webhook endpoints: where tenants want their events, and which get none.",

@@ -13,6 +13,7 @@ def aws_errors() -> Iterator[None]:
     """Raises the AWS error that an adapter's error comes from, or else a Problem."""
     from deadletter.aws.errors import AWS_ERRORS
     from deadletter.circuit.state import CircuitsUnavailable
+    from deadletter.failure.causes import CausesUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
     from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
@@ -21,6 +22,7 @@ def aws_errors() -> Iterator[None]:
     try:
         yield
     except (
+        CausesUnavailable,
         CircuitsUnavailable,
         LeaseUnavailable,
         LedgerUnavailable,

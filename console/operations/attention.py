@@ -9,9 +9,19 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Metric, Mode, parking_source
+from deadletter.contract import (
+    CONFIG_SUFFIX,
+    DAY,
+    HOUR,
+    MAIN_DLQ,
+    PARKED_LANE,
+    Metric,
+    Mode,
+    parking_source,
+)
 from deadletter.message import stamp
 
+from .causes import CauseRow
 from .circuits import CircuitRow
 from .queue import QueueDepth
 from .watched import RunEnding, SourceStatus
@@ -30,8 +40,8 @@ _RECENT = timedelta(hours=1)
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CIRCUIT", "HELD"),
-    *("UNREAD", "PARKED", "LOOKED"),
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CAUSE", "CONFIGURATION"),
+    *("CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
 )
 
 
@@ -42,8 +52,8 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CIRCUIT, HELD, UNREAD, PARKED or "
-        "LOOKED, in this order",
+        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CAUSE, CONFIGURATION, CIRCUIT, HELD, "
+        "UNREAD, PARKED or LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
 
@@ -77,6 +87,10 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
             f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
             f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
         )
+    for cause in pipeline.causes:
+        yield "CAUSE", _cause_says(pipeline.name, cause, now)
+    for key in pipeline.misconfigured:
+        yield "CONFIGURATION", _configuration_says(pipeline.name, key)
     own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
     if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
         yield "CIRCUIT", _circuit_says(pipeline.circuit, now)
@@ -173,6 +187,25 @@ def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
     return (
         f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "
         f"{circuit.forced_reason}"
+    )
+
+
+def _cause_says(pipeline: str, cause: CauseRow, now: datetime) -> str:
+    error = f" ({cause.error_type})" if cause.error_type else ""
+    since = f" since {clock(cause.since, now)}" if cause.since else ""
+    return (
+        f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters wait "
+        f"and are not parked; dlq cause list --pipeline {pipeline} shows them"
+    )
+
+
+def _configuration_says(pipeline: str, key: str) -> str:
+    dependency = key.removesuffix(CONFIG_SUFFIX)
+    what = "its dependency" if dependency == pipeline else dependency
+    return (
+        f"{what} refuses the consumer itself (an invalid key, a missing permission or endpoint): "
+        f"letters wait until a person repairs it; see dlq circuit show {quote(key)} "
+        f"--pipeline {pipeline}"
     )
 
 

@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, pipeline_prefix
+from deadletter.circuit.state import State
+from deadletter.contract import MAIN_DLQ, is_config_key, pipeline_prefix
 
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .attention import URGENCY, Attention, attention
 from .aws import Read, Start, side_by_side
+from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, circuit_row, opens_at
 from .item import jsonable
 from .problem import Problem
@@ -95,6 +97,12 @@ class PipelineStatus:
     ]
     alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
     held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()
+    misconfigured: Annotated[
+        Sequence[str], "the circuits for configuration that are not closed, by their keys"
+    ] = ()
+    causes: Annotated[
+        Sequence[CauseRow], "the causes of failure that suddenly dominate; letters not counted"
+    ] = ()
     watch_ran_at: Annotated[
         datetime | None, "when its watch last ran; null if it never did, or could not be read"
     ] = None
@@ -158,7 +166,7 @@ class _PipelineReads:
         )
         self._registry = start(self._lane_names)
         self._now = session.now
-        self._circuits = start(partial(_circuits, dynamodb, app.circuits_table, name, session.now))
+        self._circuits = start(partial(_circuits, session, app, pipeline))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
         self._lanes: Sequence[str] = ()
@@ -215,6 +223,8 @@ class _PipelineReads:
             last_run=self._last_run.result(partial(lost, "the last run")),
             alarms=ringing.get(name, ()),
             held=() if circuits is None else circuits[1],
+            misconfigured=() if circuits is None else circuits[2],
+            causes=() if circuits is None else circuits[3],
             watch_ran_at=None if known is None else known.ran_at,
             stalled=None if known is None else known.stalled,
             sources=() if known is None else known.sources,
@@ -234,21 +244,31 @@ class _PipelineReads:
 
 
 def _circuits(
-    dynamodb: DynamoDBClient, table: str, pipeline: str, now: datetime
-) -> tuple[CircuitStatus, Sequence[CircuitRow]]:
-    """The pipeline's own circuit, and all circuits that a person holds."""
+    session: Session, app: App, pipeline: DeployedPipeline
+) -> tuple[CircuitStatus, Sequence[CircuitRow], Sequence[str], Sequence[CauseRow]]:
+    """What the circuits table says of a pipeline.
+
+    Its own circuit, those that a person holds, the open ones for configuration, and the causes
+    that are held.
+    """
     from deadletter.aws.circuits import DynamoDBCircuits
 
-    circuits = DynamoDBCircuits(dynamodb, table, pipeline)
+    name = pipeline.name
+    circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name)
     with aws_errors():
-        own = circuits.find(pipeline)
-        others = [circuit for circuit in circuits.troubled() if circuit.key != pipeline]
+        own = circuits.find(name)
+        others = [circuit for circuit in circuits.troubled() if circuit.key != name]
     rows = [
-        circuit_row(pipeline, circuit, now)
+        circuit_row(name, circuit, session.now)
         for circuit in (own, *sorted(others, key=lambda circuit: circuit.key))
     ]
     state = UNREADABLE if own.unreadable else str(own.state)
-    return CircuitStatus(state, opens_at(own)), [row for row in rows if row.forced is not None]
+    held = [row for row in rows if row.forced is not None]
+    misconfigured = [
+        row.key for row in rows if is_config_key(row.key) and row.state != State.CLOSED
+    ]
+    causes = read_causes(session, app, pipeline)
+    return CircuitStatus(state, opens_at(own)), held, misconfigured, causes
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

@@ -459,6 +459,11 @@ class Metric(StrEnum):
         "The state of the pipeline's circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN.",
     )
     OPEN_CIRCUITS = "OpenCircuits", "Circuits of single keys that are not closed."
+    CONFIGURATION_HELD = (
+        "ConfigurationHeld",
+        "Circuits for configuration that are not closed: the pipeline's, and those of named"
+        " dependencies.",
+    )
     CIRCUIT_OPENED = "CircuitOpened", "Outages of the pipeline's circuit that began."
     CIRCUIT_UNANNOUNCED = "CircuitUnannounced", "State changes that EventBridge did not take."
     NOTHING_TO_PAUSE = "NothingToPause", "Outages whose consumer has no mapping to pause."
@@ -555,8 +560,10 @@ class Alarm(StrEnum):
     RULE_CHECK_FAILED = "RuleCheckFailed"
     """Behind `<app>-`: the rule checker belongs to the whole app."""
     DOMINANT_FAILURE = "DominantFailure"
+    SUDDENLY_PERMANENT = "SuddenlyPermanent"
     LEDGER_UNAVAILABLE = "LedgerUnavailable"
     CIRCUIT_OPEN = "CircuitOpen"
+    CONFIGURATION_HELD = "ConfigurationHeld"
     CIRCUIT_FLAPPING = "CircuitFlapping"
     OPEN_CIRCUITS = "OpenCircuits"
     CIRCUIT_BREAKER_FAILED = "CircuitBreakerFailed"

@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.causes import DynamoDBCauses, to_json
+from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.contract import CAUSES_ROW
 from deadletter.failure.causes import (
     BUCKETS,
@@ -68,6 +69,13 @@ def test_what_one_process_counts_another_reads(dynamodb: Any) -> None:
 
 def test_without_a_row_nothing_is_known(dynamodb: Any) -> None:
     assert process(dynamodb).read().held(NOW) == {}
+
+
+def test_the_row_is_no_circuit(dynamodb: Any) -> None:
+    healthy_hour(process(dynamodb))
+    circuits = DynamoDBCircuits(dynamodb, CIRCUITS, "orders")
+    assert circuits.keys() == []
+    assert circuits.troubled() == []
 
 
 def test_many_processes_begin_one_hold(dynamodb: Any) -> None:
@@ -144,7 +152,7 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
     assert operator.change(lambda causes: causes.parking(CAUSE, word), NOW).parked == {CAUSE: word}
     after, begun = consumer.count([failures(1, first=100)], NOW)
     assert (after.parked, after.held(NOW), begun) == ({CAUSE: word}, {}, ())
-    retried = operator.change(lambda causes: causes.mending(CAUSE, NOW), NOW)
+    retried = operator.change(lambda causes: causes.mending(CAUSE, "arn:me", "fixed", NOW), NOW)
     assert (retried.parked, retried.counts) == ({}, {})
 
 

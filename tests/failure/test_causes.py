@@ -162,14 +162,14 @@ def test_while_a_person_lets_letters_be_parked_no_hold_begins() -> None:
 
 def test_a_cause_that_a_person_mended_is_counted_anew() -> None:
     traffic = Traffic().run(3_600).run(120, share=1.0)
-    mended = traffic.causes.mending(CAUSE, traffic.now)
+    mended = traffic.causes.mending(CAUSE, "arn:me", "fixed", traffic.now)
     assert (mended.counts, mended.stretch, mended.held(traffic.now)) == ({}, None, {})
     assert mended.totals == traffic.causes.totals
     traffic.causes, traffic.parked = mended, 0
     assert traffic.run(5, share=1.0).hold is not None
     assert traffic.parked <= 25
     # What its failures were before says nothing of a day with next to no message.
-    traffic.causes = traffic.causes.mending(CAUSE, traffic.now)
+    traffic.causes = traffic.causes.mending(CAUSE, "arn:me", "fixed", traffic.now)
     traffic.now += 7_200
     assert traffic.run(5, share=1.0).hold is None
 
@@ -177,7 +177,7 @@ def test_a_cause_that_a_person_mended_is_counted_anew() -> None:
 def test_mending_one_cause_keeps_the_others() -> None:
     traffic = Traffic().run(3_600).run(30, share=1.0).run(200).run(30, share=1.0, cause="b")
     assert set(traffic.causes.holds) == {CAUSE, "b"}
-    mended = traffic.causes.mending(CAUSE, traffic.now).mending("none", traffic.now)
+    mended = traffic.causes.mending(CAUSE, "arn:me", "fixed", traffic.now)
     assert mended.held(traffic.now).keys() == {"b"}
 
 

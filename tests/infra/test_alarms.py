@@ -59,6 +59,8 @@ ALARMS: dict[str, tuple[str, ...]] = {
     "RuleLimitReached": ("Deadletter RulesAtLimit", OURS, *LEVEL),
     "DominantFailure": ("Deadletter FailureDominates", OURS, *LEVEL),
     "CircuitHeld": ("Deadletter CircuitHeld", OURS, *LEVEL),
+    "SuddenlyPermanent": ("Deadletter CausesHeld", OURS, *LEVEL),
+    "ConfigurationHeld": ("Deadletter ConfigurationHeld", OURS, *LEVEL),
     "LedgerUnavailable": (
         *("Deadletter LedgerUnavailable", OURS, "Sum", ">= 1", "5 of 5 x 60", "notBreaching"),
     ),
@@ -256,4 +258,5 @@ def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Syn
     of_ours = {"FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"}
     of_each = {name for name in ALARMS if "_" not in name} | of_ours
     # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.
-    assert names == of_each - {"DominantFailure", "LedgerUnavailable", "OpenCircuits"}
+    of_failures = {"DominantFailure", "SuddenlyPermanent", "ConfigurationHeld", "LedgerUnavailable"}
+    assert names == of_each - of_failures - {"OpenCircuits"}

@@ -104,6 +104,8 @@ LEVELS = [
     "RuleLimitReached",
     "DominantFailure",
     "CircuitHeld",
+    "SuddenlyPermanent",
+    "ConfigurationHeld",
 ]
 
 

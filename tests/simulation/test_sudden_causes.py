@@ -72,7 +72,7 @@ class Deployed(Deadletter):
 
         def mend(causes: Causes) -> Causes:
             for cause in causes.held(self.timeline.now):
-                causes = causes.mending(cause, self.timeline.now)
+                causes = causes.mending(cause, "ann", "rolled back", self.timeline.now)
             return causes
 
         self.store().change(mend, self.timeline.now)

@@ -42,6 +42,7 @@ class Minutes:
     unreadable: set[str] = field(default_factory=set)
     memories: dict[str, SourceMemory] | None = field(default_factory=dict)
     circuits: CircuitsState | None = field(default_factory=CircuitsState)
+    causes: int | None = 0
     rules: RulesState | None = field(default_factory=RulesState)
     due: FirstDue | None = field(default_factory=lambda: FirstDue(None))
     lanes: dict[str, LaneState] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Minutes:
             queues=self._queues(),
             memories=self.memories,
             circuits=self.circuits,
+            causes=self.causes,
             rules=self.rules,
             due=self.due,
             lanes={lane: self.lanes[lane] for lane in to_count},

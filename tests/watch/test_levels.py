@@ -165,6 +165,19 @@ def test_levels_stay_while_they_cannot_be_read() -> None:
     assert minutes.value(Metric.CIRCUIT_STATE) == 0
 
 
+def test_causes_and_broken_configuration_are_levels() -> None:
+    minutes = Minutes(causes=2, circuits=CircuitsState(misconfigured=1))
+    minutes.pass_minutes(1)
+    minutes.causes = minutes.circuits = None
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CAUSES_HELD) == 2
+    assert minutes.value(Metric.CONFIGURATION_HELD) == 1
+    minutes.causes, minutes.circuits = 0, CircuitsState()
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CAUSES_HELD) == 0
+    assert minutes.value(Metric.CONFIGURATION_HELD) == 0
+
+
 def test_a_circuit_that_a_person_holds_without_an_end_is_shown_after_a_day() -> None:
     minutes = Minutes(circuits=CircuitsState(held={"orders": None, "tenant-1": BEGIN}))
     minutes.pass_minutes(1)

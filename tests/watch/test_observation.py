@@ -28,6 +28,17 @@ def test_only_circuits_of_single_keys_are_counted() -> None:
     assert circuits_state("orders", troubled) == CircuitsState(level=1, open_keys=2)
 
 
+def test_configuration_that_all_messages_need_is_counted_apart_from_single_keys() -> None:
+    troubled = [
+        Circuit("orders#config", State.OPEN),
+        Circuit("dependency/payments#config", State.HALF_OPEN),
+        Circuit("dependency/mail#config", State.CLOSED),
+        Circuit("dependency/payments", State.OPEN),
+        Circuit("endpoint-7#config", State.OPEN),
+    ]
+    assert circuits_state("orders", troubled) == CircuitsState(open_keys=2, misconfigured=2)
+
+
 def test_only_a_hold_without_an_end_is_a_hold_that_may_be_forgotten() -> None:
     forgotten = Override(State.OPEN, "ada", "looks odd", NO_END, begun=7.0)
     ends = Override(State.CLOSED, "ada", "looks fine", 1e9, begun=7.0)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.contract import DAY, MINUTE, Metric
+from deadletter.contract import DAY, HOUR, MINUTE, Metric
+from deadletter.failure.causes import CauseHold, Causes, CausesUnavailable
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
@@ -29,6 +30,19 @@ REASON = "AccessDeniedException for something:Done on deadletter-letters"
 
 def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
     return [call() for call in calls]
+
+
+@dataclass
+class CausesOf:
+    """The causes of a world, one of them held."""
+
+    world: World
+
+    def read(self) -> Causes:
+        self.world._answers("causes", CausesUnavailable)
+        return Causes(
+            holds={"a": CauseHold(NOW, NOW + HOUR), "b": CauseHold(NOW - 9, NOW - 1)},
+        )
 
 
 @dataclass
@@ -62,6 +76,7 @@ class World:
                 rescue=self.rescue,
                 clock=lambda: self.now,
                 in_parallel=one_by_one,
+                causes=CausesOf(self),
                 counts=self.counted,
             )
         )
@@ -283,3 +298,11 @@ def test_of_too_many_lanes_those_that_were_used_last_are_counted() -> None:
     world.touched = {name: NOW + number for number, name in enumerate(names)}
     world.watch().run()
     assert set(world.counts) == set(names[1:])
+
+
+def test_causes_that_are_held_now_are_a_level() -> None:
+    minute = World().watch().run()
+    assert [p.value for p in minute.points if p.metric is Metric.CAUSES_HELD] == [1]
+    away = World(down={"causes"}).watch().run()
+    assert [p for p in away.points if p.metric is Metric.CAUSES_HELD] == []
+    assert away.row.failing["causes"].why == REASON

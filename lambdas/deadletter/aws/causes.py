@@ -217,7 +217,8 @@ def _causes(data: Mapping[str, Any]) -> Causes:
                 _time(hold["since"]),
                 _time(hold["until"]),
                 str(hold["error_type"]),
-                hold["mended"] is True,
+                str(hold["mended_by"]),
+                str(hold["reason"]),
             )
             for cause, hold in data.get("holds", {}).items()
         },

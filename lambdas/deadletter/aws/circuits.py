@@ -31,7 +31,7 @@ from deadletter.circuit.state import (
     State,
 )
 from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
-from deadletter.contract import CIRCUITS, TROUBLED
+from deadletter.contract import CAUSES_ROW, CIRCUITS, TROUBLED
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -98,7 +98,8 @@ class DynamoDBCircuits(Circuits):
             ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
         )
         try:
-            return [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
+            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
+            return [key for key in keys if key != CAUSES_ROW]
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 

@@ -99,13 +99,14 @@ class Stretch:
 class CauseHold:
     """From `since` until `until` (epoch seconds) no letter is parked for a cause.
 
-    `mended` says that a person ended it: then the cause is counted anew.
+    `mended_by` is the person who ended it and `reason` why: then the cause is counted anew.
     """
 
     since: float
     until: float
     error_type: str = ""
-    mended: bool = False
+    mended_by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +206,13 @@ class Causes:
 
     def parking(self, cause: str, word: ParkedCause) -> Causes:
         """The causes after a person decided to park for this one."""
-        holds = {key: hold for key, hold in self.holds.items() if key != cause}
-        return replace(self, holds=holds, parked={**self.parked, cause: word})
+        return replace(self, parked={**self.parked, cause: word})
 
-    def mending(self, cause: str, now: float) -> Causes:
+    def mending(self, cause: str, by: str, reason: str, now: float) -> Causes:
         """The causes after a person mended this one: its letters are tried, it is counted anew."""
-        hold = self.holds.get(cause)
-        mended = {} if hold is None else {cause: replace(hold, until=now, mended=True)}
+        hold = self.holds.get(cause, CauseHold(now, now))
+        until = min(now, hold.until)
+        mended = {cause: replace(hold, until=until, mended_by=by, reason=reason)}
         return replace(
             self,
             counts={key: count for key, count in self.counts.items() if key != cause},
@@ -223,7 +224,7 @@ class Causes:
     def _may_be_sudden(self, cause: str, since: float, now: float) -> bool:
         """Whether the cause was rare in the hour before `since`, as far as that is known."""
         hold = self.holds.get(cause)
-        if hold is not None and not hold.mended and now < hold.until + MEMORY:
+        if hold is not None and not hold.mended_by and now < hold.until + MEMORY:
             return True
         last = bucket_of(since) - 1
         hour = range(last - int(BEFORE / BUCKET) + 1, last + 1)

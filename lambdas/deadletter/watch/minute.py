@@ -221,6 +221,9 @@ def _levels(
     if observation.circuits is not None:
         values[Metric.CIRCUIT_STATE] = observation.circuits.level
         values[Metric.OPEN_CIRCUITS] = observation.circuits.open_keys
+        values[Metric.CONFIGURATION_HELD] = observation.circuits.misconfigured
+    if observation.causes is not None:
+        values[Metric.CAUSES_HELD] = observation.causes
     held_too_long = [since for since in row.held.values() if now - since >= HELD_TOO_LONG]
     values[Metric.CIRCUIT_HELD] = len(held_too_long)
     if observation.rules is not None:

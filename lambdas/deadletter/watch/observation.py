@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import CIRCUIT_LEVELS
+from deadletter.contract import CIRCUIT_LEVELS, DEPENDENCY_PREFIX, config_key, is_config_key
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import RouterAnswer
@@ -43,14 +43,17 @@ class FirstDue:
 class CircuitsState:
     """The circuits that need care.
 
-    level        the pipeline's own circuit, as a value of CIRCUIT_LEVELS
-    open_keys    circuits of single keys that are not closed
-    held         when people began to hold circuits without an end, by the circuit's key; None
-                 if it is not on record
+    level          the pipeline's own circuit, as a value of CIRCUIT_LEVELS
+    open_keys      circuits of single keys that are not closed
+    misconfigured  circuits for configuration that are not closed, of the pipeline itself and of
+                   named dependencies
+    held           when people began to hold circuits without an end, by the circuit's key; None
+                   if it is not on record
     """
 
     level: int = 0
     open_keys: int = 0
+    misconfigured: int = 0
     held: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -71,6 +74,7 @@ class Observation:
     queues    by source id, and MAIN
     memories  what the runs of each source have left, None if the lease items could not be read
     circuits  None if the circuits could not be read
+    causes    how many causes of failure are held, None if they could not be read
     rules     None if the router did not answer
     due       the lane of delays, None if it could not be read
     lanes     the lanes that were counted in this minute, by name
@@ -81,6 +85,7 @@ class Observation:
     queues: Mapping[str, QueueState] = field(default_factory=dict)
     memories: Mapping[str, SourceMemory] | None = None
     circuits: CircuitsState | None = None
+    causes: int | None = None
     rules: RulesState | None = None
     due: FirstDue | None = None
     lanes: Mapping[str, LaneState] = field(default_factory=dict)
@@ -92,17 +97,24 @@ def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
     """The state of a pipeline's circuits; those that are not `troubled` are closed."""
     circuits = {circuit.key: circuit for circuit in troubled}
     own = circuits.get(pipeline)
+    not_closed = {key for key, circuit in circuits.items() if not circuit.is_closed} - {pipeline}
+    misconfigured = {key for key in not_closed if _is_of_all(key, pipeline)}
     return CircuitsState(
         level=0 if own is None else CIRCUIT_LEVELS[own.state],
-        open_keys=sum(
-            not circuit.is_closed for circuit in circuits.values() if circuit.key != pipeline
-        ),
+        open_keys=len(not_closed - misconfigured),
+        misconfigured=len(misconfigured),
         held={
             circuit.key: circuit.forced.begun
             for circuit in circuits.values()
             if circuit.forced is not None and not circuit.forced.has_end
         },
     )
+
+
+def _is_of_all(key: str, pipeline: str) -> bool:
+    """True for a configuration circuit that all messages may need, not those of one key alone."""
+    is_named = key.startswith(DEPENDENCY_PREFIX)
+    return is_config_key(key) and (is_named or key == config_key(pipeline))
 
 
 def rules_state(answer: RouterAnswer) -> RulesState:

@@ -10,6 +10,7 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
                (8 shards, 0.5 each, and the same every ten minutes to count it), row (1 write)
                                                           276,480 read units  at $0.125/M  $0.03
                                                            43,200 write units at $0.625/M  $0.03
+               causes of failure (1 unit)                  43,200 read units  at $0.125/M  $0.01
     Router     rules (2 partitions, 1 unit each),
                circuits (none is asked for)                86,400 read units  at $0.125/M  $0.01
     Lambda     watch, 256 MB for 0.3 s, and router, 512 MB for 0.1 s, on arm64 (both assumed)
@@ -20,7 +21,7 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
     Metrics    RedriveStalled and WatchOverdue            at $0.30 each                    $0.60
     Traces     43,200, the first 100,000 of an account are free; then at $5.00/M           $0.22
 
-That is $0.88 and perhaps the traces, two thirds of it for the two metrics. Everything
+That is $0.89 and perhaps the traces, two thirds of it for the two metrics. Everything
 else is published only while there is something to say: a figure of a queue, a lane or a level
 costs $0.0004 an hour.
 """
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from deadletter.failure.causes import CausesReader, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
@@ -57,7 +59,7 @@ from deadletter.watch.row import WatchRow
 from deadletter.watch.stall import LEASE, ROUTER
 from deadletter.watch.watch_settings import WatchSettings
 
-CIRCUITS, REPAIRS, ROOM = "circuits", "repairs", "waiting room"
+CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
 """Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
 
 
@@ -96,6 +98,7 @@ class WatchSetup:
 
     queues       reads the state of a queue of ours, by source id or MAIN; raises QueueUnavailable
     sweep        cleans up after outages
+    causes       reads the causes of failure; None where the consumer records none
     rescue       starts a run that moves everything out of a source; raises RescueUnavailable
     counts       what the sweep counts, by metric; it is published and begun anew each minute
     in_parallel  runs steps at the same time
@@ -110,10 +113,17 @@ class WatchSetup:
     rescue: Callable[[str], None]
     clock: Callable[[], float]
     in_parallel: InParallel
+    causes: CausesReader | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
 
-_UNAVAILABLE = (QueueUnavailable, RouterUnavailable, RoomUnavailable, RescueUnavailable)
+_UNAVAILABLE = (
+    QueueUnavailable,
+    RouterUnavailable,
+    RoomUnavailable,
+    RescueUnavailable,
+    CausesUnavailable,
+)
 
 
 class Watch:
@@ -167,6 +177,7 @@ class _Look:
         self._memories: Mapping[str, SourceMemory] | None = None
         self._queues: dict[str, QueueState] = {}
         self._sweep = Sweep(None)
+        self._causes: int | None = None
         self._rules: RulesState | None = None
         self._due: FirstDue | None = None
         self._lanes: dict[str, LaneState] = {}
@@ -187,6 +198,7 @@ class _Look:
         queues = (MAIN, *self._setup.settings.sources)
         return [
             self._clean_up,
+            self._guarded(CAUSES, self._read_causes),
             self._guarded(ROUTER, self._ask_router),
             self._guarded(ROOM, partial(self._look_into_room, row)),
             *(self._guarded(f"queue {id_}", partial(self._read_queue, id_)) for id_ in queues),
@@ -199,6 +211,7 @@ class _Look:
             queues=self._queues,
             memories=self._memories,
             circuits=None if troubled is None else circuits_state(pipeline, troubled),
+            causes=self._causes,
             rules=self._rules,
             due=self._due,
             lanes=self._lanes,
@@ -223,6 +236,10 @@ class _Look:
 
     def _ask_router(self) -> None:
         self._rules = rules_state(self._setup.router.decide([]))
+
+    def _read_causes(self) -> None:
+        causes = self._setup.causes
+        self._causes = 0 if causes is None else len(causes.read().held(self._now))
 
     def _read_queue(self, id_: str) -> None:
         self._queues[id_] = self._setup.queues(id_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
+from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, WatchClients, brief_stepfunctions, watch_clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
@@ -85,6 +86,11 @@ def watch_for(
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,
         in_parallel=in_parallel,
+        causes=DynamoDBCauses(
+            clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
+        )
+        if pipeline.consumer_library
+        else None,
         counts=counts,
     )
     return Watch(setup)

@@ -1,0 +1,134 @@
+"""`dlq cause`: errors that suddenly fail most messages, and what to do with their letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from ..operations.causes import (
+    HELD,
+    CauseChange,
+    CauseList,
+    CauseRow,
+    CauseSwitch,
+    list_causes,
+)
+from ..operations.session import Session
+from ..operations.words import clock, duration
+from . import asking
+from .asking import Reason, Yes
+from .command import OnePipeline, SomePipelines, command, group
+from .exit import Exit
+from .output import Block, Reply, Styled, TextTable, line
+
+typer_app = group("Sudden causes: one error that fails most messages, and its letters.")
+
+Fingerprint = Annotated[
+    str, typer.Argument(metavar="FINGERPRINT", help="The cause, as `cause list` names it.")
+]
+
+
+@command(typer_app, "list", example=["dlq cause list", "dlq cause list --pipeline orders"])
+def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CauseList]:
+    """List the causes that suddenly dominate, and what people decided within the last day.
+
+    A cause is held if within 5 minutes at least 20 letters failed for it, more than all else,
+    and next to none in the hour before: then a deployment or a dependency has changed, not the
+    messages. No letter is parked for it; its letters wait. The hold ends an hour after the cause
+    last dominated. The exit status is 1 if a cause is held.
+    """
+    answer = list_causes(session, pipeline or ())
+    is_held = any(cause.state == HELD for cause in answer.causes)
+    return Reply(answer, _show_list, Exit.ATTENTION if is_held else Exit.DONE)
+
+
+@command(
+    typer_app,
+    "park",
+    example=['dlq cause park 0123456789abcdef --reason "a producer sent 400 empty orders"'],
+)
+def park(
+    session: Session,
+    fingerprint: Fingerprint,
+    pipeline: OnePipeline = None,
+    reason: Reason = None,
+    yes: Yes = False,
+) -> Reply[CauseChange]:
+    """Let letters be parked for a cause as ever, for a day. Those that wait are judged now.
+
+    For messages that are wrong indeed, and will not be processed.
+    """
+    switch = CauseSwitch(session, pipeline, fingerprint)
+    why = asking.reason(reason, "A decision about a cause")
+    caller = switch.caller
+    if not yes:
+        _confirm(session, switch, "Park the letters of")
+    return Reply(switch.park(caller, why), _show_changed)
+
+
+@command(
+    typer_app,
+    "retry",
+    example=['dlq cause retry 0123456789abcdef --reason "rolled back to 41" --yes'],
+)
+def retry(
+    session: Session,
+    fingerprint: Fingerprint,
+    pipeline: OnePipeline = None,
+    reason: Reason = None,
+    yes: Yes = False,
+) -> Reply[CauseChange]:
+    """End the hold of a cause that is mended: its letters are tried once more.
+
+    No attempt is used, and the cause is counted anew: if it is not mended, twenty letters are
+    parked before it is held again.
+    """
+    switch = CauseSwitch(session, pipeline, fingerprint)
+    why = asking.reason(reason, "A decision about a cause")
+    caller = switch.caller
+    if not yes:
+        _confirm(session, switch, "Try once more the letters of")
+    return Reply(switch.retry(caller, why), _show_changed)
+
+
+def _confirm(session: Session, switch: CauseSwitch, what: str) -> None:
+    before = switch.before
+    question = f"{what} cause {switch.fingerprint} of {switch.pipeline}."
+    error = f", {before.error_type}" if before.error_type else ""
+    asking.confirm(session, question, f"It is {before.state} now{error}.")
+
+
+def _show_list(answer: CauseList) -> Iterator[Block]:
+    if not answer.causes:
+        yield line("No cause dominates, and none did within the last day.")
+        return
+    headings = ("PIPELINE", "CAUSE", "STATE", "ERROR", "SINCE", ">LETTERS", "UNTIL", "BY")
+    rows = []
+    for cause in answer.causes:
+        since = duration((answer.at - cause.since).total_seconds()) if cause.since else ""
+        letters = "" if cause.letters is None else str(cause.letters)
+        until = clock(cause.until, answer.at) if cause.until else ""
+        by = f"{cause.by}: {cause.reason}" if cause.by else ""
+        state = _state(cause)
+        rows.append(
+            (cause.pipeline, cause.fingerprint, state, cause.error_type, since, letters, until, by)
+        )
+    yield TextTable(headings, rows)
+
+
+def _state(cause: CauseRow) -> Styled:
+    return Styled(cause.state, "alarm" if cause.state == HELD else "good")
+
+
+def _show_changed(change: CauseChange) -> Iterator[Block]:
+    after = change.after
+    yield line(
+        Styled(f"Cause {after.fingerprint} of {after.pipeline}", "strong"),
+        f" in account {change.account}, {change.region}: {change.before.state} → ",
+        _state(after),
+    )
+    if after.until is not None and after.until > change.at:
+        yield line(f"until {clock(after.until, change.at)}", indent=2)
+    yield line(f"by {after.by}: {after.reason}", indent=2)
