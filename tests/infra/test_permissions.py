@@ -256,6 +256,11 @@ HOLD_CIRCUIT = {
     "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
 }
 
+DECIDE_CAUSE = {
+    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
+    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
+}
+
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq status": {
@@ -289,6 +294,16 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit auto": HOLD_CIRCUIT,
+    "dlq cause list": {
+        "DlqReader": {
+            **SEE,
+            "table Circuits": {"dynamodb:BatchGetItem"},
+            # How many letters wait for each.
+            "table Letters/index/lanes": {"dynamodb:Query"},
+        }
+    },
+    "dlq cause park": DECIDE_CAUSE,
+    "dlq cause retry": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
     "dlq endpoint check": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
