@@ -303,6 +303,7 @@ class TestChanging:
             PermitTaken("f"),
             # A canary is under way.
             hold(State.OPEN, NO_END),
+            hold(State.CLOSED, NO_END),
         ]
         for step in story:
             circuit = table.read()

@@ -45,7 +45,7 @@ EXECUTION = Execution(KEY, 1, 0)
 class Scene:
     """A circuit that has tripped, and the consumer's mapping."""
 
-    def __init__(self, **policy: object) -> None:
+    def __init__(self, *, admits_a_rate: bool = False, **policy: object) -> None:
         settings = {"successes": 1, "pause_consumer": True, "ramp": 300.0, **policy}
         self.circuits = Circuits(CircuitPolicy(**settings))  # type: ignore[arg-type]
         self.mappings = OneMapping()
@@ -60,6 +60,7 @@ class Scene:
                 pipeline=KEY, announcer=self.announced, count_metric=self.circuits.count_metric
             ),
             clock=self.circuits.clock,
+            admits_a_rate=admits_a_rate,
         )
 
     def trip(self, key: str = KEY) -> Scene:
@@ -186,6 +187,27 @@ def test_an_outage_that_begins_during_the_ramp_is_handed_over() -> None:
     assert scene.steps.take("resume", EXECUTION).next is Next.HAND_OVER
     scene.close()
     assert scene.steps.take("resume", EXECUTION).next is Next.HAND_OVER
+
+
+@pytest.mark.parametrize(
+    ("admits_a_rate", "rate", "limit", "goes"),
+    [
+        (True, 5.0, 50, Next.CLOSED),
+        # Nothing is known to admit, or nobody admits it: the mapping is the ramp.
+        (True, 0.0, 10, Next.RESUME),
+        (False, 5.0, 10, Next.RESUME),
+    ],
+)
+def test_a_consumer_that_admits_a_rate_gets_its_mapping_back_at_once(
+    admits_a_rate: bool, rate: float, limit: int, goes: Next
+) -> None:
+    scene = Scene(admits_a_rate=admits_a_rate).trip()
+    scene.steps.take("pause", EXECUTION)
+    scene.close()
+    scene.circuits.held[KEY] = replace(scene.circuits.held[KEY], rate=rate)
+    assert scene.steps.take("resume", EXECUTION).next is goes
+    assert scene.mappings.mapping == ConsumerMapping("m", True, concurrency=limit)
+    assert (scene.circuits.held[KEY].paused is None) is (goes is Next.CLOSED)
 
 
 def test_an_unavailable_store_is_an_error_that_the_state_machine_retries() -> None:

@@ -21,6 +21,8 @@ class ConsumerSteps:
 
     Each step reads the circuit and may be repeated: nothing depends on what an earlier step
     has read. Without a `consumer_pause` no consumer is paused. `clock` gives epoch seconds.
+    With `admits_a_rate` the consumers themselves admit the rate of before the trip, step by
+    step: then the mapping comes back in one change, if that rate is known.
     Every step raises CircuitsUnavailable, MappingUnavailable and MappingBusy, which the state
     machine retries; no step receives a letter.
     """
@@ -34,6 +36,7 @@ class ConsumerSteps:
         consumer_pause: ConsumerPause | None,
         announcer: CircuitAnnouncer,
         clock: Callable[[], float],
+        admits_a_rate: bool = False,
     ) -> None:
         self._pipeline = pipeline
         self._policy = policy
@@ -41,6 +44,7 @@ class ConsumerSteps:
         self._consumer_pause = consumer_pause
         self._announcer = announcer
         self._clock = clock
+        self._admits_a_rate = admits_a_rate
 
     def take(self, step: str, execution: Execution) -> ExecutionStep:
         """Take the step of that name; raises BadExecution for an unknown name."""
@@ -79,7 +83,8 @@ class ConsumerSteps:
         if consumer_pause is None or circuit.paused is None:
             return execution.step_to(Next.CLOSED, circuit)
         now = self._clock()
-        step = circuit.ramp_step(self._policy, now)
+        at_once = self._admits_a_rate and circuit.rate > 0
+        step = RAMP_STEPS if at_once else circuit.ramp_step(self._policy, now)
         circuit = consumer_pause.resume(circuit, step)
         if step == RAMP_STEPS:
             return execution.step_to(Next.CLOSED, circuit)
