@@ -68,7 +68,13 @@ def old(case: Case) -> Case:
 
 def suddenly(case: Case) -> Case:
     hold = CauseHold(NOW - 60, EXPIRES + 60)
-    return replace(case, causes=Causes(holds={"f1": hold, "other": hold}))
+    *earlier, last = case.row.failures
+    refused = replace(last, category=Category.SCHEMA)
+    return replace(
+        case,
+        row=replace(case.row, failures=(*earlier, refused)),
+        causes=Causes(holds={"f1": hold, "other": hold}),
+    )
 
 
 def schema_failed(case: Case) -> Case:
@@ -456,8 +462,17 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
 )
 def test_only_letters_whose_last_failure_is_the_cause_wait_for_it(change: dict[str, Any]) -> None:
     case = suddenly(PLAIN_CASE)
-    row = LedgerRow((*case.row.failures, failed(**change)))
+    last = failed(category=Category.SCHEMA, **change)
+    row = LedgerRow((*case.row.failures, last))
     assert not isinstance(judge(replace(case, row=row)), Hold)
+
+
+def test_a_letter_that_may_succeed_goes_back_though_its_cause_dominates() -> None:
+    case = suddenly(PLAIN_CASE)
+    row = replace(PLAIN_CASE.row, failures=tuple(failed(attempt=n, at=NOW) for n in range(3)))
+    assert judge(replace(case, row=row)) == Redrive(100, "attempt 2, backoff")
+    free = replace(case, row=row, stamp=replace(case.stamp, attempt=2))
+    assert judge(free) == Redrive(100, "no attempt used, backoff")
 
 
 def spared(case: Case) -> Case:

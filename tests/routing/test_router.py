@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import Reason
 from deadletter.failure.causes import NO_CAUSES, CauseHold, Causes, CausesUnavailable
-from deadletter.failure.failure import Blame, FailureKind
+from deadletter.failure.failure import Blame, Category, FailureKind
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
@@ -432,7 +432,7 @@ def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_en
 
 def test_a_letter_whose_cause_dominates_waits_and_its_life_is_spared() -> None:
     books = Books(
-        rows_={"origin": LedgerRow((failed(attempt=2),))},
+        rows_={"origin": LedgerRow((failed(attempt=2, category=Category.SCHEMA),))},
         causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}),
     )
     mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA", base=1)

@@ -66,8 +66,8 @@ class Answer:
 class Dependencies:
     """All dependencies of a scenario.
 
-    `requests` are the times of all requests, `dead` of those that a dependency in trouble did
-    not serve (a slow answer is one).
+    `requests` are the times of all requests to dependencies that are in trouble at some time,
+    `dead` of those that one in trouble did not serve (a slow answer is one).
     """
 
     scenario: Scenario
@@ -78,7 +78,8 @@ class Dependencies:
 
     def request(self, name: str, message: Mapping[str, Any], now: float) -> Answer:
         """One request, `now` seconds after the first message."""
-        self.requests.append(now)
+        if any(spell.dependency == name for spell in self.scenario.spells):
+            self.requests.append(now)
         answer = self._answer(name, message, now)
         if answer.counts_as_dead:
             self.dead.append(now)

@@ -128,8 +128,15 @@ def expired(case: Case) -> Decision | None:
 
 
 def sudden(case: Case) -> Decision | None:
-    """A letter waits whose cause of failure suddenly dominates: it was no letter that changed."""
-    cause = cause_of(case.row.last)
+    """A letter that would be parked waits if its cause suddenly dominates: no letter has changed.
+
+    Any other goes back by its backoff, without using an attempt: whether its failure is over is
+    found out by trying.
+    """
+    last = case.row.last
+    if last is None or last.category not in PERMANENT:
+        return None
+    cause = cause_of(last)
     if cause and case.causes.hold_of(cause, case.now) is not None:
         because = "its last failure is the sudden cause of most failures"
         return Hold(cause_lane(cause), case.expires, because)
