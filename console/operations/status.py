@@ -48,7 +48,9 @@ class LaneStatus:
     """A lane of the waiting room."""
 
     lane: Annotated[
-        str, "`due`, `circuit:<key>`, `rule:<id>`, `run:<id>`, `parked` or `dedicated:<id>`"
+        str,
+        "`due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `run:<id>`, `parked` or "
+        "`dedicated:<id>`",
     ]
     letters: Annotated[int | None, "letters in it; null if it could not be read"]
 

@@ -226,7 +226,8 @@ def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
     minutes = Minutes(
         lanes={
             "due": LaneState(1, BEGIN + 9),
-            "circuit:orders": LaneState(2, BEGIN + 11 * DAY),
+            "circuit:orders": LaneState(1, BEGIN + 11 * DAY),
+            "cause:f00d": LaneState(1, BEGIN + 10 * DAY),
             "rule:a": LaneState(3, BEGIN + 5),
             "rule:b": LaneState(4, BEGIN + 6),
             "parked": LaneState(5, END_OF_TIME + BEGIN),
@@ -236,6 +237,7 @@ def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
     assert minutes.value(Metric.LETTERS, "room") == 10
     # Due when it is twelve days old, in eleven days.
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:circuit") == DAY + 5 * MINUTE
+    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:cause") == 2 * DAY + 5 * MINUTE
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 5 * MINUTE
     minutes.lanes = {}
     minutes.pass_minutes(3)

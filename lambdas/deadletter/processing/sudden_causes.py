@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -48,6 +49,8 @@ class SuddenCauses:
         self._count_metric = count_metric
         self._known: Causes | None = None
         self._pending: list[tuple[float, FailedTry | None]] = []
+        # The failures among them, by cause.
+        self._untold: Counter[str] = Counter()
         self._last_write: float | None = None
         self._was_refused = False
 
@@ -63,6 +66,7 @@ class SuddenCauses:
         failed = None
         if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
             failed = FailedTry(diagnosis.fingerprint, diagnosis.error_type, hash_of(origin))
+            self._untold[failed.cause] += 1
         self._pending.append((self._clock(), failed))
 
     def may_park(self, cause: str) -> bool:
@@ -74,13 +78,17 @@ class SuddenCauses:
         if self._known is None:
             return False
         now = self._clock()
+        if self._known.is_settled(cause, now):
+            return self._known.hold_of(cause, now) is None
         expected = self._known.counting(seconds_of(self._pending), now).judged(now)
         return expected.hold_of(cause, now) is None
 
     def report(self) -> None:
         """Write what was counted, if it is due."""
         now = self._clock()
-        self._pending = [(at, failed) for at, failed in self._pending if now - at <= WINDOW]
+        if self._pending and now - self._pending[0][0] > WINDOW:
+            self._pending = [(at, failed) for at, failed in self._pending if now - at <= WINDOW]
+            self._untold = Counter(failed.cause for _, failed in self._pending if failed)
         if not self._pending or not self._is_due(now):
             return
         self._last_write = now
@@ -91,6 +99,7 @@ class SuddenCauses:
             return
         self._was_refused = False
         self._pending = []
+        self._untold = Counter()
         if begun:
             self._count_metric(Metric.SUDDENLY_PERMANENT, len(begun))
 
@@ -98,14 +107,14 @@ class SuddenCauses:
         if self._last_write is None:
             return True
         since, known = abs(now - self._last_write), self._known
-        untold = [
-            failed
-            for _, failed in self._pending
-            if failed is not None and (known is None or not known.is_settled(failed.cause, now))
-        ]
+        untold = sum(
+            number
+            for cause, number in self._untold.items()
+            if known is None or not known.is_settled(cause, now)
+        )
         if since >= BETWEEN_WRITES or (untold and since >= BETWEEN_FAILURES):
             return True
-        return len(untold) >= MOST_UNTOLD and not self._was_refused
+        return untold >= MOST_UNTOLD and not self._was_refused
 
 
 def hash_of(origin: str) -> int:

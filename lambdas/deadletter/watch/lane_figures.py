@@ -14,7 +14,7 @@ from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.row import LaneRow, QueueRow, WatchRow
 
 ROOM = "room"
-CIRCUIT, RULE = "circuit", "rule"
+CIRCUIT, CAUSE, RULE = "circuit", "cause", "rule"
 NO_LANE = LaneRow()
 
 BETWEEN_COUNTS = 10.0 * MINUTE - 10.0
@@ -95,19 +95,21 @@ def room_points(
     """Depth and ages of the waiting room, without the lanes that belong to a queue.
 
     A delayed letter is late from its due time, but not before the pipeline's circuit has
-    closed: at `not_closed_at` it was last seen open. A letter of a circuit's lane is due when
-    it is `message_ttl` old. One that a rule holds has the rule's end: its age is known from
-    when letters were first seen there.
+    closed: at `not_closed_at` it was last seen open. A letter of a circuit's or a cause's lane
+    is due when it is `message_ttl` old. One that a rule holds has the rule's end: its age is
+    known from when letters were first seen there.
     """
     inside = [row for kind, row in rows.items() if not is_shut(kind)]
     letters = sum(row.letters for row in inside)
     if letters or any(_shows_zero(row, now) for row in inside):
         yield MetricPoint(Metric.LETTERS, letters, now, ROOM)
-    delayed, waiting, held = (rows.get(kind, NO_LANE) for kind in (DUE, CIRCUIT, RULE))
+    delayed, held = (rows.get(kind, NO_LANE) for kind in (DUE, RULE))
     late = None if delayed.first_due is None else max(delayed.first_due, not_closed_at)
-    sent = None if waiting.first_due is None else waiting.first_due - message_ttl
     yield from _age(delayed, late, f"{ROOM}:{DUE}", now)
-    yield from _age(waiting, sent, f"{ROOM}:{CIRCUIT}", now)
+    for kind in (CIRCUIT, CAUSE):
+        waiting = rows.get(kind, NO_LANE)
+        sent = None if waiting.first_due is None else waiting.first_due - message_ttl
+        yield from _age(waiting, sent, f"{ROOM}:{kind}", now)
     yield from _age(held, held.filled_at, f"{ROOM}:{RULE}", now)
 
 

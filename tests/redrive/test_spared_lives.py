@@ -1,0 +1,86 @@
+"""A letter whose cause of failure suddenly dominates waits, and is then tried once more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.failure.causes import FailedTry, ParkedCause, Second
+from deadletter.failure.failure import Category
+from tests.samples import failed
+from tests.simulation.stage import Stage
+from tests.tables import CIRCUITS, LETTERS
+
+CAUSE = "0123456789abcdef"
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A dead letter that failed for good, as suddenly most do."""
+    made = Stage()
+    made.pipeline = replace(made.pipeline, consumer_library=True)
+    store: Any = made.dynamodb
+    now = made.clock()
+    origin = made.put(url=made.dlq)
+    ledger = DynamoDBLedger(store, LETTERS, "orders", made.clock, 1e6)
+    ledger.failed(origin, failed(at=now, category=Category.SCHEMA, fingerprint=CAUSE))
+    causes = causes_of(made)
+    causes.count([Second(int(now) - 1_800, 100)], now - 1_800)
+    letters = tuple(FailedTry(CAUSE, "KeyError", letter) for letter in range(20))
+    causes.count([Second(int(now), 20, letters)], now)
+    return made
+
+
+def causes_of(stage: Stage) -> DynamoDBCauses:
+    store: Any = stage.dynamodb
+    return DynamoDBCauses(store, CIRCUITS, "orders", stage.world.new_id)
+
+
+def run(stage: Stage) -> None:
+    # The letters of a lane may be due only after the clock has moved.
+    stage.clock.advance(60)
+    stage.redriver().run(stage.clock() + 55)
+
+
+def places(stage: Stage) -> Counter[str]:
+    urls = {"main": stage.main, "dlq": stage.dlq, "parking": stage.parking}
+    counts = Counter({name: len(stage.bodies(url)) for name, url in urls.items()})
+    return counts + Counter(room=len(stage.waiting()))
+
+
+def test_it_waits_while_the_cause_is_held_and_uses_no_attempt(stage: Stage) -> None:
+    run(stage)
+    assert places(stage) == {"room": 1}
+    run(stage)
+    assert places(stage) == {"room": 1}
+    now = stage.clock()
+    causes_of(stage).change(lambda causes: causes.mending(CAUSE, "me", "fixed", now), now)
+    # What the row knew is lost meanwhile: the letter itself says that it is spared.
+    for item in stage.dynamodb.items(CIRCUITS):
+        key = {name: item[name] for name in ("pipeline", "circuit_key")}
+        stage.dynamodb.delete_item(TableName=CIRCUITS, Key=key)
+    run(stage)
+    assert places(stage) == {"main": 1}
+    [mark] = stage.stamps(stage.main)
+    assert (mark.attempt, mark.base, mark.spared) == (1, 1, 1)
+
+
+def test_it_is_parked_when_a_person_says_so(stage: Stage) -> None:
+    run(stage)
+    word = ParkedCause(stage.clock() + 3_600, "me", "lost anyway")
+    causes_of(stage).change(lambda causes: causes.parking(CAUSE, word), stage.clock())
+    run(stage)
+    assert places(stage) == {"parking": 1}
+    assert [mark.reason for mark in stage.stamps(stage.parking)] == ["PERMANENT"]
+
+
+def test_it_leaves_when_the_hold_has_ended_by_itself(stage: Stage) -> None:
+    run(stage)
+    stage.clock.advance(3_600)
+    run(stage)
+    assert places(stage) == {"main": 1}
