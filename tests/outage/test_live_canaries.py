@@ -12,7 +12,7 @@ import pytest
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.queue import Depth, ReceivedLetter
 from deadletter.message.stamp import initial_stamp
 from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
 from deadletter.outage.live_canaries import REST_SECONDS, MainQueueCanaries
@@ -33,8 +33,13 @@ class LiveQueue(LetterQueue):
 
     most: int | None = MOST_RECEIVES
 
+    in_flight: int = 0
+
     def max_receives(self) -> int | None:
         return self.most
+
+    def depth(self) -> Depth:
+        return Depth(5, self.in_flight, 5)
 
 
 @dataclass
@@ -220,3 +225,10 @@ def test_a_message_that_was_not_tried_is_visible_at_once() -> None:
     scene = Scene(LiveQueue())
     scene.source().give_back(received(letter()))
     assert scene.queue.waits == handles("m1")
+
+
+@pytest.mark.parametrize(
+    ("key", "in_flight", "hides"), [(KEY, 1, True), (KEY, 0, False), ("endpoint-7", 1, False)]
+)
+def test_messages_under_a_lock_may_be_canaries_later(key: str, in_flight: int, hides: bool) -> None:
+    assert Scene(LiveQueue(in_flight=in_flight)).source().hides(key) is hides

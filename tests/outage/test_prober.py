@@ -31,6 +31,7 @@ from deadletter.outage.execution_step import (
 )
 from deadletter.outage.prober import (
     EMPTY_PROBES_FOR_SUCCESS,
+    EMPTY_PROBES_WHILE_HIDDEN,
     MOST_CANARIES,
     CanaryConsumer,
     ConsumerUnavailable,
@@ -126,6 +127,7 @@ class Scene:
     consumer: Answers
     health: Health | None = None
     announced: Announcements = field(default_factory=Announcements)
+    hides: Callable[[str], bool] = lambda _: False
     execution: Execution = field(default_factory=lambda: Execution(KEY, 1, 0, said="OPEN"))
 
     def probe(self) -> ExecutionStep:
@@ -143,6 +145,7 @@ class Scene:
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             count_metric=self.circuits.count_metric,
+            hides_messages=self.hides,
         )
         step = prober.probe(self.execution)
         self.execution = replace(
@@ -514,6 +517,26 @@ def test_several_probes_without_any_letter_close_the_circuit(scene: Scene) -> No
         source.letters = []
     states = [scene.probe().state for _ in range(EMPTY_PROBES_FOR_SUCCESS + 1)]
     assert states == ["HALF_OPEN"] * EMPTY_PROBES_FOR_SUCCESS + ["CLOSED"]
+
+
+def hidden(_: str) -> bool:
+    return True
+
+
+def unanswered(_: str) -> bool:
+    raise QueueUnavailable("throttled")
+
+
+@pytest.mark.parametrize("hides", [hidden, unanswered])
+def test_while_messages_are_hidden_ten_probes_without_a_letter_are_a_success(
+    scene: Scene, hides: Callable[[str], bool]
+) -> None:
+    """On FIFO one hidden message keeps its whole group from us."""
+    for source in scene.sources:
+        source.letters = []
+    scene.hides = hides
+    states = [scene.probe().state for _ in range(EMPTY_PROBES_WHILE_HIDDEN + 1)]
+    assert states == ["HALF_OPEN"] * 10 + ["CLOSED"]
 
 
 def test_a_letter_in_between_resets_the_count_of_empty_probes(scene: Scene) -> None:

@@ -42,6 +42,10 @@ EMPTY_PROBES_FOR_SUCCESS = 3
 """After this many probes in a row that found no letter, the probe counts as a success:
 with no letter waiting, a closed circuit can harm none."""
 
+EMPTY_PROBES_WHILE_HIDDEN = 10
+"""The same while messages of the main queue are hidden: they may become visible, and be tried. On
+FIFO one hidden message keeps its whole group from us."""
+
 MOST_CANARIES = 5
 """Letters that one probe tries at most, one after the other: those that fail by their own fault
 show nothing of the dependency."""
@@ -117,7 +121,8 @@ class Prober:
     A health check comes first: while it says that the dependency is down, no letter is tried.
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
     With a `sender`, canaries go through the main queue instead, and a later probe checks what
-    became of them. `clock` gives epoch seconds, `new_id` a unique text; `count_metric` counts
+    became of them. `hides_messages` says of a circuit whether messages that could test it are
+    hidden at present. `clock` gives epoch seconds, `new_id` a unique text; `count_metric` counts
     a metric by its name.
     """
 
@@ -135,7 +140,9 @@ class Prober:
         new_id: Callable[[], str],
         count_metric: Callable[[str, int], None],
         sender: CanarySender | None = None,
+        hides_messages: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._hides_messages = hides_messages
         self._sender = sender
         self._breaker = breaker
         self._circuits = circuits
@@ -304,8 +311,17 @@ class Prober:
         if self._health is not None:
             # It says that the dependency works, or no letter would have been looked for.
             return replace(execution, empty=0), CanaryVerdict.SUCCESS
-        enough = execution.empty >= EMPTY_PROBES_FOR_SUCCESS
+        enough = execution.empty >= EMPTY_PROBES_FOR_SUCCESS and (
+            execution.empty >= EMPTY_PROBES_WHILE_HIDDEN or not self._hides(execution.key)
+        )
         return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
+
+    def _hides(self, key: str) -> bool:
+        try:
+            return self._hides_messages(key)
+        except QueueUnavailable:
+            # No answer is no evidence that nothing is there.
+            return True
 
     def _try_letter(
         self, source: CanarySource, received: ReceivedLetter, circuit: Circuit, permit: Permit

@@ -80,12 +80,19 @@ def prober_for(
             f" {seconds + FINDING_SECONDS}, the consumer's timeout and the time to find a letter"
         )
     call = consumer or consumer_call(seconds)
+    router = router or LambdaRouter(clients.functions, resources.router_function)
+    sources: list[CanarySource] = []
+    hides: Callable[[str], bool] = _hides_nothing
+    if resources.consumer_function:
+        mover = _lane_mover(pipeline, resources, clients, world, count_metric)
+        main = _live_canaries(pipeline, resources, clients, world, mover, router)
+        sources = _canary_sources(pipeline, resources, clients, world, mover, router, main)
+        hides = main.hides
     return Prober(
         breaker=breaker,
         circuits=breaker,
-        sources=_canary_sources(pipeline, resources, clients, world, count_metric, router)
-        if resources.consumer_function
-        else [],
+        sources=sources,
+        hides_messages=hides,
         # A consumer that is no Lambda function cannot be invoked with a letter. With the
         # library, the ledger has the result of a letter sent through the main queue.
         sender=_main_queue_sender(pipeline, resources, clients, world, count_metric, router)
@@ -105,48 +112,66 @@ def prober_for(
     )
 
 
-def _canary_sources(
+def _hides_nothing(_key: str) -> bool:
+    return False
+
+
+def _lane_mover(
     pipeline: Pipeline,
     resources: Resources,
     clients: Clients,
     world: World,
     count_metric: Callable[[str, int], None],
-    router: Router | None,
-) -> list[CanarySource]:
-    """The sources of canaries in order: dead letters first, untried messages last."""
-    router = router or LambdaRouter(clients.functions, resources.router_function)
-    journal = _journal(pipeline, resources, clients)
-    ledger = ledger_for(pipeline, resources, clients, world)
-    mover = LaneMover(
+) -> LaneMover:
+    return LaneMover(
         mover_for=_mover_for(pipeline, resources, clients, world, {}),
-        journal=journal,
+        journal=_journal(pipeline, resources, clients),
         owner=world.new_id,
         message_ttl=pipeline.message_ttl,
         clock=world.clock,
         count_metric=count_metric,
     )
-    # This mode may not move letters.
-    observes = pipeline.mode is Mode.OBSERVE
-    main = MainQueueCanaries(
+
+
+def _live_canaries(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    mover: LaneMover,
+    router: Router,
+) -> MainQueueCanaries:
+    return MainQueueCanaries(
         queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
         arn=resources.main_arn,
         fifo=pipeline.fifo,
         keys=partial(_is_of_any_message, pipeline.name),
-        mover=None if observes else mover,
+        # This mode may not move letters.
+        mover=None if pipeline.mode is Mode.OBSERVE else mover,
         router=router,
     )
-    if observes:
+
+
+def _canary_sources(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    mover: LaneMover,
+    router: Router,
+    main: MainQueueCanaries,
+) -> list[CanarySource]:
+    """The sources of canaries in order: dead letters first, untried messages last."""
+    if pipeline.mode is Mode.OBSERVE:
         return [main]
     if not pipeline.consumer_library:
-        dlq, lane = _dead_letter_sources(
-            pipeline, resources, clients, world, WaitingLetters(router)
-        )
+        waiting = WaitingLetters(router)
+        dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, waiting, waiting)
         return [dlq, InAnyOrder([lane, main], world.random)]
+    ledger = ledger_for(pipeline, resources, clients, world)
+    blameless = BlamelessLetters(router=router, ledger=ledger)
     recorded = BlamelessLetters(router=router, ledger=ledger, recorded=True)
-    dlq, _ = _dead_letter_sources(pipeline, resources, clients, world, recorded)
-    _, lane = _dead_letter_sources(
-        pipeline, resources, clients, world, BlamelessLetters(router=router, ledger=ledger)
-    )
+    dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, recorded, blameless)
     queue = SqsQueue(clients.sqs, resources.dlq_url, world.clock)
     return [RefilledLane(lane=lane, dlq=dlq, queue=queue, choice=recorded, mover=mover), main]
 
@@ -193,7 +218,7 @@ def _main_queue_sender(
     clients: Clients,
     world: World,
     count_metric: Callable[[str, int], None],
-    router: Router | None,
+    router: Router,
 ) -> MainQueueSender:
     """Sends dead letters as canaries through the main queue.
 
@@ -202,7 +227,7 @@ def _main_queue_sender(
     main = SqsQueue(clients.sqs, resources.main_url, world.clock, sending=clients.sending)
     ledger = ledger_for(pipeline, resources, clients, world)
     choice = SendableLetters(
-        router=router or LambdaRouter(clients.functions, resources.router_function),
+        router=router,
         ledger=ledger,
         main=main,
         aside_seconds=_retry_seconds(pipeline),
@@ -210,7 +235,7 @@ def _main_queue_sender(
     )
 
     return MainQueueSender(
-        sources=_dead_letter_sources(pipeline, resources, clients, world, choice),
+        sources=_dead_letter_sources(pipeline, resources, clients, world, choice, choice),
         choice=choice,
         mover_for=_mover_for(pipeline, resources, clients, world, {MAIN: main}),
         ledger=ledger,
@@ -229,7 +254,12 @@ def _retry_seconds(pipeline: Pipeline) -> float:
 
 
 def _dead_letter_sources(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, choice: CanaryChoice
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    in_dlq: CanaryChoice,
+    in_lane: CanaryChoice,
 ) -> tuple[DlqCanaries, LaneCanaries]:
     """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
     journal = _journal(pipeline, resources, clients)
@@ -240,7 +270,7 @@ def _dead_letter_sources(
             arn=resources.dlq_arn,
             main_arn=resources.main_arn,
             fifo=pipeline.fifo,
-            choice=choice,
+            choice=in_dlq,
             journal=journal,
             room=room,
             owner=world.new_id,
@@ -251,7 +281,7 @@ def _dead_letter_sources(
             arn=resources.dlq_arn,
             fifo=pipeline.fifo,
             room=room,
-            choice=choice,
+            choice=in_lane,
             journal=journal,
             owner=world.new_id,
             clock=world.clock,
