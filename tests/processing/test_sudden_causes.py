@@ -22,6 +22,7 @@ from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent
+from deadletter.message.stamp import Stamp
 from deadletter.processing.sudden_causes import (
     BETWEEN_FAILURES,
     BETWEEN_WRITES,
@@ -34,6 +35,7 @@ from deadletter.testing.clock import Clock
 from tests.processing.doubles import Site, record, redriven
 from tests.samples import letter
 
+NEW = Stamp("a")
 BAD = Diagnosis(Category.SCHEMA, "ValidationError", "no field", fingerprint="bad")
 
 
@@ -78,40 +80,54 @@ class Process:
         totals = {number - back: 100 for back in range(1, 10)}
         self.row.causes = replace(self.row.causes, totals=totals)
         # A process reads the row with its first write.
-        self.causes.processed(1)
+        self.causes.processed(1, NEW)
         self.causes.report()
         self.row.writes.clear()
         return self
 
     def fail(self, origin: str, diagnosis: Diagnosis = BAD, receive: int = 1) -> bool:
         """One letter fails; whether it may be parked."""
-        self.causes.failed(receive, origin, diagnosis)
+        self.causes.failed(receive, Stamp(origin), diagnosis)
         return self.causes.may_park(diagnosis.fingerprint)
 
 
 def test_in_good_times_a_process_writes_once_a_minute() -> None:
     process = Process()
     for _ in range(180):
-        process.causes.processed(1)
+        process.causes.processed(1, NEW)
         process.causes.report()
         process.clock.advance(1)
     assert len(process.row.writes) == 3
     assert process.row.tries() == 121
 
 
-def test_only_the_first_receive_of_a_life_counts() -> None:
+@pytest.mark.parametrize(
+    ("receive", "stamp", "counts"),
+    [
+        (1, NEW, True),
+        (2, NEW, False),
+        # Sent back from the DLQ: it has failed before.
+        (1, Stamp("a", 1), False),
+        (1, Stamp("a", 3, base=2), False),
+        # It was never tried, or its cause dominated in its last life.
+        (1, Stamp("a", 2, base=2), True),
+        (1, Stamp("a", 3, base=1, spared=3), True),
+        (1, Stamp("a", 4, base=1, spared=3), False),
+    ],
+)
+def test_only_the_first_try_of_a_letter_counts(receive: int, stamp: Stamp, counts: bool) -> None:
     process = Process()
-    process.causes.processed(2)
-    process.causes.failed(2, "a", BAD)
+    process.causes.processed(receive, stamp)
+    process.causes.failed(receive, stamp, BAD)
     process.causes.report()
-    assert process.row.writes == []
+    assert process.row.tries() == (2 if counts else 0)
 
 
 def test_only_failures_that_speak_of_nothing_else_have_a_cause() -> None:
     process = Process()
-    process.causes.failed(1, "a", replace(BAD, blame=Blame.DEPENDENCY))
-    process.causes.failed(1, "b", replace(BAD, fingerprint=""))
-    process.causes.failed(1, "c", BAD)
+    process.causes.failed(1, Stamp("a"), replace(BAD, blame=Blame.DEPENDENCY))
+    process.causes.failed(1, Stamp("b"), replace(BAD, fingerprint=""))
+    process.causes.failed(1, Stamp("c"), BAD)
     process.causes.report()
     [[second]] = process.row.writes
     assert second.total == 3
@@ -237,8 +253,8 @@ def test_a_letter_counts_once_whatever_copy_of_it_fails() -> None:
     site = Site(pipeline, clock=process.clock, causes=process.causes, unguarded=True)
     site.raises = {"m1": KeyError("a"), "m2": KeyError("a")}
     site.process(
-        record(redriven(letter(message_id="m1"), origin="first")),
-        record(redriven(letter(message_id="m2"), 2, origin="first")),
+        record(redriven(letter(message_id="m1"), 0, origin="first")),
+        record(redriven(letter(message_id="m2"), 0, origin="first")),
     )
     [[second]] = process.row.writes
     assert {failed.letter for failed in second.failed} == {hash_of("first")}

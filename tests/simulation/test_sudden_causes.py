@@ -129,3 +129,24 @@ def test_poison_that_was_always_there_is_parked_as_ever(
     assert figures.goodput == 1.0
     assert figures.poison_left == 0
     assert system.store().read().holds == {}
+
+
+def test_poison_that_gathered_in_the_dlq_does_not_dominate_when_it_is_sent_back() -> None:
+    """For 40 minutes no run sends letters; then all that were poisonous go back at once."""
+
+    class Gathering(Deployed):
+        def work(self, body: str, call: Call) -> None:
+            if "customer" not in json.loads(body):
+                defect(body)
+            Deadletter.work(self, body, call)
+
+        def _redrive(self) -> None:
+            if not 20 * MINUTE <= self.elapsed < HOUR:
+                super()._redrive()
+
+    scenario = replace(DEPLOYMENT, poison=0.05, rate=2, lasts=HOUR + 20 * MINUTE, tail=HOUR)
+    system = Gathering(scenario, 1, Book(messages_of(scenario, 1)))
+    figures = play(system)
+    assert figures.parked_wrongly == 0
+    assert figures.poison_left == 0
+    assert system.store().read().holds == {}

@@ -59,7 +59,7 @@ class CausesUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FailedTry:
-    """One letter that failed at its first receive of a life, by its own fault or the code's.
+    """One letter that failed when it was first tried, by its own fault or the code's.
 
     `letter` is a hash of its origin id.
     """
@@ -71,7 +71,7 @@ class FailedTry:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The first receives that ended in one second (epoch): how many, and those that failed."""
+    """The first tries that ended in one second (epoch): how many, and those that failed."""
 
     at: int
     total: int
@@ -122,7 +122,7 @@ class ParkedCause:
 class Causes:
     """What is known of the causes of failure in one pipeline.
 
-    totals   first receives of a life that were tried, by bucket
+    totals   letters that were tried for the first time, by bucket
     counts   those that failed, by cause and bucket
     stretch  the outcomes that one cause leads, if any does
     holds    the causes for which parking has stopped, and those of the day before

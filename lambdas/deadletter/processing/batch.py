@@ -319,7 +319,7 @@ class _Batch:
         """The effect has happened: no error from here on may let it happen again."""
         message_id = delivery.letter.message_id
         if (causes := self._causes) is not None:
-            causes.processed(receive_of(delivery.record))
+            causes.processed(receive_of(delivery.record), delivery.stamp)
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
             if not self._mark_done(claim):
                 self.troubles.notice(message_id, Trouble.LEASE_LOST)
@@ -353,8 +353,8 @@ class _Batch:
         diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
         known_stamp = self._known_stamp(delivery)
         if (causes := self._causes) is not None:
-            origin = (known_stamp or delivery.stamp).origin
-            causes.failed(receive_of(delivery.record), origin, diagnosis)
+            stamp = known_stamp or delivery.stamp
+            causes.failed(receive_of(delivery.record), stamp, diagnosis)
         self._record_failure(
             delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now, circuit
         )

@@ -17,6 +17,7 @@ from deadletter.failure.causes import (
 )
 from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import Blame
+from deadletter.message.stamp import Stamp
 
 BETWEEN_WRITES = float(MINUTE)
 """Seconds between two writes of a process in good times, when totals are all there is to tell."""
@@ -54,18 +55,19 @@ class SuddenCauses:
         self._last_write: float | None = None
         self._was_refused = False
 
-    def processed(self, receive: int) -> None:
-        """Count a message that did not fail, at its first receive of this life."""
-        if receive == 1:
+    def processed(self, receive: int, stamp: Stamp) -> None:
+        """Count a message that did not fail."""
+        if _speaks_of_now(receive, stamp):
             self._pending.append((self._clock(), None))
 
-    def failed(self, receive: int, origin: str, diagnosis: Diagnosis) -> None:
-        """Count a failure at the first receive of a life; `origin` is the letter's."""
-        if receive != 1:
+    def failed(self, receive: int, stamp: Stamp, diagnosis: Diagnosis) -> None:
+        """Count a failure."""
+        if not _speaks_of_now(receive, stamp):
             return
         failed = None
         if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
-            failed = FailedTry(diagnosis.fingerprint, diagnosis.error_type, hash_of(origin))
+            letter = hash_of(stamp.origin)
+            failed = FailedTry(diagnosis.fingerprint, diagnosis.error_type, letter)
             self._untold[failed.cause] += 1
         self._pending.append((self._clock(), failed))
 
@@ -115,6 +117,16 @@ class SuddenCauses:
         if since >= BETWEEN_WRITES or (untold and since >= BETWEEN_FAILURES):
             return True
         return untold >= MOST_UNTOLD and not self._was_refused
+
+
+def _speaks_of_now(receive: int, stamp: Stamp) -> bool:
+    """Whether a receive says something new: the letter is tried for the first time.
+
+    The letters of a DLQ are those that fail: sent back together, they would dominate whatever
+    goes well beside them. A letter that failed while its cause dominated counts again.
+    """
+    is_new = stamp.attempts_used == 0 or stamp.spared == stamp.attempt
+    return receive == 1 and is_new
 
 
 def hash_of(origin: str) -> int:

@@ -275,8 +275,8 @@ def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
     """The decision with the stamp that records it; only a re-drive counts as an attempt."""
     is_redriven = isinstance(decision, Redrive)
     is_free = is_redriven and case.is_free
-    # Its life failed for the cause that it is held for, and is not held against it later.
-    is_spared = isinstance(decision, Hold) and decision.lane.startswith(cause_lane(""))
+    # A life that failed while its cause dominated is not held against the letter later.
+    is_spared = case.is_excused and isinstance(decision, Hold | Redrive)
     stamp = replace(
         case.stamp,
         attempt=case.stamp.attempt + int(is_redriven),

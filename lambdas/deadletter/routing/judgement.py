@@ -62,11 +62,15 @@ class Case:
     @property
     def is_free(self) -> bool:
         """Whether a re-drive uses no attempt."""
+        return self.is_excused or is_free(self.stamp, self.row)
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether the life that has ended failed while its cause suddenly dominated."""
         last = self.row.last
-        is_of_this_life = last is not None and last.attempt == self.stamp.attempt
-        if last is not None and is_of_this_life and self.causes.excuses(last, self.now):
-            return True
-        return is_free(self.stamp, self.row)
+        if last is None or last.attempt != self.stamp.attempt:
+            return False
+        return self.causes.excuses(last, self.now)
 
     @property
     def attempts_used(self) -> int:
