@@ -608,6 +608,95 @@ class TestOutcomes:
         table.new_outcomes().report("orders", OutcomeCounts(good=1, good_at=table.clock.now - 0.5))
         assert table.read().streak == 2
 
+    def test_in_good_times_a_row_fits_one_write_unit(self, table: Table) -> None:
+        """With the tenants of a pipeline of hundreds, an override, and a rate from before."""
+        table.apply(hold(State.OPEN))
+        table.apply(OverrideEnded())
+        table.apply(hold(State.CLOSED))
+        table.apply(OverrideEnded())
+        outcomes = [table.new_outcomes() for _ in range(3)]
+        for second in range(600):
+            table.clock.now += 1
+            tenants = frozenset(range(1_000 * second, 1_000 * second + 50))
+            counts = OutcomeCounts(good=50, good_tenants=tenants, good_at=table.clock.now)
+            outcomes[second % 3].report("orders", counts)
+            assert row_bytes(table.item()) < 1_024
+
+    def test_with_failures_a_row_stays_within_five_write_units(self, table: Table) -> None:
+        outcomes = [table.new_outcomes() for _ in range(3)]
+        for second in range(600):
+            table.clock.now += 1
+            tenants = frozenset(range(1_000 * second, 1_000 * second + 50))
+            mixed = OutcomeCounts(bad=10, bad_tenants=tenants).then(
+                OutcomeCounts(good=50, good_tenants=tenants, good_at=table.clock.now)
+            )
+            outcomes[second % 3].report("orders", mixed)
+            assert row_bytes(table.item()) < 5 * 1_024
+        assert table.read().is_closed
+
+    def test_one_tenant_of_many_does_not_open_it(self, table: Table) -> None:
+        outcomes = [table.new_outcomes() for _ in range(3)]
+        for second in range(60):
+            table.clock.now += 1
+            good = OutcomeCounts(
+                good=1, good_tenants=frozenset({100 + second % 20}), good_at=table.clock.now
+            )
+            outcomes[second % 3].report("orders", good)
+        for second in range(60):
+            table.clock.now += 1
+            bad = OutcomeCounts(bad=9, bad_tenants=frozenset({7}))
+            outcomes[second % 3].report("orders", bad)
+        circuit = table.read()
+        assert circuit.is_closed
+        assert circuit.streak == 540
+        assert circuit.streak_tenants == {7}
+
+    def test_an_outage_of_all_tenants_opens_it(self, table: Table) -> None:
+        outcomes = [table.new_outcomes() for _ in range(3)]
+        for at in range(30):
+            table.clock.now += 0.3
+            bad = OutcomeCounts(bad=1, bad_tenants=frozenset({100 + at % 20}))
+            outcomes[at % 3].report("orders", bad)
+        assert table.read().state is State.OPEN
+
+    def test_the_tenants_of_a_streak_end_with_it(self, table: Table) -> None:
+        table.new_outcomes().report("orders", OutcomeCounts(bad=2, bad_tenants=frozenset({1, 2})))
+        table.new_outcomes().report("orders", OutcomeCounts(bad=1, bad_tenants=frozenset({3})))
+        assert table.read().streak_tenants == {1, 2, 3}
+        [bucket] = table.read().buckets
+        assert bucket.bad_tenants == {1, 2, 3}
+        table.clock.now += 1
+        good = OutcomeCounts(good=1, good_at=table.clock.now, good_tenants=frozenset({3}))
+        table.new_outcomes().report(
+            "orders", good.then(OutcomeCounts(bad=1, bad_tenants=frozenset({4})))
+        )
+        assert table.read().streak_tenants == {4}
+        table.new_outcomes().report("orders", good)
+        assert table.read().streak_tenants == frozenset()
+
+    def test_tenants_leave_with_their_bucket_and_when_the_circuit_closes(
+        self, table: Table
+    ) -> None:
+        outcomes = table.new_outcomes()
+        outcomes.report("orders", OutcomeCounts(bad=1, slow=1, bad_tenants=frozenset({1})))
+        table.clock.now += 10 * POLICY.window
+        for _ in range(2):
+            table.clock.now += 1
+            outcomes.report("orders", OutcomeCounts(good=1, good_at=table.clock.now))
+        assert not [name for name in table.item() if name.startswith(("tb_", "slow_"))]
+        outcomes.report("orders", OutcomeCounts(bad=10, bad_tenants=frozenset({1})))
+        table.clock.now += 1
+        outcomes.report("orders", OutcomeCounts(bad=1, bad_tenants=frozenset({1})))
+        assert table.read().state is State.OPEN
+        table.apply(hold(State.CLOSED))
+        left = ("tb_", "tg_", "bad_", "good_", "slow_", "streak_")
+        assert not [name for name in table.item() if name.startswith(left)]
+
+    def test_slow_calls_trip_it(self, table: Table) -> None:
+        slow = OutcomeCounts(good=20, slow=20, good_at=table.clock.now)
+        table.new_outcomes().report("orders", slow)
+        assert table.read().state is State.OPEN
+
     def test_the_rate_of_a_window_trips_it(self, table: Table) -> None:
         outcomes = table.new_outcomes()
         for _ in range(10):
@@ -753,6 +842,24 @@ class TestAdmission:
             step for _ in range(MOST_CONFLICTS) for step in (after_another, lambda act: act())
         ]
         assert table.new_admission().admit(circuit, 4).count == 0
+
+
+def row_bytes(item: dict[str, Any]) -> int:
+    """The size of an item as DynamoDB counts it, rounded up."""
+
+    def of(value: Any) -> int:
+        match value:
+            case {"N": digits}:
+                return len(digits) // 2 + 2
+            case {"S": text}:
+                return len(text.encode())
+            case {"M": fields}:
+                return 3 + sum(len(name) + 1 + of(field) for name, field in fields.items())
+            case {"NS": members}:
+                return 3 + sum(of({"N": member}) for member in members)
+        raise TypeError(value)
+
+    return sum(len(name) + of(value) for name, value in item.items())
 
 
 def rounded(circuit: Circuit) -> Circuit:

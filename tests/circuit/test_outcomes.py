@@ -6,12 +6,21 @@ import pytest
 
 from deadletter.circuit.outcomes import (
     MOST_STALE,
+    MOST_TENANTS,
     SECONDS_BETWEEN_WRITES,
     OutcomesWrite,
     PendingOutcomes,
+    hash_of_tenant,
     stale_buckets,
 )
-from deadletter.circuit.state import BUCKETS, Circuit, CircuitPolicy, OutcomeBucket, OutcomeCounts
+from deadletter.circuit.state import (
+    BUCKETS,
+    FEW_TENANTS,
+    Circuit,
+    CircuitPolicy,
+    OutcomeBucket,
+    OutcomeCounts,
+)
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()
@@ -184,3 +193,94 @@ def test_an_item_holds_at_most_twelve_stale_buckets(pending: PendingOutcomes) ->
 def test_each_process_writes_a_key_at_most_once_a_second(pending: PendingOutcomes) -> None:
     writes = [pending.add("orders", OutcomeCounts(1, 0), NOW + tenth / 10) for tenth in range(31)]
     assert sum(write is not None for write in writes) == 4
+
+
+# Tenants.
+
+
+def good_of(*tenants: int) -> OutcomeCounts:
+    return OutcomeCounts(good=len(tenants), good_tenants=frozenset(tenants))
+
+
+def bad_of(*tenants: int) -> OutcomeCounts:
+    return OutcomeCounts(bad=len(tenants), bad_tenants=frozenset(tenants))
+
+
+def test_in_good_times_no_tenant_is_written(pending: PendingOutcomes) -> None:
+    write = due(pending.add("orders", good_of(1, 2), NOW))
+    assert write.buckets == (OutcomeBucket(NUMBER, 2),)
+    assert write.streak_tenants == frozenset()
+
+
+def test_the_first_failure_is_written_with_the_tenants_that_succeeded_before(
+    pending: PendingOutcomes,
+) -> None:
+    pending.add("orders", good_of(1, 2), NOW)
+    pending.add("other", good_of(7), NOW)
+    write = due(pending.add("orders", bad_of(3), NOW + 2))
+    [bucket] = write.buckets
+    assert (bucket.good_tenants, bucket.bad_tenants) == ({1, 2}, {3})
+    assert write.streak_tenants == {3}
+
+
+def test_who_succeeded_before_the_window_is_forgotten(pending: PendingOutcomes) -> None:
+    pending.add("orders", good_of(1), NOW)
+    [bucket] = due(pending.add("orders", bad_of(3), NOW + POLICY.window)).buckets
+    assert bucket.good_tenants == frozenset()
+
+
+def test_while_the_circuit_counts_failures_each_process_writes_who_succeeds(
+    pending: PendingOutcomes,
+) -> None:
+    failing = Circuit("orders", buckets=(OutcomeBucket(NUMBER, bad=1),))
+    pending.add("orders", good_of(1), NOW)
+    pending.written("orders", failing, NOW)
+    [bucket] = due(pending.add("orders", good_of(2), NOW + 2)).buckets
+    assert bucket.good_tenants == {2}
+    [later] = due(pending.add("orders", good_of(2), NOW + POLICY.window)).buckets
+    assert later.good_tenants == frozenset()
+
+
+def test_a_tenant_that_the_circuit_knows_is_not_written_again(pending: PendingOutcomes) -> None:
+    known = OutcomeBucket(NUMBER, bad=1, good_tenants=frozenset({1}), bad_tenants=frozenset({2}))
+    circuit = Circuit("orders", buckets=(known,), streak=1, streak_tenants=frozenset({2}))
+    pending.add("orders", good_of(1), NOW)
+    pending.written("orders", circuit, NOW)
+    write = due(pending.add("orders", bad_of(2), NOW + 2))
+    [bucket] = write.buckets
+    assert (bucket.good_tenants, bucket.bad_tenants) == (frozenset(), frozenset())
+    assert write.streak_tenants == frozenset()
+
+
+def test_a_bucket_holds_sixteen_tenants_of_each_kind(pending: PendingOutcomes) -> None:
+    pending.add("orders", good_of(*range(100)), NOW)
+    write = due(pending.add("orders", bad_of(*range(200, 300)), NOW + 2))
+    [bucket] = write.buckets
+    assert len(bucket.good_tenants) == len(bucket.bad_tenants) == MOST_TENANTS
+    assert len(write.streak_tenants) == FEW_TENANTS
+    circuit = Circuit("orders", buckets=(bucket,), streak=100, streak_tenants=write.streak_tenants)
+    pending.written("orders", circuit, NOW + 2)
+    again = due(pending.add("orders", bad_of(*range(300, 400)), NOW + 4))
+    assert again.buckets[0].bad_tenants == again.streak_tenants == frozenset()
+
+
+def test_a_success_ends_the_streak_of_tenants(pending: PendingOutcomes) -> None:
+    pending.add("orders", bad_of(1), NOW)
+    pending.add("orders", bad_of(2), NOW + 0.1)
+    pending.add("orders", good_of(3), NOW + 0.2)
+    write = due(pending.add("orders", bad_of(4), NOW + 2))
+    assert write.streak_tenants == {4}
+
+
+def test_slow_calls_are_counted(pending: PendingOutcomes) -> None:
+    slow = OutcomeCounts(good=1, slow=1)
+    [bucket] = due(pending.add("orders", slow.then(OutcomeCounts(good=1)), NOW)).buckets
+    assert (bucket.good, bucket.slow) == (2, 1)
+
+
+def test_a_tenant_is_written_as_24_bits() -> None:
+    hashes = {hash_of_tenant(f"tenant-{number}") for number in range(1_000)}
+    assert len(hashes) > 990
+    assert all(0 <= number < 2**24 for number in hashes)
+    assert hash_of_tenant("a") == hash_of_tenant("a")
+    assert hash_of_tenant("\ud800")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from deadletter.circuit.state import (
     NO_END,
     Circuit,
     CircuitPolicy,
+    OutcomeBucket,
     Override,
     Pause,
     Permit,
@@ -118,6 +120,116 @@ class TestTripping:
         assert (soon.cooldown, soon.trips) == (40.0, 4)
         settled = become(closed, Tripped(), NOW + POLICY.settle)
         assert (settled.cooldown, settled.trips) == (POLICY.cooldown, 1)
+
+
+def window(**fields: Any) -> Circuit:
+    """A closed circuit with one bucket."""
+    return replace(CLOSED, buckets=(OutcomeBucket(POLICY.bucket_of(NOW), **fields),))
+
+
+def tenants(*names: int) -> frozenset[int]:
+    return frozenset(names)
+
+
+class TestTenants:
+    """One tenant's failures do not open the circuit of all."""
+
+    @pytest.mark.parametrize(
+        ("failing", "succeeding", "opens"),
+        [
+            # Unknown.
+            ((), (), True),
+            ((), (1, 2, 3), True),
+            # The only tenants there are.
+            ((1,), (), True),
+            ((1,), (1,), True),
+            ((1, 2), (1, 2), True),
+            # Few of many.
+            ((1,), (2,), False),
+            ((1,), (1, 2), False),
+            ((1, 2), (3, 4, 5), False),
+            ((1, 2), (3,), False),
+            # Three, but fewer than half.
+            ((1, 2, 3), (4, 5, 6, 7), False),
+            # Three, and half.
+            ((1, 2, 3), (4, 5, 6), True),
+            ((1, 2, 3), (1, 2, 3, 4, 5, 6), True),
+        ],
+    )
+    def test_a_rate_opens_it_only_if_at_least_half_of_the_tenants_fail_and_three(
+        self, failing: tuple[int, ...], succeeding: tuple[int, ...], opens: bool
+    ) -> None:
+        circuit = window(
+            good=10, bad=20, good_tenants=tenants(*succeeding), bad_tenants=tenants(*failing)
+        )
+        outcome = after(circuit, Reported())
+        assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
+
+    @pytest.mark.parametrize(
+        ("failing", "succeeding", "opens"),
+        [
+            ((), (1, 2, 3), True),
+            ((1,), (), True),
+            ((1,), (1,), True),
+            ((1,), (2,), False),
+            ((1, 2), (3,), False),
+            ((1, 2), (1, 2), True),
+            ((1, 2, 3), tuple(range(4, 20)), True),
+        ],
+    )
+    def test_failures_in_a_row_open_it_only_if_they_are_three_tenants(
+        self, failing: tuple[int, ...], succeeding: tuple[int, ...], opens: bool
+    ) -> None:
+        circuit = window(good=100, bad=10, good_tenants=tenants(*succeeding))
+        circuit = replace(circuit, streak=10, streak_tenants=tenants(*failing))
+        outcome = after(circuit, Reported())
+        assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
+
+    def test_tenants_seen_in_earlier_parts_of_the_window_count(self) -> None:
+        number = POLICY.bucket_of(NOW)
+        before = OutcomeBucket(number - 1, good=9, good_tenants=tenants(2, 3))
+        present = OutcomeBucket(number, bad=20, bad_tenants=tenants(1))
+        assert after(replace(CLOSED, buckets=(before, present)), Reported()) is Refusal.HEALTHY
+        old = replace(before, number=number - 6)
+        assert after(replace(CLOSED, buckets=(old, present)), Reported()) is not Refusal.HEALTHY
+
+    def test_more_outcomes_leave_the_tenants_known(self) -> None:
+        circuit = window(bad=1, bad_tenants=tenants(1), good_tenants=tenants(2))
+        circuit = replace(circuit, streak=1, streak_tenants=tenants(1))
+        circuit = become(circuit, Reported(0, 1))
+        [bucket] = circuit.buckets
+        assert (bucket.bad, bucket.bad_tenants, bucket.good_tenants) == (2, {1}, {2})
+        assert circuit.streak_tenants == {1}
+        assert become(circuit, Reported(1, 0)).streak_tenants == frozenset()
+
+    def test_a_circuit_that_closes_forgets_them(self) -> None:
+        half_open = replace(HALF_OPEN, successes=1, streak=9, streak_tenants=tenants(1))
+        closed = become(half_open, answer(CanaryVerdict.SUCCESS, half_open), LATER)
+        assert closed.is_closed
+        assert closed.streak_tenants == frozenset()
+
+
+class TestSlowCalls:
+    def test_when_all_calls_are_slow_it_opens(self) -> None:
+        assert become(window(good=20, slow=20), Reported()).state is State.OPEN
+        assert become(window(good=10, bad=9, slow=20), Reported(0, 1)).state is State.OPEN
+        assert after(window(good=20, slow=19), Reported()) is Refusal.HEALTHY
+
+    def test_fewer_than_the_minimum_do_not(self) -> None:
+        assert after(window(good=19, slow=19), Reported()) is Refusal.HEALTHY
+
+    def test_a_lower_share_may_be_enough(self) -> None:
+        policy = replace(POLICY, slow_rate=0.5)
+        assert become(window(good=20, slow=10), Reported(), NOW, policy).state is State.OPEN
+        assert after(window(good=20, slow=9), Reported(), NOW, policy) is Refusal.HEALTHY
+
+    def test_they_do_not_count_without_a_threshold(self) -> None:
+        policy = replace(POLICY, slow_call=0.0)
+        assert after(window(good=20, slow=20), Reported(), NOW, policy) is Refusal.HEALTHY
+
+    def test_good_outcomes_that_are_not_slow_never_open_it(self) -> None:
+        strict = replace(POLICY, slow_rate=0.0)
+        assert after(window(good=20), Reported(), NOW, strict) is Refusal.HEALTHY
 
 
 class TestRate:

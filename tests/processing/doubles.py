@@ -143,6 +143,7 @@ class Reports:
     """
 
     reported: list[tuple[str, int, int]] = field(default_factory=list)
+    counts: list[OutcomeCounts] = field(default_factory=list)
     raises: Exception | None = None
     opens_at: int | None = None
 
@@ -150,6 +151,7 @@ class Reports:
         if self.raises is not None:
             raise self.raises
         self.reported.append((key, outcomes.good, outcomes.bad))
+        self.counts.append(outcomes)
         if self.opens_at is None or self.totals[key][1] < self.opens_at:
             return None
         return Circuit(key, State.OPEN, open_until=NOW + 30)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from deadletter.circuit.state import Circuit, State
+from deadletter.circuit.outcomes import hash_of_tenant
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
@@ -244,3 +245,45 @@ def test_a_canary_takes_no_place() -> None:
 def test_a_pipeline_that_never_refuses_admits_all() -> None:
     site = coming_back(places=0, pipeline=Pipeline("orders", refuse_when_open=False))
     assert fates(site.process(*messages(2))) == ["PROCESSED"] * 2
+
+
+# Tenants, and slow calls.
+
+
+def test_outcomes_carry_the_tenant_of_the_message() -> None:
+    pipeline = Pipeline("orders", context={"tenantId": "body.tenant"})
+    site = Site(pipeline, raises={"m2": TimeoutError()})
+    bodies = ('{"tenant": "a"}', '{"tenant": "b"}', "{}")
+    site.process(*(record(letter(body, f"m{at}")) for at, body in enumerate(bodies, 1)))
+    first, second = site.outcomes.counts
+    assert first.good_tenants == {hash_of_tenant("a")}
+    assert first.bad_tenants == {hash_of_tenant("b")}
+    # The third message names no tenant.
+    assert (second.good, second.good_tenants) == (1, frozenset())
+
+
+def test_without_such_a_context_no_tenant_is_known() -> None:
+    site = Site(Pipeline("orders", context={"customer": "body.tenant"}))
+    site.process(record(letter('{"tenant": "a"}')))
+    assert site.outcomes.counts[0].good_tenants == frozenset()
+
+
+@pytest.mark.parametrize(("seconds", "slow"), [(2.0, 0), (2.1, 3)])
+def test_a_call_that_takes_longer_than_the_threshold_is_slow(seconds: float, slow: int) -> None:
+    site = failing(1, pipeline=Pipeline("orders", circuit=CircuitPolicy(slow_call=2)))
+    site.process(*messages(3), handle=slowly(site, seconds))
+    assert sum(counts.slow for counts in site.outcomes.counts) == slow
+
+
+def test_without_a_threshold_no_call_is_slow() -> None:
+    site = Site(Pipeline("orders", circuit=CircuitPolicy(slow_call=0)))
+    site.process(*messages(1), handle=slowly(site, 100))
+    assert site.outcomes.counts[0].slow == 0
+
+
+def test_a_slow_canary_shows_a_dependency_that_is_not_well() -> None:
+    for seconds, verdict in ((1.0, "success"), (61.0, "failure")):
+        site = Site()
+        result = site.process(*messages(1), permit="p", handle=slowly(site, seconds))
+        answer = result.to_response()["deadletter"]["circuits"]
+        assert answer == {"orders": verdict, "orders#config": "success"}

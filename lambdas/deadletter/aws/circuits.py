@@ -39,12 +39,20 @@ if TYPE_CHECKING:
 PARTITION = CIRCUITS.partition
 SORT = CIRCUITS.sort
 
-GOOD, BAD = "good_", "bad_"
+GOOD, BAD, SLOW = "good_", "bad_", "slow_"
 """Prefixes of the counters. Each bucket has its own attributes, so that outcomes are added
 without a read."""
 
+GOOD_TENANTS, BAD_TENANTS = "tg_", "tb_"
+"""Prefixes of the sets with hashes of tenants, likewise."""
+
+OF_BUCKETS = (GOOD, BAD, SLOW, GOOD_TENANTS, BAD_TENANTS)
+
 STREAK_AT = "streak_at"
 """Attribute: when the first failure of the streak was counted; absent without a streak."""
+
+STREAK_TENANTS = "streak_tenants"
+"""Attribute: the set with hashes of tenants whose calls failed in the streak."""
 
 KEEP_SECONDS = 100 * 86_400.0
 """How long a circuit stays after its last change. Longer than the 90 days in which Step
@@ -227,6 +235,7 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             key=key,
             state=State(item["state"]),
             buckets=_buckets(item),
+            streak_tenants=_tenants(item.get(STREAK_TENANTS)),
             permit=_permit(item.get("permit")),
             forced=_override(item.get("forced")),
             paused=_pause(item.get("paused")),
@@ -296,15 +305,22 @@ def _pause(data: Any) -> Pause | None:
 
 
 def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
-    numbers = {name.rpartition("_")[2] for name in item if name.startswith((GOOD, BAD))}
+    numbers = {name.rpartition("_")[2] for name in item if name.startswith(OF_BUCKETS)}
     return tuple(
         OutcomeBucket(
             int(number),
             _number("streak", item.get(GOOD + number, 0)),
             _number("streak", item.get(BAD + number, 0)),
+            _number("streak", item.get(SLOW + number, 0)),
+            _tenants(item.get(GOOD_TENANTS + number)),
+            _tenants(item.get(BAD_TENANTS + number)),
         )
         for number in sorted(numbers, key=int)
     )
+
+
+def _tenants(value: Any) -> frozenset[int]:
+    return frozenset(int(member) for member in value) if value else frozenset()
 
 
 def _is_troubled(circuit: Circuit) -> bool:
@@ -348,10 +364,10 @@ def _update(
         f"{prefix}{bucket.number}"
         for bucket in before.buckets
         if bucket.number not in remaining
-        for prefix in (GOOD, BAD)
+        for prefix in OF_BUCKETS
     ]
     if before.streak and not after.streak:
-        removes.append(STREAK_AT)
+        removes += [STREAK_AT, STREAK_TENANTS]
     conditions, expected = _conditions(before, after)
     if after.paused == before.paused:
         removes = [name for name in removes if name != "paused"]

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import (
     BAD,
+    BAD_TENANTS,
     GOOD,
+    GOOD_TENANTS,
     KEEP_SECONDS,
     KEPT_UNTIL,
+    OF_BUCKETS,
     PARTITION,
+    SLOW,
     SORT,
     STREAK_AT,
+    STREAK_TENANTS,
     DynamoDBBreaker,
     circuit_from_item,
 )
@@ -23,6 +28,7 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
+    OutcomeBucket,
     OutcomeCounts,
     Outcomes,
     State,
@@ -111,13 +117,14 @@ class DynamoDBOutcomes(Outcomes):
         adds: list[str] = []
         removes = _counter_names(write.stale)
         for bucket in write.buckets:
-            counters = {f"{GOOD}{bucket.number}": bucket.good, f"{BAD}{bucket.number}": bucket.bad}
-            for name, count in counters.items():
-                if count:
-                    adds.append(f"{name} :{name}")
-                    values[f":{name}"] = count
+            for prefix, added in _added(bucket).items():
+                if added:
+                    adds.append(f"{prefix}{bucket.number} :{prefix}{bucket.number}")
+                    values[f":{prefix}{bucket.number}"] = added
         if write.streak:
             values |= {":streak": write.streak, ":streak_at": stored_number(write.streak_at)}
+        if write.streak_tenants:
+            values[":streak_tenants"] = set(write.streak_tenants)
         if goes_on and write.streak:
             adds.append("streak :streak")
             sets.append(f"{STREAK_AT} = if_not_exists({STREAK_AT}, :streak_at)")
@@ -125,6 +132,12 @@ class DynamoDBOutcomes(Outcomes):
             sets += ["streak = :streak", f"{STREAK_AT} = :streak_at"]
         elif not goes_on:
             removes += ["streak", STREAK_AT]
+        if goes_on and write.streak_tenants:
+            adds.append(f"{STREAK_TENANTS} :streak_tenants")
+        elif write.streak_tenants:
+            sets.append(f"{STREAK_TENANTS} = :streak_tenants")
+        elif not goes_on:
+            removes.append(STREAK_TENANTS)
         condition: dict[str, Any] = {}
         if not goes_on and write.good_at is not None:
             values[":good_at"] = stored_number(write.good_at)
@@ -182,4 +195,15 @@ class DynamoDBOutcomes(Outcomes):
 
 
 def _counter_names(buckets: Sequence[int]) -> list[str]:
-    return [f"{prefix}{bucket}" for bucket in buckets for prefix in (GOOD, BAD)]
+    return [f"{prefix}{bucket}" for bucket in buckets for prefix in OF_BUCKETS]
+
+
+def _added(bucket: OutcomeBucket) -> dict[str, int | set[int]]:
+    """What a bucket adds to the attributes with these prefixes."""
+    return {
+        GOOD: bucket.good,
+        BAD: bucket.bad,
+        SLOW: bucket.slow,
+        GOOD_TENANTS: set(bucket.good_tenants),
+        BAD_TENANTS: set(bucket.bad_tenants),
+    }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 from deadletter.circuit.state import (
     BUCKETS,
+    FEW_TENANTS,
     Circuit,
     CircuitPolicy,
     OutcomeBucket,
@@ -20,6 +23,10 @@ STREAK_TO_REPORT = 3
 """A process that fails so often in a row reports at once: ten of them are then told apart from an
 outage before each has tried more than a few messages."""
 
+MOST_TENANTS = 16
+"""Hashes of tenants that succeeded, and as many of those that failed, in one bucket: enough to
+tell a few among many. Processes that write at once may add some more."""
+
 MOST_STALE = 2 * BUCKETS
 """Stale buckets that an item may hold; more are removed by a write of their own.
 It keeps the item, and so each write, within one unit of 1 KB."""
@@ -32,6 +39,7 @@ class OutcomesWrite:
     buckets        the outcomes to add, bucket by bucket
     streak         failures in a row: added to the circuit's streak, or its new value if
                    `resets_streak`
+    streak_tenants hashes of tenants whose calls failed in it, to add
     streak_at      when the first of these failures was counted (epoch seconds)
     resets_streak  there was a success, which ended the circuit's streak
     good_at        when the call that succeeded began: a streak that began later goes on; None
@@ -41,6 +49,7 @@ class OutcomesWrite:
 
     buckets: tuple[OutcomeBucket, ...]
     streak: int
+    streak_tenants: frozenset[int]
     streak_at: float
     resets_streak: bool
     good_at: float | None
@@ -62,11 +71,42 @@ class _Pending:
     last_write: float = 0.0
     counts: dict[int, OutcomeCounts] = field(default_factory=dict)
     streak: int = 0
+    streak_tenants: frozenset[int] = frozenset()
     streak_at: float = 0.0
     any_good: bool = False
     good_at: float | None = None
     failing: int = 0
     stale: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Tenants:
+    """What this process knows of the tenants of one key.
+
+    good     those whose calls succeeded last, each with the bucket, the latest at the end
+    circuit  the circuit as the last write left it
+    """
+
+    good: dict[int, int] = field(default_factory=dict)
+    circuit: Circuit | None = None
+
+    def succeeded(self, tenants: Iterable[int], number: int) -> None:
+        """Remember that calls of these tenants succeeded in bucket `number`."""
+        for tenant in sorted(tenants):
+            self.good.pop(tenant, None)
+            self.good[tenant] = number
+        for tenant in list(self.good)[: -MOST_TENANTS or None]:
+            del self.good[tenant]
+
+    def bucket(self, number: int) -> OutcomeBucket:
+        """The bucket of that number, as far as it is known."""
+        buckets = self.circuit.buckets if self.circuit else ()
+        return next((known for known in buckets if known.number == number), OutcomeBucket(number))
+
+    def in_trouble(self, policy: CircuitPolicy, now: float) -> bool:
+        """Whether the circuit counted failures in its window."""
+        window = self.circuit.in_window(policy, now) if self.circuit else ()
+        return any(bucket.bad for bucket in window)
 
 
 class PendingOutcomes:
@@ -78,6 +118,7 @@ class PendingOutcomes:
     def __init__(self, policy: CircuitPolicy) -> None:
         self._policy = policy
         self._pending: dict[str, _Pending] = {}
+        self._tenants: dict[str, _Tenants] = {}
 
     def add(self, key: str, outcomes: OutcomeCounts, now: float) -> OutcomesWrite | None:
         """Add outcomes; returns the write that is due now, if any.
@@ -95,27 +136,62 @@ class PendingOutcomes:
         if outcomes.good:
             pending.any_good, pending.good_at = True, outcomes.good_at
             pending.streak = pending.failing = 0
+            pending.streak_tenants = frozenset()
+            self._tenants_of(key).succeeded(outcomes.good_tenants, number)
         failing = pending.failing + outcomes.streak
         is_urgent = failing // STREAK_TO_REPORT > pending.failing // STREAK_TO_REPORT
         pending.failing = failing
         if not pending.streak:
             pending.streak_at = now
         pending.streak += outcomes.streak
+        if outcomes.streak:
+            pending.streak_tenants |= outcomes.bad_tenants
         for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:
             del pending.counts[old]
         if abs(now - pending.last_write) < SECONDS_BETWEEN_WRITES and not is_urgent:
             return None
         self._pending[key] = _Pending(last_write=now, failing=failing)
+        known = self._tenants_of(key)
+        circuit = known.circuit
+        streak_tenants = circuit.streak_tenants if circuit and not pending.any_good else frozenset()
         return OutcomesWrite(
-            tuple(
-                OutcomeBucket(at, counts.good, counts.bad) for at, counts in pending.counts.items()
-            ),
+            self._buckets(pending.counts, known, now),
             pending.streak,
+            _more(pending.streak_tenants, streak_tenants, FEW_TENANTS),
             pending.streak_at,
             pending.any_good,
             pending.good_at,
             tuple(bucket for bucket in pending.stale if bucket not in pending.counts),
         )
+
+    def _buckets(
+        self, counts: Mapping[int, OutcomeCounts], known: _Tenants, now: float
+    ) -> tuple[OutcomeBucket, ...]:
+        """The outcomes by bucket, with tenants only if there are failures.
+
+        The first failures are written with those tenants whose calls succeeded before: without
+        them, one tenant's failures would look like everybody's.
+        """
+        fails = any(count.bad for count in counts.values())
+        tells_tenants = fails or known.in_trouble(self._policy, now)
+        buckets = []
+        for number, count in counts.items():
+            bucket = OutcomeBucket(number, count.good, count.bad, count.slow)
+            if tells_tenants:
+                before = known.bucket(number)
+                good = set(count.good_tenants)
+                if fails and number == self._policy.bucket_of(now):
+                    good |= {tenant for tenant, at in known.good.items() if at > number - BUCKETS}
+                bucket = replace(
+                    bucket,
+                    good_tenants=_more(good, before.good_tenants, MOST_TENANTS),
+                    bad_tenants=_more(count.bad_tenants, before.bad_tenants, MOST_TENANTS),
+                )
+            buckets.append(bucket)
+        return tuple(buckets)
+
+    def _tenants_of(self, key: str) -> _Tenants:
+        return self._tenants.setdefault(key, _Tenants())
 
     def written(self, key: str, circuit: Circuit, now: float) -> tuple[int, ...]:
         """Remember which buckets of the circuit are stale after a write at `now`.
@@ -123,6 +199,7 @@ class PendingOutcomes:
         The next write removes them. Returns them if there are more than MOST_STALE: then
         they need a write of their own, confirmed by `swept`.
         """
+        self._tenants_of(key).circuit = circuit
         stale = stale_buckets(circuit, self._policy.bucket_of(now))
         self._pending.setdefault(key, _Pending()).stale = stale
         return stale if len(stale) > MOST_STALE else ()
@@ -130,6 +207,17 @@ class PendingOutcomes:
     def swept(self, key: str) -> None:
         """Forget the stale buckets of a circuit: they have been removed."""
         self._pending.setdefault(key, _Pending()).stale = ()
+
+
+def _more(tenants: Collection[int], known: Collection[int], most: int) -> frozenset[int]:
+    """Those tenants to add to the known ones, so that they are about `most` at the most."""
+    return frozenset(sorted(set(tenants) - set(known))[: max(0, most - len(known))])
+
+
+def hash_of_tenant(tenant: str) -> int:
+    """24 bits that stand for a tenant in a circuit's row."""
+    text = tenant.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=3).digest())
 
 
 def stale_buckets(circuit: Circuit, number: int) -> tuple[int, ...]:

@@ -26,6 +26,10 @@ CONFIG_COOLDOWN = 60.0
 """Seconds between two canaries of a circuit for configuration."""
 
 
+FEW_TENANTS = 3
+"""Failures of fewer tenants do not open a circuit, unless no other tenants are seen."""
+
+
 class State(StrEnum):
     """CLOSED: the dependency works. OPEN: it does not. HALF_OPEN: it is being tried."""
 
@@ -49,6 +53,9 @@ class CircuitPolicy:
     - after `consecutive` failures in a row (0: never by that),
     - when `slow_rate` of at least `minimum` outcomes took longer than `slow_call` (0: never by
       that).
+
+    Where tenants are known, failures open it only if they are not those of a few among many: at
+    least half of the tenants seen in the window fail, and FEW_TENANTS of them or all.
 
     The first cooldown is `cooldown`; each failed canary makes the next one `cooldown_factor`
     times as long, up to `cooldown_cap`. A circuit that opens again within `settle` after it
@@ -105,11 +112,17 @@ class CircuitPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBucket:
-    """The outcomes in one part of the window. Outcomes that are no evidence are not counted."""
+    """The outcomes in one part of the window. Outcomes that are no evidence are not counted.
+
+    The tenants are hashes of some whose calls succeeded or failed, while there are failures.
+    """
 
     number: int
     good: int = 0
     bad: int = 0
+    slow: int = 0
+    good_tenants: frozenset[int] = frozenset()
+    bad_tenants: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +207,7 @@ class Circuit:
     trips       how often it has opened without settling in between
     successes   canaries in a row that succeeded
     streak      failures in a row
+    streak_tenants  hashes of some tenants whose calls failed in that streak
     rate        successes per second before the last trip, 0 if unknown
     admitted    messages that were admitted since it closed: see `circuit.admission`
     unreadable  its record cannot be read: no letter passes, and only a person changes it
@@ -214,6 +228,7 @@ class Circuit:
     successes: int = 0
     buckets: tuple[OutcomeBucket, ...] = ()
     streak: int = 0
+    streak_tenants: frozenset[int] = frozenset()
     rate: float = 0.0
     admitted: float = 0.0
     forced: Override | None = None
@@ -266,9 +281,14 @@ class Circuit:
         buckets = {bucket.number: bucket for bucket in self.in_window(policy, now)}
         present = buckets.get(number, OutcomeBucket(number))
         if good or bad:
-            buckets[number] = OutcomeBucket(number, present.good + good, present.bad + bad)
+            buckets[number] = replace(present, good=present.good + good, bad=present.bad + bad)
         streak = (0 if good else self.streak + bad) if good or bad else self.streak
-        return replace(self, buckets=tuple(buckets[key] for key in sorted(buckets)), streak=streak)
+        return replace(
+            self,
+            buckets=tuple(buckets[key] for key in sorted(buckets)),
+            streak=streak,
+            streak_tenants=self.streak_tenants if streak else frozenset(),
+        )
 
     def in_window(self, policy: CircuitPolicy, now: float) -> tuple[OutcomeBucket, ...]:
         """The buckets that count now; outcomes from before the circuit closed do not."""

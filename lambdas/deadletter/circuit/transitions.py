@@ -8,13 +8,14 @@ CLOSED ── too many failures ─────────────► OPEN 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Protocol
 
 from deadletter.circuit.state import (
+    FEW_TENANTS,
     Circuit,
     CircuitPolicy,
     Override,
@@ -208,11 +209,29 @@ def _reported(
 
 def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     buckets = circuit.in_window(policy, now)
-    good, bad = sum(bucket.good for bucket in buckets), sum(bucket.bad for bucket in buckets)
-    enough = good + bad >= max(1, policy.minimum)
-    too_many = bad > 0 and bad >= policy.failure_rate * (good + bad)
+    bad, slow = sum(bucket.bad for bucket in buckets), sum(bucket.slow for bucket in buckets)
+    total = bad + sum(bucket.good for bucket in buckets)
+    enough = total >= max(1, policy.minimum)
+    too_many = bad > 0 and bad >= policy.failure_rate * total
     in_a_row = policy.consecutive > 0 and circuit.streak >= policy.consecutive
-    return (enough and too_many) or in_a_row
+    too_slow = policy.slow_call > 0 and slow > 0 and slow >= policy.slow_rate * total
+    failing = _tenants(bucket.bad_tenants for bucket in buckets)
+    seen = failing | circuit.streak_tenants | _tenants(bucket.good_tenants for bucket in buckets)
+    half_fail = 2 * len(failing) >= len(seen) or not failing
+    return (
+        (enough and too_many and half_fail and not _are_few(failing, seen))
+        or (in_a_row and not _are_few(circuit.streak_tenants, seen))
+        or (enough and too_slow)
+    )
+
+
+def _tenants(groups: Iterable[frozenset[int]]) -> frozenset[int]:
+    return frozenset().union(*groups)
+
+
+def _are_few(tenants: frozenset[int], seen: frozenset[int]) -> bool:
+    """True if these are few of the tenants that are seen; without any, nothing is known."""
+    return 0 < len(tenants) < min(FEW_TENANTS, len(seen))
 
 
 def _tripped(
@@ -348,6 +367,7 @@ def _closed(circuit: Circuit, now: float) -> Circuit:
         successes=0,
         buckets=(),
         streak=0,
+        streak_tenants=frozenset(),
         admitted=0.0,
         forced=None,
     )

@@ -285,7 +285,7 @@ class _Batch:
         )
         result = self._handle(reading, claim, calls)
         own = self._own_outcomes(reading, result, calls.own_seconds)
-        return replace(result, outcomes=(*calls.outcomes, *own))
+        return replace(result, outcomes=self.gate.shown((*calls.outcomes, *own)))
 
     def _handle(
         self, delivery: Delivery, claim: Claim | None, calls: DependencyCalls

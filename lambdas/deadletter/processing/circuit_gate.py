@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from deadletter.circuit.admission import Admission, is_coming_back
+from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import (
     Circuit,
     Circuits,
@@ -21,6 +22,9 @@ from deadletter.processing import visibility
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
+
+TENANT = "tenantId"
+"""The path of the pipeline's context that says whose message it is, if there is one."""
 
 SECONDS_BETWEEN_READS = 1.0
 """A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
@@ -160,14 +164,36 @@ class CircuitGate:
             if is_good and is_config_key(outcome.key) and not self._is_troubled(outcome.key):
                 # In good times a circuit for configuration costs no write.
                 continue
-            began = self.clock() - outcome.seconds
-            counted = OutcomeCounts(good=1, good_at=began) if is_good else OutcomeCounts(bad=1)
             known = self._counts.get(outcome.key, OutcomeCounts())
-            self._counts[outcome.key] = known.then(counted)
+            self._counts[outcome.key] = known.then(self._counted(delivery, outcome))
         failing = {outcome.key for outcome in outcomes if outcome.evidence is Evidence.FAILURE}
         self._failing |= failing
         for key in sorted(failing):
             self._report(key)
+
+    def shown(self, outcomes: Iterable[CallOutcome]) -> tuple[CallOutcome, ...]:
+        """What calls show: of a canary, a slow success shows a dependency that is not well yet."""
+        return tuple(
+            replace(outcome, evidence=Evidence.FAILURE)
+            if self.canary
+            and self._is_slow(outcome.seconds)
+            and outcome.evidence is Evidence.SUCCESS
+            and not is_config_key(outcome.key)
+            else outcome
+            for outcome in outcomes
+        )
+
+    def _counted(self, delivery: Delivery, outcome: CallOutcome) -> OutcomeCounts:
+        slow = int(self._is_slow(outcome.seconds))
+        tenant = delivery.document.value["context"].get(TENANT)
+        tenants = frozenset() if tenant is None else frozenset({hash_of_tenant(str(tenant))})
+        if outcome.evidence is Evidence.SUCCESS:
+            began = self.clock() - outcome.seconds
+            return OutcomeCounts(good=1, slow=slow, good_at=began, good_tenants=tenants)
+        return OutcomeCounts(bad=1, slow=slow, bad_tenants=tenants)
+
+    def _is_slow(self, seconds: float) -> bool:
+        return 0 < self.pipeline.circuit.slow_call < seconds
 
     def _is_troubled(self, key: str) -> bool:
         """Whether failures count against a circuit, in this batch or in its record."""
