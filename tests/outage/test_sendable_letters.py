@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import QueueTraits
 from deadletter.message.queue import ReceivedLetter
@@ -117,6 +118,12 @@ def test_a_letter_whose_end_the_ledger_would_not_record_is_no_canary(
     row: LedgerRow | None, accepted: bool
 ) -> None:
     assert accepts(choice(rows=Rows(row))) is accepted
+
+
+@pytest.mark.parametrize(("blame", "accepted"), [(Blame.DEPENDENCY, True), (Blame.NEITHER, False)])
+def test_a_letter_that_failed_by_its_own_fault_is_no_canary(blame: Blame, accepted: bool) -> None:
+    failure = Failure(at=1.0, attempt=2, category=Category.TRANSIENT, judged=blame)
+    assert accepts(choice(rows=Rows(LedgerRow((failure,))))) is accepted
 
 
 @pytest.mark.parametrize(
