@@ -60,5 +60,8 @@ def test_the_table_has_every_metric_and_no_other() -> None:
     table = PAGE.split("## Metrics")[1].split("## Limits")[0]
     named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
     outcomes = (Metric.OUTCOMES_DROPPED, Metric.CIRCUIT_TRIPPED, Metric.CIRCUIT_NOT_TRIPPED)
-    others = (RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE, MISCONFIGURED)
+    others = (
+        *(RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE, MISCONFIGURED),
+        Metric.SUDDENLY_PERMANENT,
+    )
     assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), *others, *outcomes})

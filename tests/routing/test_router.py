@@ -446,6 +446,13 @@ def test_a_letter_whose_cause_dominates_waits_and_its_life_is_spared() -> None:
     assert (freed.stamp.attempt, freed.stamp.base, freed.stamp.spared) == (3, 2, 3)
 
 
+def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_page() -> None:
+    rows = {"m1": LedgerRow((failed(),)), "m2": LedgerRow((failed(fingerprint="f2"),))}
+    books = Books(rows_=rows, causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}))
+    answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
+    assert [kind.fingerprint for kind in answer.failures] == ["f2"]
+
+
 def test_the_lane_of_a_cause_opens_when_the_cause_is_not_held_any_more() -> None:
     books = Books(causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9), "f2": CauseHold(1, 2)}))
     lanes = ["cause:f1", "cause:f2", "cause:f3", "due"]

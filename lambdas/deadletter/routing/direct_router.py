@@ -117,7 +117,8 @@ class DirectRouter:
                 batch.matches[decision.rule] += 1
             verdicts.append(verdict(question.letter.message_id, matched, decision))
         limited = batch.book.at_limit(batch.now, batch.matches)
-        failures = _commonest(case.row.last for case in batch.cases)
+        # A cause that is held has its own page.
+        failures = _commonest(case.row.last for case in batch.cases if not case.has_sudden_cause)
         return RouterAnswer(
             tuple(verdicts),
             batch.book.refused,

@@ -65,6 +65,12 @@ class Case:
         return self.is_excused or is_free(self.stamp, self.row)
 
     @property
+    def has_sudden_cause(self) -> bool:
+        """Whether the cause of its last failure suddenly dominates now."""
+        cause = cause_of(self.row.last)
+        return bool(cause) and self.causes.hold_of(cause, self.now) is not None
+
+    @property
     def is_excused(self) -> bool:
         """Whether the life that has ended failed while its cause suddenly dominated."""
         last = self.row.last
@@ -138,13 +144,10 @@ def sudden(case: Case) -> Decision | None:
     found out by trying.
     """
     last = case.row.last
-    if last is None or last.category not in PERMANENT:
+    if last is None or last.category not in PERMANENT or not case.has_sudden_cause:
         return None
-    cause = cause_of(last)
-    if cause and case.causes.hold_of(cause, case.now) is not None:
-        because = "its last failure is the sudden cause of most failures"
-        return Hold(cause_lane(cause), case.expires, because)
-    return None
+    because = "its last failure is the sudden cause of most failures"
+    return Hold(cause_lane(last.fingerprint), case.expires, because)
 
 
 def permanent(case: Case) -> Decision | None:

@@ -62,7 +62,8 @@ class RouterAnswer:
 
     `shadow_matches` counts letters by rule in shadow mode; `limited_rules` have used up
     their matches, `limited_everywhere` those of them that are rules of all pipelines;
-    `failures` are the commonest last failures of these letters, not all.
+    `failures` are the commonest last failures of these letters, not all, and without a
+    cause that suddenly dominates.
     """
 
     verdicts: tuple[Verdict, ...]
