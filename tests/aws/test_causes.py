@@ -10,6 +10,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.causes import DynamoDBCauses, to_json
 from deadletter.aws.circuits import DynamoDBCircuits
+from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.wiring.consume import consumer_for
 from deadletter.contract import CAUSES_ROW
 from deadletter.failure.causes import (
     BUCKETS,
@@ -19,8 +21,10 @@ from deadletter.failure.causes import (
     Second,
     bucket_of,
 )
+from deadletter.message.letter import from_api, to_event
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
+from tests.simulation.stage import Stage
 from tests.tables import CIRCUITS, create_circuits_table
 
 NOW = 1_800_000_000
@@ -65,6 +69,29 @@ def test_what_one_process_counts_another_reads(dynamodb: Any) -> None:
     assert counted.counts == {CAUSE: {bucket_of(NOW): 5}}
     assert counted.stretch is not None
     assert (counted.stretch.failures, counted.stretch.error_type) == (5, "KeyError")
+
+
+def test_the_consumer_library_counts_in_the_row_of_its_pipeline() -> None:
+    stage = Stage()
+    sqs: Any = stage.consumer_sqs
+    store: Any = stage.dynamodb
+    clients = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=store)
+    consumer = consumer_for(
+        stage.pipeline,
+        stage.resources,
+        clients,
+        stage.world,
+        handle=lambda _: None,
+        count_metric=lambda *_: None,
+    )
+    stage.put()
+    records = [
+        to_event(from_api(message), receipt_handle="r", source_arn="arn:aws:sqs:x:1:orders")
+        for message in stage.take(stage.main)
+    ]
+    assert consumer.process(records, deadline=stage.clock() + 30).failed == ()
+    keys = [row["circuit_key"]["S"] for row in stage.dynamodb.items(CIRCUITS)]
+    assert CAUSES_ROW in keys
 
 
 def test_without_a_row_nothing_is_known(dynamodb: Any) -> None:
@@ -175,7 +202,8 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
 )
 def test_a_malformed_row_says_nothing_and_is_written_anew(dynamodb: Any, text: str) -> None:
     if not text:
-        dynamodb.put_item(TableName=CIRCUITS, Item={**KEY, "causes": {"N": "1"}, "n_x": {"S": "1"}})
+        odd = {"causes": {"N": "1"}, "n_x": {"S": "1"}, "n_5": {"S": "x"}}
+        dynamodb.put_item(TableName=CIRCUITS, Item={**KEY, **odd})
     else:
         dynamodb.put_item(TableName=CIRCUITS, Item={**KEY, "causes": {"S": text}})
     assert process(dynamodb).read().held(NOW) == {}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
@@ -195,7 +196,9 @@ def _row(item: Mapping[str, Any]) -> _Row:
     totals = {
         int(name.removeprefix(TOTAL)): int(value)
         for name, value in item.items()
-        if name.startswith(TOTAL) and name.removeprefix(TOTAL).isdecimal()
+        if name.startswith(TOTAL)
+        and name.removeprefix(TOTAL).isdecimal()
+        and isinstance(value, int | Decimal)
     }
     try:
         causes = _causes(json.loads(item.get("causes", "{}")))
