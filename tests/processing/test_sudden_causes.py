@@ -32,8 +32,8 @@ from deadletter.processing.sudden_causes import (
 )
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
-from tests.processing.doubles import Site, record, redriven
-from tests.samples import letter
+from tests.processing.doubles import DEADLINE, Site, record, redriven
+from tests.samples import NOW, letter
 
 NEW = Stamp("a")
 BAD = Diagnosis(Category.SCHEMA, "ValidationError", "no field", fingerprint="bad")
@@ -245,6 +245,13 @@ def test_a_batch_counts_what_was_tried_and_a_canary_nothing() -> None:
     site.process(*map(record, messages))
     [[second]] = process.row.writes
     assert (second.total, len(second.failed)) == (3, 1)
+
+
+def test_a_batch_that_is_about_to_end_writes_nothing_of_causes() -> None:
+    process = Process()
+    site = Site(clock=process.clock, causes=process.causes)
+    site.process(record(letter()), handle=lambda _: process.clock.advance(DEADLINE - NOW - 0.4))
+    assert process.row.writes == []
 
 
 def test_a_letter_counts_once_whatever_copy_of_it_fails() -> None:

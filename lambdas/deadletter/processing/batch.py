@@ -226,8 +226,9 @@ class _Batch:
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         results = [self._process(record, reading) for record, reading in self.readings]
         self.gate.report()
-        if (causes := self._causes) is not None:
-            # Every handler has run: no error may bring the whole batch back.
+        causes = self._causes
+        if causes is not None and self.consumer.clock() < self.last_record:
+            # Every handler has run: no error may bring the whole batch back, and no slow table.
             with self.troubles.noticing(CausesUnavailable, Trouble.CIRCUITS):
                 causes.report()
         if not self.canary:
