@@ -71,6 +71,11 @@ def test_when_nothing_is_left_nothing_is_counted() -> None:
     assert granted(empty, 3, POLICY, NOW).circuit is empty
 
 
+def test_a_clock_that_is_behind_finds_the_burst() -> None:
+    assert granted(CLOSED, 100, POLICY, NOW - 20).count == 10
+    assert granted(replace(CLOSED, admitted=10.0), 100, POLICY, NOW - 20).count == 0
+
+
 def test_what_nobody_asked_for_is_not_kept() -> None:
     grant = granted(CLOSED, 1_000, POLICY, NOW + 59)
     assert grant.count == BURST_SECONDS * CLOSED.rate

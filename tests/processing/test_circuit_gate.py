@@ -123,9 +123,9 @@ def test_circuits_that_stop_answering_leave_what_is_known_and_are_not_asked_agai
 
     def read(keys: Any) -> Any:
         site.circuits.reads.append(keys)
-        if len(site.circuits.reads) == 2:
-            raise UNAVAILABLE["circuits"]()
         site.clock.now += 1
+        if len(site.circuits.reads) >= 2:
+            raise UNAVAILABLE["circuits"]()
         return {"orders": Circuit("orders", State.OPEN, open_until=NOW + 30)}
 
     site.circuits.read = read  # type: ignore[method-assign] # a store that fails later
@@ -204,6 +204,20 @@ def test_no_place_is_asked_for_when_the_ramp_is_over_or_no_rate_is_known() -> No
         site.circuits.circuits["orders"] = circuit
         assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
         assert site.places.asked == []
+
+
+def test_places_of_before_another_outage_are_lost() -> None:
+    site = coming_back(places=10)
+
+    def handle(delivery: Delivery) -> None:
+        site.handle(delivery)
+        site.clock.now += 0.6
+        if len(site.handled) == 2:
+            again = Circuit("orders", rate=5.0, closed_at=site.clock.now, generation=9)
+            site.circuits.circuits["orders"], site.places.left = again, 1
+
+    result = site.process(*messages(6), handle=handle)
+    assert fates(result) == ["PROCESSED"] * 3 + ["REFUSED"] * 3
 
 
 def test_a_circuit_for_configuration_admits_all_at_once() -> None:
