@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.batch import EventType, process_partial_res
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from deadletter.consumer import Permanent, runtime
+from deadletter.consumer import Permanent, dependency, runtime
 from deadletter.consumer.powertools import DeadletterProcessor, NotProcessed
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
@@ -206,3 +206,22 @@ def test_the_processor_takes_a_teams_word(letterbox: Letterbox) -> None:
     assert letterbox.ledger(message_id).last.blame == "dependency"
     with pytest.raises(TypeError, match="ignored_errors is 'x'; allowed"):
         DeadletterProcessor(ignored_errors="x")  # type: ignore[arg-type]
+
+
+def test_a_record_handler_may_name_its_dependencies(letterbox: Letterbox) -> None:
+    shipped: list[str] = []
+
+    def record_handler(record: SQSRecord) -> None:
+        with dependency("bank"):
+            shipped.append(record.body)
+
+    letterbox.set_circuit("OPEN", "dependency/bank")
+    letterbox.send("a")
+    run = letterbox.run(handler_of(record_handler))
+    assert (shipped, letterbox.waiting) == ([], ["a"])
+    assert letterbox.ledger(run.returned[0]).failures[0].circuit == "dependency/bank"
+    assert letterbox.metrics == {"RefusedWhileOpen": 1}
+    letterbox.set_circuit("CLOSED", "dependency/bank")
+    letterbox.clock.advance(120)
+    letterbox.run(handler_of(record_handler))
+    assert (shipped, letterbox.waiting) == (["a"], [])
