@@ -12,8 +12,9 @@ their own dimensions and at missing data, metrics embedded in log lines become m
 alarms and the watch have minutes of six seconds, an invocation counts in AWS/Lambda
 however it came about, so does a throttle, a mapping receives for a throttled function, a
 batch to SQS, a folder of parameters and one event source mapping need the permission that
-IAM knows, a DynamoDB request names its partitions to IAM, a message names its sender, and
-an invocation of more than 6 MB is refused. Calls that are made in a role are recorded
+IAM knows, a DynamoDB request names its partitions to IAM, a message names its sender, a
+function sees the client context of its invocation, and an invocation of more than 6 MB is
+refused. Calls that are made in a role are recorded
 (`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
 before pinning another version of it.
 """
@@ -28,6 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +38,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
-from ministack.core import iam_actions, iam_evaluator
+from ministack.core import iam_actions, iam_evaluator, lambda_runtime
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs
 
 from sandbox import alarms, calls, emf
@@ -47,6 +49,18 @@ from sandbox.still_clock import CLOCK_PATH, StillClock
 MAX_INVOCATION_BYTES = 6 * 1024 * 1024
 
 STILL = StillClock()
+
+CLIENT_CONTEXT = "client_context"
+
+# As the Python runtime of Lambda does: an object, whose members are mappings.
+_READ_CLIENT_CONTEXT = f"""
+            "client_context": (
+                lambda text: type("ClientContext", (), {{
+                    "custom": {{}}, "env": {{}},
+                    **json.loads(__import__("base64").b64decode(text)),
+                }})() if text else None
+            )(_ms_durable.get("{CLIENT_CONTEXT}")),
+"""
 
 
 def stop_the_time_of_sqs() -> None:
@@ -305,6 +319,31 @@ def name_the_sender() -> None:
     lambda_svc._dispatch_esm_batch = deliver_with_sender
 
 
+def pass_the_client_context() -> None:
+    """Give a Python function the client context of its invocation; MiniStack drops it.
+
+    A probe says by it that an invocation is a canary.
+    """
+    given: ContextVar[str] = ContextVar("client_context", default="")
+    invoke, run = lambda_svc._invoke, lambda_runtime.Worker.invoke
+
+    async def invoke_with_context(name: str, event: Any, headers: Any, *more: Any) -> Any:
+        lower = {key.lower(): value for key, value in headers.items()}
+        given.set(lower.get("x-amz-client-context", ""))
+        return await invoke(name, event, headers, *more)
+
+    def run_with_context(worker: Any, *call: Any, durable: Any = None, **more: Any) -> Any:
+        # The one part of the worker's envelope that a caller may add to.
+        return run(worker, *call, durable={**(durable or {}), CLIENT_CONTEXT: given.get()}, **more)
+
+    script = lambda_runtime._PYTHON_WORKER_SCRIPT
+    nothing = '"client_context": None,'
+    assert script.count(nothing) == 1
+    lambda_runtime._PYTHON_WORKER_SCRIPT = script.replace(nothing, _READ_CLIENT_CONTEXT)
+    lambda_svc._invoke = invoke_with_context
+    lambda_runtime.Worker.invoke = run_with_context
+
+
 def record_calls() -> None:
     """Write down who calls what, where `sandbox.calls` reads it."""
     recorder = calls.Recorder(Path(os.environ["TMPDIR"]) / calls.FILE)
@@ -387,6 +426,7 @@ def main(*arguments: str) -> None:
     permit_one_mapping_as_iam_does()
     name_the_partitions()
     name_the_sender()
+    pass_the_client_context()
     record_calls()
     if "--still" in options:
         stop_the_time_of_sqs()
