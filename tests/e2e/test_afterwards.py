@@ -27,16 +27,12 @@ LONG_AGO = 900.0
 
 # Granted to a function, and never asked of the emulator, with the reason.
 _MAPPING = "its event source mapping does it, which the emulator does not ask"
-_LOST = "no execution is lost here while it has the consumer paused"
-_LANE = "no canary comes out of the waiting room here"
+_SMALL = "canaries are small here: none lies in the bucket"
 NOT_SEEN: dict[str, dict[str, str]] = {
     "redrive": {
         "states:StartExecution": "no letter that comes back opens a circuit here",
     },
-    "watch": {
-        "lambda:GetEventSourceMapping": _LOST,
-        "lambda:UpdateEventSourceMapping": _LOST,
-    },
+    "watch": {},
     "route": {},
     "consumer": {
         "sqs:ReceiveMessage": _MAPPING,
@@ -44,9 +40,9 @@ NOT_SEEN: dict[str, dict[str, str]] = {
     },
     "circuit": {},
     "probe": {
-        "dynamodb:BatchWriteItem": _LANE,
-        "s3:GetObject": _LANE,
-        "s3:DeleteObject": _LANE,
+        "s3:GetObject": _SMALL,
+        "s3:PutObject": _SMALL,
+        "s3:DeleteObject": _SMALL,
     },
     "check-rules": {
         "dynamodb:DescribeStream": _MAPPING,
@@ -66,12 +62,21 @@ NOT_COMPARED = {
 }
 
 # What depends on which of two comes first, and is seen in most sessions.
+_PAUSED = "the watch looks after a pause only where it comes before the execution"
 SOMETIMES: Mapping[str, Mapping[str, str]] = {
+    "watch": {
+        "lambda:GetEventSourceMapping": _PAUSED,
+        "lambda:UpdateEventSourceMapping": _PAUSED,
+        "lambda:ListTags": _PAUSED,
+        "lambda:TagResource": _PAUSED,
+        "lambda:UntagResource": _PAUSED,
+    },
     "consumer": {"states:StartExecution": "the watch may start the execution of an outage before"},
     "probe": {
         "sqs:ChangeMessageVisibility": "only a canary that failed or was passed over is released",
         "dynamodb:PutItem": "only a canary from the DLQ is put on record",
         "dynamodb:DeleteItem": "only a canary from the DLQ is put on record",
+        "dynamodb:BatchWriteItem": "only a canary of the waiting room leaves it",
     },
 }
 
