@@ -111,6 +111,15 @@ def test_dead_letters_of_a_fifo_group_are_processed_in_their_order() -> None:
     assert (figures.disordered, figures.lost, figures.goodput) == (0, 0, 1.0)
 
 
+def test_a_health_url_that_says_down_keeps_every_letter_from_the_dependency() -> None:
+    outage = replace(OUTAGE, lasts=200, spells=(Spell(begins=30, ends=190),))
+    blind, asked = (
+        played(Deadletter, outage),
+        played(Deadletter, replace(outage, has_health_url=True)),
+    )
+    assert asked.dead_requests < blind.dead_requests
+
+
 def test_a_named_dependency_that_is_down_stops_only_the_messages_that_need_it() -> None:
     both = ((PAYMENTS,), (PAYMENTS, MAIL))
     two = replace(OUTAGE, needs=both, spells=(Spell(begins=30, ends=130, dependency=MAIL),))
