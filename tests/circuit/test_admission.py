@@ -73,7 +73,9 @@ def test_when_nothing_is_left_nothing_is_counted() -> None:
 
 def test_a_clock_that_is_behind_finds_the_burst() -> None:
     assert granted(CLOSED, 100, POLICY, NOW - 20).count == 10
-    assert granted(replace(CLOSED, admitted=10.0), 100, POLICY, NOW - 20).count == 0
+    for admitted_already in (10.0, 15.0):
+        circuit = replace(CLOSED, admitted=admitted_already)
+        assert granted(circuit, 100, POLICY, NOW - 20).count == 0
 
 
 def test_what_nobody_asked_for_is_not_kept() -> None:

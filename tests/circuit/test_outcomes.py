@@ -284,3 +284,30 @@ def test_a_tenant_is_written_as_24_bits() -> None:
     assert all(0 <= number < 2**24 for number in hashes)
     assert hash_of_tenant("a") == hash_of_tenant("a")
     assert hash_of_tenant("\ud800")
+
+
+def test_a_bucket_has_room_for_sixteen_tenants_of_each_kind() -> None:
+    assert MOST_TENANTS == 16
+
+
+def test_a_process_remembers_the_tenants_that_succeeded_last(pending: PendingOutcomes) -> None:
+    for tenant in (*range(20), 4):
+        pending.add("orders", good_of(tenant), NOW)
+    *_, bucket = due(pending.add("orders", bad_of(99), NOW + 60)).buckets
+    assert bucket.good_tenants == {4, *range(5, 20)}
+
+
+def test_a_streak_began_with_its_first_failure(pending: PendingOutcomes) -> None:
+    pending.add("orders", good_of(1), NOW)
+    pending.add("orders", bad_of(1), NOW + 0.25)
+    pending.add("orders", bad_of(1), NOW + 0.5)
+    assert due(pending.add("orders", bad_of(1), NOW + 0.75)).streak_at == NOW + 0.25
+
+
+def test_the_last_success_says_when_its_call_began() -> None:
+    first, second = OutcomeCounts(good=1, good_at=1.0), OutcomeCounts(good=1, good_at=2.0)
+    bad = OutcomeCounts(bad=1)
+    assert first.then(second).good_at == 2.0
+    assert first.then(bad).good_at == 1.0
+    assert bad.then(second).good_at == 2.0
+    assert first.then(bad).total == 2

@@ -218,6 +218,10 @@ class TestSlowCalls:
     def test_fewer_than_the_minimum_do_not(self) -> None:
         assert after(window(good=19, slow=19), Reported()) is Refusal.HEALTHY
 
+    def test_one_slow_call_may_be_enough(self) -> None:
+        policy = replace(POLICY, minimum=1, slow_call=1.0)
+        assert become(window(good=1, slow=1), Reported(), NOW, policy).state is State.OPEN
+
     def test_a_lower_share_may_be_enough(self) -> None:
         policy = replace(POLICY, slow_rate=0.5)
         assert become(window(good=20, slow=10), Reported(), NOW, policy).state is State.OPEN
@@ -248,6 +252,8 @@ class TestRate:
 
     def test_without_a_success_it_is_unknown(self) -> None:
         assert become(CLOSED, Reported(0, 50)).rate == 0
+        assert (CLOSED.rate, CLOSED.admitted) == (0, 0)
+        assert become(CLOSED, Tripped()).rate == 0
 
     def test_a_circuit_that_had_just_closed_keeps_the_higher_one(self) -> None:
         """It was still coming back, and a part of the rate succeeded."""

@@ -39,8 +39,7 @@ class Admission(Protocol):
 def is_coming_back(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     """True while a closed circuit admits a limited rate."""
     ramp = policy.of(circuit.key).ramp
-    in_ramp = circuit.is_closed and circuit.closed_at > 0 and now < circuit.closed_at + ramp
-    return in_ramp and circuit.rate > 0
+    return circuit.is_closed and circuit.rate > 0 and now < circuit.closed_at + ramp
 
 
 def granted(circuit: Circuit, wanted: int, policy: CircuitPolicy, now: float) -> Admitted:
