@@ -370,10 +370,10 @@ def _on_circuits(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
     yield Row(
         Page(
             Alarm.CIRCUIT_OPEN,
-            f"the circuit has not been closed for {written(after)}; letters wait.",
-            "the consumer's dependency is down, a person holds the circuit open, or canaries"
+            f"a circuit has not been closed for {written(after)}; letters wait.",
+            "a dependency of the consumer is down, a person holds the circuit open, or canaries"
             " fail for a reason of their own.",
-            command="dlq circuit show",
+            command="dlq circuit list",
         ),
         ours(Metric.CIRCUIT_STATE, app.app, pipeline, statistic="Minimum"),
         CIRCUIT_LEVELS["HALF_OPEN"],

@@ -456,7 +456,8 @@ class Metric(StrEnum):
     # An outage
     CIRCUIT_STATE = (
         "CircuitState",
-        "The state of the pipeline's circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN.",
+        "The state of the pipeline's circuit, or of a named dependency's if that is worse:"
+        " 0 CLOSED, 1 HALF_OPEN, 2 OPEN.",
     )
     OPEN_CIRCUITS = "OpenCircuits", "Circuits of single keys that are not closed."
     CONFIGURATION_HELD = (

@@ -165,6 +165,12 @@ def test_levels_stay_while_they_cannot_be_read() -> None:
     assert minutes.value(Metric.CIRCUIT_STATE) == 0
 
 
+def test_a_named_dependency_that_is_down_shows_in_the_pipelines_state() -> None:
+    minutes = Minutes(circuits=CircuitsState(level=1, named=2))
+    minutes.pass_minutes(1)
+    assert minutes.value(Metric.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
+
+
 def test_causes_and_broken_configuration_are_levels() -> None:
     minutes = Minutes(causes=2, circuits=CircuitsState(misconfigured=1))
     minutes.pass_minutes(1)

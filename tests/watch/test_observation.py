@@ -36,7 +36,9 @@ def test_configuration_that_all_messages_need_is_counted_apart_from_single_keys(
         Circuit("dependency/payments", State.OPEN),
         Circuit("endpoint-7#config", State.OPEN),
     ]
-    assert circuits_state("orders", troubled) == CircuitsState(open_keys=2, misconfigured=2)
+    assert circuits_state("orders", troubled) == CircuitsState(
+        named=2, open_keys=2, misconfigured=2
+    )
 
 
 def test_only_a_hold_without_an_end_is_a_hold_that_may_be_forgotten() -> None:

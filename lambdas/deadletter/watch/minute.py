@@ -198,7 +198,7 @@ def _circuit_closed(observation: Observation) -> bool:
 
 
 def _not_closed_at(row: WatchRow) -> float:
-    """When the pipeline's circuit was last seen open; long ago if it never was."""
+    """When the pipeline's circuit, or a named dependency's, was last seen open; else long ago."""
     level = row.levels.get(Metric.CIRCUIT_STATE)
     return 0.0 if level is None else level.positive_at
 
@@ -219,7 +219,8 @@ def _levels(
     """Each level as it is now; one that could not be read stays as it was."""
     values: dict[str, float] = {}
     if observation.circuits is not None:
-        values[Metric.CIRCUIT_STATE] = observation.circuits.level
+        # A dependency that the handler names is one of all messages: its outage pages too.
+        values[Metric.CIRCUIT_STATE] = max(observation.circuits.level, observation.circuits.named)
         values[Metric.OPEN_CIRCUITS] = observation.circuits.open_keys
         values[Metric.CONFIGURATION_HELD] = observation.circuits.misconfigured
     if observation.causes is not None:

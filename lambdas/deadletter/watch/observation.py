@@ -44,7 +44,8 @@ class CircuitsState:
     """The circuits that need care.
 
     level          the pipeline's own circuit, as a value of CIRCUIT_LEVELS
-    open_keys      circuits of single keys that are not closed
+    named          the worst circuit of a named dependency, as such a value
+    open_keys      circuits of single keys and of named dependencies that are not closed
     misconfigured  circuits for configuration that are not closed, of the pipeline itself and of
                    named dependencies
     held           when people began to hold circuits without an end, by the circuit's key; None
@@ -52,6 +53,7 @@ class CircuitsState:
     """
 
     level: int = 0
+    named: int = 0
     open_keys: int = 0
     misconfigured: int = 0
     held: Mapping[str, float | None] = field(default_factory=dict)
@@ -99,8 +101,14 @@ def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
     own = circuits.get(pipeline)
     not_closed = {key for key, circuit in circuits.items() if not circuit.is_closed} - {pipeline}
     misconfigured = {key for key in not_closed if _is_of_all(key, pipeline)}
+    named = [
+        circuit
+        for circuit in circuits.values()
+        if circuit.key.startswith(DEPENDENCY_PREFIX) and not is_config_key(circuit.key)
+    ]
     return CircuitsState(
         level=0 if own is None else CIRCUIT_LEVELS[own.state],
+        named=max((CIRCUIT_LEVELS[circuit.state] for circuit in named), default=0),
         open_keys=len(not_closed - misconfigured),
         misconfigured=len(misconfigured),
         held={
