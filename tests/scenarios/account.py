@@ -131,6 +131,8 @@ class Account:
         self.taken: set[str] = set()
         self.probing = True
         self.mapping_enabled = True
+        self.mapping_changed_at = BEGIN - DAY
+        self.mapping_tags: dict[str, str] = {}
         self.each_minute: list[Callable[[], object]] = []
         self.canary: Callable[[Any], Any] = lambda event: {"batchItemFailures": []}
         self._pending: list[tuple[str, Any]] = []
@@ -459,11 +461,24 @@ class _Lambda:
             "UUID": arguments["UUID"],
             "State": "Enabled" if enabled else "Disabled",
             "EventSourceMappingArn": f"arn:aws:lambda:::event-source-mapping:{arguments['UUID']}",
-            "LastModified": datetime.fromtimestamp(self._account.clock(), UTC),
+            "LastModified": datetime.fromtimestamp(self._account.mapping_changed_at, UTC),
         }
+
+    def list_tags(self, **arguments: str) -> dict[str, Any]:
+        return {"Tags": dict(self._account.mapping_tags)}
+
+    def tag_resource(self, **arguments: Any) -> dict[str, Any]:
+        self._account.mapping_tags |= arguments["Tags"]
+        return {}
+
+    def untag_resource(self, **arguments: Any) -> dict[str, Any]:
+        for key in arguments["TagKeys"]:
+            self._account.mapping_tags.pop(key, None)
+        return {}
 
     def update_event_source_mapping(self, **arguments: Any) -> dict[str, Any]:
         self._account.mapping_enabled = arguments.get("Enabled", self._account.mapping_enabled)
+        self._account.mapping_changed_at = self._account.clock()
         return self.get_event_source_mapping(UUID=arguments["UUID"])
 
 

@@ -108,7 +108,7 @@ def _() -> Iterator[None]:
 @bug("attempts are read from the letter alone")
 def _() -> Iterator[None]:
     with (
-        patch.object(direct_router, "_counted", lambda mark, row: mark),
+        patch.object(direct_router, "_counted", lambda mark, row, spared: mark),
         patch.object(direct_router, "_with_ledger", lambda letter, reading, rows: reading),
     ):
         yield
