@@ -137,8 +137,18 @@ def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None
                 pytest.fail(f"{faults} at call {first}, {other} at call {second}: {broken}")
 
 
+RARELY_HIT = frozenset({"a merge forgets the marks", "a zombie ends the claim of another"})
+"""Bugs that one of some 400 schedules hits: half a minute each."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if name in RARELY_HIT else name
+        for name in BUGS
+    ],
+)
 def test_a_planted_bug_is_caught_within_two_thousand_schedules(name: str) -> None:
     with BUGS[name]():
         assert any(is_broken(run) for run in schedules(2_000))

@@ -88,7 +88,7 @@ def played(
     return figures, system, Counter(str(mark.reason) for mark in marks)
 
 
-@pytest.mark.parametrize("fails", [no_field, defect])
+@pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
 def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
     fails: Callable[[Any], None],
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
-@pytest.mark.parametrize("fails", [no_field, defect])
+@pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
 def test_poison_that_was_always_there_is_parked_as_ever(
     share: float, fails: Callable[[Any], None]
 ) -> None:
@@ -131,6 +131,7 @@ def test_poison_that_was_always_there_is_parked_as_ever(
     assert system.store().read().holds == {}
 
 
+@pytest.mark.nightly
 def test_poison_that_gathered_in_the_dlq_does_not_dominate_when_it_is_sent_back() -> None:
     """For 40 minutes no run sends letters; then all that were poisonous go back at once."""
 
