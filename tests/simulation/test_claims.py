@@ -182,8 +182,9 @@ def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
 
 
 @pytest.mark.long
-def test_no_schedule_of_many_does() -> None:
-    run(150, 10_000)
+@pytest.mark.parametrize("last", [2_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_no_schedule_of_many_does(last: int) -> None:
+    run(150, last)
 
 
 _claim, _change = DynamoDBClaims.claim, DynamoDBClaims._change
