@@ -115,7 +115,9 @@ def _kept() -> list[Figures]:
 
 
 def _rows(runs: Sequence[Figures]) -> list[Row]:
-    return rows_of(SCENARIOS, runs)
+    # Runs that were added later stand at their system's place all the same.
+    order = list(SYSTEMS)
+    return rows_of(SCENARIOS, sorted(runs, key=lambda figures: order.index(figures.system)))
 
 
 def _save(runs: Sequence[Figures]) -> list[Row]:
