@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -225,11 +226,12 @@ class _Batch:
         self.readings = [(record, _read(reader, record)) for record in records]
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         results = [self._process(record, reading) for record, reading in self.readings]
-        self.gate.report()
+        with self._counting():
+            self.gate.report()
         causes = self._causes
+        # Every handler has run: no slow table may bring the whole batch back.
         if causes is not None and self.consumer.clock() < self.last_record:
-            # Every handler has run: no error may bring the whole batch back, and no slow table.
-            with self.troubles.noticing(CausesUnavailable, Trouble.CIRCUITS):
+            with self._counting():
                 causes.report()
         if not self.canary:
             self._hide(results)
@@ -248,7 +250,8 @@ class _Batch:
             diagnosis = diagnose(error, _letter(reading), now=self.consumer.clock())
             result = MessageResult(message_id, Fate.BROKEN, diagnosis, error=error)
         if isinstance(reading, Delivery):
-            self.gate.count(reading, result.outcomes)
+            with self._counting(message_id):
+                self.gate.count(reading, result.outcomes)
         if group and not result.acknowledged:
             self.stopped_groups[group] = result.wait
         return result
@@ -285,8 +288,10 @@ class _Batch:
             clock=self.consumer.clock,
         )
         result = self._handle(reading, claim, calls)
-        own = self._own_outcomes(reading, result, calls.own_seconds)
-        return replace(result, outcomes=self.gate.shown((*calls.outcomes, *own)))
+        with self._counting(message_id):
+            own = self._own_outcomes(reading, result, calls.own_seconds)
+            return replace(result, outcomes=self.gate.shown((*calls.outcomes, *own)))
+        return result
 
     def _handle(
         self, delivery: Delivery, claim: Claim | None, calls: DependencyCalls
@@ -319,11 +324,12 @@ class _Batch:
     def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: no error from here on may let it happen again."""
         message_id = delivery.letter.message_id
-        if (causes := self._causes) is not None:
-            causes.processed(receive_of(delivery.record), delivery.stamp)
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
             if not self._mark_done(claim):
                 self.troubles.notice(message_id, Trouble.LEASE_LOST)
+        if (causes := self._causes) is not None:
+            with self._counting(message_id):
+                causes.processed(receive_of(delivery.record), delivery.stamp)
         self._record_recovery(delivery, unasked=fate is Fate.SKIPPED)
         return MessageResult(message_id, fate)
 
@@ -353,12 +359,11 @@ class _Batch:
         letter, now = delivery.letter, self.consumer.clock()
         diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
         known_stamp = self._known_stamp(delivery)
+        stamp = known_stamp or delivery.stamp
         if (causes := self._causes) is not None:
-            stamp = known_stamp or delivery.stamp
-            causes.failed(receive_of(delivery.record), stamp, diagnosis)
-        self._record_failure(
-            delivery.record, known_stamp or delivery.stamp, diagnosis, delivery, now, circuit
-        )
+            with self._counting(letter.message_id):
+                causes.failed(receive_of(delivery.record), stamp, diagnosis)
+        self._record_failure(delivery.record, stamp, diagnosis, delivery, now, circuit)
         is_ours = True
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
             is_ours = self._withdraw(claim)
@@ -480,6 +485,10 @@ class _Batch:
             return False
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint)
+
+    def _counting(self, message_id: str = "") -> AbstractContextManager[None]:
+        """Suppress and note every error of counting: it must not decide a message's end."""
+        return self.troubles.noticing(CausesUnavailable, Trouble.CIRCUITS, message_id)
 
     @property
     def _causes(self) -> SuddenCauses | None:
