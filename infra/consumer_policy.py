@@ -19,7 +19,8 @@ from .storage import Storage
 class ConsumerPolicy(Construct):
     """A managed policy for the role of your own consumer, which uses the consumer library.
 
-    It allows what the library needs, except reading the main queue.
+    It allows what the library needs, and what its event source mapping or its poller needs
+    of the main queue. Beside it the role needs logs only.
     """
 
     arn: str
@@ -37,7 +38,7 @@ class ConsumerPolicy(Construct):
         super().__init__(scope, construct_id)
         permissions = Permissions()
         grant_find_pipeline(permissions, app, settings.name)
-        queues.grant_hide(permissions)
+        queues.grant_consume(permissions)
         grant_library(permissions, app, settings.name, storage=storage, queues=queues)
         grant_key(permissions, app, services=("sqs", "dynamodb"), writes=True)
         policy = iam.ManagedPolicy(

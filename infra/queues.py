@@ -133,7 +133,9 @@ class Queues(Construct):
         }
 
     def grant_consume(self, permissions: Permissions) -> None:
-        """Receive from the main queue, as an event source mapping does, and hide messages."""
+        """Receive from the main queue, as an event source mapping or a poller does, and hide
+        messages.
+        """
         permissions.allow(
             "Main",
             [
@@ -144,10 +146,6 @@ class Queues(Construct):
             ],
             [self.main.arn],
         )
-
-    def grant_hide(self, permissions: Permissions) -> None:
-        """Change how long the main queue hides a message."""
-        permissions.allow("Main", ["sqs:ChangeMessageVisibility"], [self.main.arn])
 
     def grant_send(self, permissions: Permissions) -> None:
         """Send to the main queue."""

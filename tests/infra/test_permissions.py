@@ -224,7 +224,8 @@ CONFINED: dict[str, dict[str, list[str]]] = {
 THEIR_CONSUMER: dict[str, set[str]] = {
     "parameters app": {"ssm:GetParameters"},
     "parameters pipelines/theirs": {"ssm:GetParameters"},
-    "arn:aws:sqs:eu-west-1:111122223333:their-main": {"sqs:ChangeMessageVisibility"},
+    # Receive and delete: for its event source mapping, or for a poller in a container.
+    "arn:aws:sqs:eu-west-1:111122223333:their-main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
     "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
     "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
