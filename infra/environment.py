@@ -37,6 +37,7 @@ RUNTIME_KEYS = {
     "circuit",
     "idempotency_key",
     "idempotency_keep",
+    "ledger_message",
     "park_permanent",
     "retry",
     "refuse_when_open",

@@ -13,7 +13,7 @@ from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from deadletter.contract import Body, Mode, Reason
+from deadletter.contract import Body, LedgerMessage, Mode, Reason
 
 from ..arn import Arn, NotAnArn
 from ..duration import DAY, HOUR, MINUTE, seconds
@@ -162,11 +162,13 @@ Path = Annotated[
 if TYPE_CHECKING:
     ModeText = Mode
     BodyText = Body
+    LedgerMessageText = LedgerMessage
     ReasonText = Reason
 else:
     # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
     ModeText = Literal[tuple(Mode)]
     BodyText = Literal[tuple(Body)]
+    LedgerMessageText = Literal[tuple(LedgerMessage)]
     ReasonText = Literal[tuple(Reason)]
 
 

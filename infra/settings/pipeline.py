@@ -19,6 +19,7 @@ from .kinds import (
     LONGEST_VISIBILITY,
     BodyText,
     Id,
+    LedgerMessageText,
     ModeText,
     Path,
     PipelineName,
@@ -108,6 +109,11 @@ class PipelineSettings(Settings):
         le=365 * DAY,
         description="how long a message that was processed is remembered: longer than any copy"
         " of it can wait in the main queue, the DLQ and the parking lot, one after the other",
+    )
+    ledger_message: LedgerMessageText = Field(
+        default=PIPELINE.ledger_message,
+        description="whether the consumer library keeps the text of a failure, without what may"
+        " be data, or no text: then ledger and logs have its kind, status and fingerprint only",
     )
     park_permanent: bool = Field(
         default=PIPELINE.park_permanent,

@@ -55,6 +55,13 @@ class Body(StrEnum):
     OPAQUE = "opaque"
 
 
+class LedgerMessage(StrEnum):
+    """Whether the text of a handler's error is kept, without data, or not at all."""
+
+    REDACTED = "redacted"
+    NONE = "none"
+
+
 class Reason(StrEnum):
     """Why automation has given a letter up and a person has to look at it."""
 
@@ -647,6 +654,7 @@ class PipelineDefaults(NamedTuple):
     max_delay: int = 7 * DAY
     poison_lives: int = 3
     idempotency_keep: int = ROWS_KEPT
+    ledger_message: LedgerMessage = LedgerMessage.REDACTED
     park_permanent: bool = True
     refuse_when_open: bool = True
     rate: float = 50.0

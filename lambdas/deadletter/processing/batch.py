@@ -10,7 +10,7 @@ from typing import Any
 
 from deadletter.circuit.admission import Admission
 from deadletter.circuit.state import Circuits, Outcomes
-from deadletter.contract import DEFAULT_PARKING, Metric, Reason
+from deadletter.contract import DEFAULT_PARKING, LedgerMessage, Metric, Reason
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.causes import CausesUnavailable
 from deadletter.failure.classify import Diagnosis, diagnose
@@ -247,7 +247,7 @@ class _Batch:
             result = self._deliver(record, reading)
         except Exception as error:
             # A bug of the library, not the handler's error: this message alone comes back.
-            diagnosis = diagnose(error, _letter(reading), now=self.consumer.clock())
+            diagnosis = self._diagnose(error, _letter(reading), self.consumer.clock())
             result = MessageResult(message_id, Fate.BROKEN, diagnosis, error=error)
         if isinstance(reading, Delivery):
             with self._counting(message_id):
@@ -357,7 +357,7 @@ class _Batch:
         self, delivery: Delivery, claim: Claim | None, error: BaseException, circuit: str
     ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
-        diagnosis = diagnose(error, letter, now=now, team=self.consumer.team)
+        diagnosis = self._diagnose(error, letter, now, self.consumer.team)
         known_stamp = self._known_stamp(delivery)
         stamp = known_stamp or delivery.stamp
         if (causes := self._causes) is not None:
@@ -378,11 +378,20 @@ class _Batch:
 
     def _unreadable(self, record: Record, error: NotALetter) -> MessageResult:
         message_id, now = id_of(record), self.consumer.clock()
-        diagnosis = diagnose(error, None, now=now)
+        diagnosis = self._diagnose(error, None, now)
         if message_id:
             self._record_failure(record, Stamp(message_id), diagnosis, None, now)
         wait = self._wait_after_failure(record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait, error)
+
+    def _diagnose(
+        self, error: BaseException, letter: Letter | None, now: float, team: TeamsWord = SILENT
+    ) -> Diagnosis:
+        """The diagnosis of one message's failure, without its text if the pipeline keeps none."""
+        diagnosis = diagnose(error, letter, now=now, team=team)
+        if self.consumer.pipeline.ledger_message is LedgerMessage.NONE:
+            return replace(diagnosis, message="")
+        return diagnosis
 
     # Claims.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Mode, Variable
+from deadletter.contract import Body, LedgerMessage, Mode, Variable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
 
@@ -41,7 +41,8 @@ class Pipeline:
     document; `message_ttl` counts from the first send of the letter's first life.
     `circuit_key` is a JMESPath expression too (None: one circuit for the whole pipeline),
     and so is `idempotency_key` (None: the origin id); `idempotency_keep` is how long a
-    processed message is remembered. `park_permanent` sends a permanent failure straight to
+    processed message is remembered. With `ledger_message` NONE the text of a handler's error
+    is not kept anywhere, not even redacted. `park_permanent` sends a permanent failure straight to
     the parking lot, `retry` sets the delays between the receives of one life (here an
     attempt is a receive), and `refuse_when_open` gives letters back unprocessed while their
     circuit is open.
@@ -61,6 +62,7 @@ class Pipeline:
     circuit_key: str | None = None
     idempotency_key: str | None = None
     idempotency_keep: float = contract.PIPELINE.idempotency_keep
+    ledger_message: LedgerMessage = contract.PIPELINE.ledger_message
     park_permanent: bool = contract.PIPELINE.park_permanent
     retry: Backoff = RETRY
     refuse_when_open: bool = contract.PIPELINE.refuse_when_open
@@ -87,6 +89,7 @@ def pipeline_from_json(text: str) -> Pipeline:
     try:
         data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
         data["body"] = Body(data.get("body", Body.JSON))
+        data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
     except ValueError as error:
         raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
     data["dedicated"] = texts("dedicated", data.get("dedicated", []))
