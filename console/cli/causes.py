@@ -61,11 +61,8 @@ def park(
     For messages that are wrong indeed, and will not be processed.
     """
     switch = CauseSwitch(session, pipeline, fingerprint)
-    why = asking.reason(reason, "A decision about a cause")
-    caller = switch.caller
-    if not yes:
-        _confirm(session, switch, "Park the letters of")
-    return Reply(switch.park(caller, why), _show_changed)
+    why = _reason(session, switch, reason, "Park the letters of", yes)
+    return Reply(switch.park(switch.caller, why), _show_changed)
 
 
 @command(
@@ -86,18 +83,21 @@ def retry(
     parked before it is held again.
     """
     switch = CauseSwitch(session, pipeline, fingerprint)
+    why = _reason(session, switch, reason, "Try once more the letters of", yes)
+    return Reply(switch.retry(switch.caller, why), _show_changed)
+
+
+def _reason(
+    session: Session, switch: CauseSwitch, reason: str | None, what: str, confirmed: bool
+) -> str:
+    """Why the caller decides; asks for it, and for a confirmation, where they are not given."""
     why = asking.reason(reason, "A decision about a cause")
-    caller = switch.caller
-    if not yes:
-        _confirm(session, switch, "Try once more the letters of")
-    return Reply(switch.retry(caller, why), _show_changed)
-
-
-def _confirm(session: Session, switch: CauseSwitch, what: str) -> None:
-    before = switch.before
-    question = f"{what} cause {switch.fingerprint} of {switch.pipeline}."
-    error = f", {before.error_type}" if before.error_type else ""
-    asking.confirm(session, question, f"It is {before.state} now{error}.")
+    if not confirmed:
+        before = switch.before
+        question = f"{what} cause {switch.fingerprint} of {switch.pipeline}."
+        error = f", {before.error_type}" if before.error_type else ""
+        asking.confirm(session, question, f"It is {before.state} now{error}.")
+    return why
 
 
 def _show_list(answer: CauseList) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
@@ -149,8 +149,6 @@ def _counted(
     session: Session, app: App, pipeline: DeployedPipeline, causes: Causes
 ) -> Iterator[CauseRow]:
     """The rows of a pipeline, with the letters that wait."""
-    from dataclasses import replace
-
     from deadletter.aws.waiting_room import DynamoDBLanes
 
     lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
