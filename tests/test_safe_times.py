@@ -11,7 +11,7 @@ from deadletter.contract import ROWS_KEPT
 from deadletter.outage.canary_sources import POLL_SECONDS
 from deadletter.outage.executions import START_SECONDS
 from deadletter.outage.prober import LOCK_MARGIN_SECONDS
-from deadletter.processing.batch import CLAIM_MARGIN_SECONDS
+from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.visibility import GATHERING_SECONDS, LONGEST_SECONDS
 from deadletter.redrive.journal import GRACE
 from deadletter.redrive.known_intents import REUSED_FOR

@@ -22,7 +22,8 @@ MOST_MODULES = {
     # 1 for what a batch knows of its circuits, 1 for the dependencies that a handler names.
     # 3 for causes that suddenly dominate: the judgement, its table, and what a process counts.
     # 2 for what a circuit admits while it comes back: the formula and its counter.
-    "deadletter.consumer": 55,
+    # 2 for the guard and the parking of a batch, which are apart from its loop.
+    "deadletter.consumer": 57,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
@@ -34,7 +35,8 @@ MOST_MODULES = {
     # calls of named dependencies, because the dispatcher runs in the consumer library.
     # 3 for causes that suddenly dominate.
     # 2 for what a circuit admits while it comes back.
-    "handlers.dispatch": 63,
+    # 2 for the guard and the parking of a batch, which are apart from its loop.
+    "handlers.dispatch": 65,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages.

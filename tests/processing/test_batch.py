@@ -27,12 +27,8 @@ from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp, initial_stamp
-from deadletter.processing.batch import (
-    CLAIM_MARGIN_SECONDS,
-    FINISHING_SECONDS,
-    process_unguarded,
-    unhandled,
-)
+from deadletter.processing.batch import FINISHING_SECONDS, process_unguarded, unhandled
+from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.idempotency import BusinessKey, Claim, key_of
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings

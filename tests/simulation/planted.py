@@ -19,7 +19,7 @@ from deadletter.message import envelope
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
-from deadletter.processing import batch, delivery, result
+from deadletter.processing import delivery, guard, parking, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.redrive import (
     fifo,
@@ -646,7 +646,7 @@ def _() -> Iterator[None]:
 
         return park
 
-    with replaced(batch._Batch, "_park", make):
+    with replaced(parking.Parking, "_park", make):
         yield
 
 
@@ -656,12 +656,12 @@ def _() -> Iterator[None]:
         def claim(self: Any, key: Any) -> Any:
             found = original(self, key)
             if found.standing is Standing.MINE:
-                self._mark_done(found)
+                self.done("", found)
             return found
 
         return claim
 
-    with replaced(batch._Batch, "_claim", make):
+    with replaced(guard.Guard, "claim", make):
         yield
 
 
@@ -749,7 +749,7 @@ def _() -> Iterator[None]:
 
         return claim
 
-    with replaced(batch._Batch, "_claim", make):
+    with replaced(guard.Guard, "claim", make):
         yield
 
 
@@ -793,5 +793,5 @@ def _() -> Iterator[None]:
 
         return seal
 
-    with replaced(batch, "seal", make):
+    with replaced(parking, "seal", make):
         yield

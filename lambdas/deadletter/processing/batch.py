@@ -10,7 +10,7 @@ from typing import Any
 
 from deadletter.circuit.admission import Admission
 from deadletter.circuit.state import Circuits, Outcomes
-from deadletter.contract import DEFAULT_PARKING, LedgerMessage, Metric, Reason
+from deadletter.contract import LedgerMessage, Reason
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.causes import CausesUnavailable
 from deadletter.failure.classify import Diagnosis, diagnose
@@ -24,7 +24,6 @@ from deadletter.failure.signals import (
     reject_deferred_result,
 )
 from deadletter.message import stamp as stamps
-from deadletter.message.envelope import seal
 from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.message.stamp import Stamp
@@ -39,14 +38,10 @@ from deadletter.processing.delivery import (
     queue_of,
     receive_of,
 )
-from deadletter.processing.idempotency import (
-    BusinessKey,
-    Claim,
-    Claims,
-    ClaimsUnavailable,
-    Standing,
-)
+from deadletter.processing.guard import Guard
+from deadletter.processing.idempotency import Claim, Claims, ClaimsUnavailable, Standing
 from deadletter.processing.named_dependencies import DependencyCalls, refusal_in
+from deadletter.processing.parking import Parking
 from deadletter.processing.result import (
     BatchResult,
     CallOutcome,
@@ -58,9 +53,6 @@ from deadletter.processing.result import (
 from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
-
-CLAIM_MARGIN_SECONDS = 5.0
-"""How long a claim outlasts its batch: clocks differ, and the process ends at its deadline."""
 
 FINISHING_SECONDS = 1.0
 """No message is begun within this time before the deadline, because results must still be
@@ -187,6 +179,8 @@ class _Batch:
     started: float = field(init=False)
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
+    guard: Guard = field(init=False)
+    parking: Parking = field(init=False)
     recovered: int = 0
     # The FIFO groups that go no further, with the seconds that the rest of each waits.
     stopped_groups: dict[str, float | None] = field(default_factory=dict)
@@ -205,6 +199,20 @@ class _Batch:
             random=self.consumer.random,
             canary=self.canary,
             named=self.consumer.named,
+        )
+        self.guard = Guard(
+            claims=self.consumer.claims,
+            new_id=self.consumer.new_id,
+            deadline=self.deadline,
+            troubles=self.troubles,
+        )
+        self.parking = Parking(
+            names=self.consumer.pipeline.parking_for,
+            lots=self.consumer.parking,
+            guard=self.guard,
+            troubles=self.troubles,
+            clock=self.consumer.clock,
+            count_now=self.consumer.count_now,
         )
 
     @property
@@ -270,7 +278,7 @@ class _Batch:
         if wait is not None:
             return MessageResult(message_id, Fate.REFUSED, wait=wait)
         try:
-            claim = self._claim(reading.key)
+            claim = self.guard.claim(reading.key)
         except ClaimsUnavailable as error:
             diagnosis = diagnose(error, None, now=self.started)
             return MessageResult(message_id, Fate.UNGUARDED, diagnosis)
@@ -324,9 +332,7 @@ class _Batch:
     def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: no error from here on may let it happen again."""
         message_id = delivery.letter.message_id
-        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
-            if not self._mark_done(claim):
-                self.troubles.notice(message_id, Trouble.LEASE_LOST)
+        self.guard.done(message_id, claim)
         if (causes := self._causes) is not None:
             with self._counting(message_id):
                 causes.processed(receive_of(delivery.record), delivery.stamp)
@@ -342,9 +348,7 @@ class _Batch:
     ) -> MessageResult:
         """The circuit of a named dependency is open: the letter waits, and was not tried."""
         message_id = delivery.letter.message_id
-        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
-            if not self._withdraw(claim):
-                self.troubles.notice(message_id, Trouble.LEASE_LOST)
+        self.guard.withdraw(message_id, claim)
         return MessageResult(
             message_id,
             Fate.REFUSED,
@@ -364,15 +368,11 @@ class _Batch:
             with self._counting(letter.message_id):
                 causes.failed(receive_of(delivery.record), stamp, diagnosis)
         self._record_failure(delivery.record, stamp, diagnosis, delivery, now, circuit)
-        is_ours = True
-        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
-            is_ours = self._withdraw(claim)
-        if not is_ours:
-            self.troubles.notice(letter.message_id, Trouble.LEASE_LOST)
+        is_ours = self.guard.withdraw(letter.message_id, claim)
         if is_ours and known_stamp is not None and self._parks(diagnosis):
-            with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
-                if self._park(delivery, known_stamp, diagnosis):
-                    return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
+            because = f"failed for good ({diagnosis.category}: {diagnosis.error_type})"
+            if self.parking.park(delivery, known_stamp, Reason.PERMANENT, because):
+                return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
 
@@ -392,22 +392,6 @@ class _Batch:
         if self.consumer.pipeline.ledger_message is LedgerMessage.NONE:
             return replace(diagnosis, message="")
         return diagnosis
-
-    # Claims.
-
-    def _claim(self, key: BusinessKey) -> Claim | None:
-        claims = self.consumer.claims
-        if claims is None:
-            return None
-        return claims.claim(key, self.consumer.new_id(), self.deadline + CLAIM_MARGIN_SECONDS)
-
-    def _mark_done(self, claim: Claim | None) -> bool:
-        claims = self.consumer.claims
-        return claims is None or claim is None or claims.done(claim)
-
-    def _withdraw(self, claim: Claim | None) -> bool:
-        claims = self.consumer.claims
-        return claims is None or claim is None or claims.withdraw(claim)
 
     # The ledger.
 
@@ -503,58 +487,6 @@ class _Batch:
     def _causes(self) -> SuddenCauses | None:
         """The counts of causes; None for a canary, which the probe alone judges."""
         return None if self.canary else self.consumer.causes
-
-    def _park(self, delivery: Delivery, stamp: Stamp, diagnosis: Diagnosis) -> bool:
-        """Send the letter to the parking lot.
-
-        Returns True only if the lot has confirmed it, now or before. The claim on the message
-        stays withdrawn, because a person may release the letter, and then it has to be
-        processed. That this copy was parked is a claim of its own.
-        """
-        letter, consumer = delivery.letter, self.consumer
-        name = consumer.pipeline.parking_for.get(Reason.PERMANENT, DEFAULT_PARKING)
-        lot = consumer.parking.get(name)
-        if lot is None:
-            self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, "no such parking queue")
-            return False
-        parked = replace(
-            stamp,
-            rule=None,
-            decision="PARK",
-            reason=str(Reason.PERMANENT),
-            because=f"failed for good ({diagnosis.category}: {diagnosis.error_type})",
-            at=int(consumer.clock()),
-        )
-        try:
-            envelope = seal(letter, parked, lot.traits, consumed=False)
-        except QueueUnavailable as error:
-            self.troubles.explain(letter.message_id, Trouble.NOT_PARKED, error)
-            return False
-        if not envelope.marked:
-            # The letter has no room for the stamp: the redriver parks it from the DLQ, and
-            # records the stamp in the ledger.
-            return False
-        claim = self._claim(BusinessKey(f"parked:{letter.message_id}", delivery.key.payload))
-        if claim is not None and claim.standing is not Standing.MINE:
-            return claim.standing is Standing.DUPLICATE
-        if claim is not None and claim.taken_over:
-            # The process that was to park it died: it may be in the lot.
-            consumer.count_now(Metric.POSSIBLE_DUPLICATE, 1)
-        sending = lot.send([envelope])
-        if letter.message_id not in sending.confirmed:
-            reasons = {**sending.refused, **sending.failed}
-            why = reasons.get(letter.message_id, "no answer")
-            if letter.message_id in sending.unknown:
-                # It may be in the lot, and is parked again when it comes back.
-                consumer.count_now(Metric.POSSIBLE_DUPLICATE, 1)
-            self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, why)
-            self._withdraw(claim)
-            return False
-        if envelope.kept_as is not None:
-            self.troubles.notice(letter.message_id, Trouble.RENAMED, f"to {envelope.kept_as}")
-        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, letter.message_id):
-            self._mark_done(claim)
-        return True
 
     # Visibility.
 

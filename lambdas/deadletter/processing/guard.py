@@ -1,0 +1,50 @@
+"""Guards each message of one batch against being processed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deadletter.processing.idempotency import BusinessKey, Claim, Claims, ClaimsUnavailable
+from deadletter.processing.result import Trouble, Troubles
+
+CLAIM_MARGIN_SECONDS = 5.0
+"""How long a claim outlasts its batch: clocks differ, and the process ends at its deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The claims of one batch; `deadline` (epoch seconds) is when its process ends.
+
+    Without `claims` nothing is guarded, and a claim is None. `new_id` gives a unique text.
+    """
+
+    claims: Claims | None
+    new_id: Callable[[], str]
+    deadline: float
+    troubles: Troubles
+
+    def claim(self, key: BusinessKey) -> Claim | None:
+        """Claim a message; raises ClaimsUnavailable."""
+        if self.claims is None:
+            return None
+        return self.claims.claim(key, self.new_id(), self.deadline + CLAIM_MARGIN_SECONDS)
+
+    def done(self, message_id: str, claim: Claim | None) -> None:
+        """Mark a message as processed. Its effect has happened, so an error is only noted."""
+        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
+            if self.claims is None or claim is None or self.claims.done(claim):
+                return
+            self.troubles.notice(message_id, Trouble.LEASE_LOST)
+
+    def withdraw(self, message_id: str, claim: Claim | None) -> bool:
+        """Let the next receive process the message. An error is only noted.
+
+        Returns False if a newer owner has the message.
+        """
+        with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
+            if self.claims is None or claim is None or self.claims.withdraw(claim):
+                return True
+            self.troubles.notice(message_id, Trouble.LEASE_LOST)
+            return False
+        return True
