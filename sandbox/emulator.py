@@ -11,8 +11,8 @@ MiniStack is corrected where it would show a wrong picture of this app: alarms l
 their own dimensions and at missing data, metrics embedded in log lines become metrics,
 alarms and the watch have minutes of six seconds, an invocation counts in AWS/Lambda
 however it came about, so does a throttle, a mapping receives for a throttled function, a
-batch to SQS, a folder of parameters and one event source mapping need the permission that
-IAM knows, a DynamoDB request names its partitions to IAM, a message names its sender, a
+batch to SQS, parameters and one event source mapping need the permission that IAM
+knows, a DynamoDB request names its partitions to IAM, a message names its sender, a
 function sees the client context of its invocation, and an invocation of more than 6 MB is
 refused. Calls that are made in a role are recorded
 (`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
@@ -196,20 +196,38 @@ def permit_batches_as_iam_does() -> None:
     iam_actions.extract_iam_action = rename
 
 
-def permit_a_folder_of_parameters() -> None:
-    """Ask ssm:GetParametersByPath for its folder, as IAM does, and not for everything."""
-    resource_of = iam_actions.extract_resource_arn
+def permit_parameters_as_iam_does() -> None:
+    """Ask ssm:GetParametersByPath for its folder and ssm:GetParameters for each of its names.
 
-    def of_the_folder(
+    MiniStack asks both for everything, which a policy that names parameters never allows.
+    """
+    resource_of, enforce = iam_actions.extract_resource_arn, iam_evaluator.enforce
+
+    def of_the_parameters(
         service: str, method: str, path: str, headers: Any, body: bytes, *rest: Any
     ) -> str:
-        folder = json.loads(body or b"{}").get("Path") if service == "ssm" else None
-        if not isinstance(folder, str):
-            return str(resource_of(service, method, path, headers, body, *rest))
+        request = json.loads(body or b"{}") if service == "ssm" else {}
         _query, region, account = rest
-        return f"arn:aws:ssm:{region}:{account}:parameter{folder}"
+        home = f"arn:aws:ssm:{region}:{account}:parameter"
+        match request:
+            case {"Path": str(folder)}:
+                return f"{home}{folder}"
+            case {"Names": [str(), *_] as names}:
+                # No name of a parameter has a space.
+                return " ".join(f"{home}/{str(name).removeprefix('/')}" for name in names)
+        return str(resource_of(service, method, path, headers, body, *rest))
 
-    iam_actions.extract_resource_arn = of_the_folder
+    def enforce_each(access_key: str, action: str, service: str, *call: Any, **more: Any) -> Any:
+        resources = str(more.get("resource_arn", "*"))
+        each = resources.split(" ") if service == "ssm" else [resources]
+        for resource in each:
+            more["resource_arn"] = resource
+            if refused := enforce(access_key, action, service, *call, **more):
+                return refused
+        return None
+
+    iam_actions.extract_resource_arn = of_the_parameters
+    iam_evaluator.enforce = enforce_each
 
 
 def permit_one_mapping_as_iam_does() -> None:
@@ -422,7 +440,7 @@ def main(*arguments: str) -> None:
         run_the_watch_each_short_minute()
     receive_for_throttled_functions()
     permit_batches_as_iam_does()
-    permit_a_folder_of_parameters()
+    permit_parameters_as_iam_does()
     permit_one_mapping_as_iam_does()
     name_the_partitions()
     name_the_sender()

@@ -57,6 +57,13 @@ def handler(event, context):
     return [parameter["Name"] for parameter in found]
 """
 
+NAMING = """
+import boto3
+def handler(event, context):
+    found = boto3.client("ssm").get_parameters(Names=event)["Parameters"]
+    return [parameter["Name"] for parameter in found]
+"""
+
 PAUSING = """
 import boto3
 def handler(event, context):
@@ -307,6 +314,30 @@ def test_a_function_reads_the_folder_of_parameters_that_its_role_names(sandbox: 
     found = functions.invoke(FunctionName="reading", Payload=json.dumps("/open"))
     assert json.load(found["Payload"]) == ["/open/one"]
     denied = functions.invoke(FunctionName="reading", Payload=json.dumps("/closed"))
+    assert "AccessDenied" in json.load(denied["Payload"])["errorMessage"]
+
+
+def test_a_function_reads_several_parameters_if_its_role_names_each(sandbox: Sandbox):
+    functions = make_function(sandbox, "naming", NAMING)
+    for name in ("/mine/one", "/mine/two", "/theirs/one"):
+        sandbox.client("ssm").put_parameter(Name=name, Value="x", Type="String")
+    home = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter"
+    read = {
+        "Effect": "Allow",
+        "Action": "ssm:GetParameters",
+        "Resource": [f"{home}/mine/one", f"{home}/mine/two"],
+    }
+    sandbox.client("iam").put_role_policy(
+        RoleName="naming",
+        PolicyName="read",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [read]}),
+    )
+    both = json.dumps(["/mine/one", "/mine/two"])
+    found = functions.invoke(FunctionName="naming", Payload=both)
+    assert sorted(json.load(found["Payload"])) == ["/mine/one", "/mine/two"]
+    denied = functions.invoke(
+        FunctionName="naming", Payload=json.dumps(["/mine/one", "/theirs/one"])
+    )
     assert "AccessDenied" in json.load(denied["Payload"])["errorMessage"]
 
 

@@ -1,0 +1,333 @@
+"""The consumer policy allows every call of the consumer library, and no call that it never makes.
+
+The library runs on the strict fakes, through everything that may become of a message. What it calls
+is compared with the policy's statements, as IAM would: action, resource, partitions.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore import xform_name
+from botocore.session import get_session
+
+from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.registration import NotRegistered, look_up
+from deadletter.aws.wiring import consume as wiring
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.world import World
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.consumer import Permanent, Skip, Transient, consume, dependency, runtime
+from deadletter.processing.batch import Consumer
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.testing import Letterbox
+from sandbox.leading_keys import leading_keys
+from tests.infra.conftest import ROOT
+from tests.infra.templates import Synthesis, filled
+from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
+
+MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
+
+# Granted, and called by no code of the library, with the reason.
+_MAPPING = "the event source mapping receives and deletes"
+BY_OTHERS = {
+    ("sqs:ReceiveMessage", "main"): _MAPPING,
+    ("sqs:DeleteMessage", "main"): _MAPPING,
+    ("sqs:GetQueueAttributes", "main"): _MAPPING,
+}
+
+# Calls in the modules that the library loads, which it never makes itself.
+NOT_THE_LIBRARYS = {
+    "sqs:ReceiveMessage": "of the queue's adapter: for the redriver",
+    "sqs:DeleteMessage": "of the queue's adapter: for the redriver",
+    "dynamodb:GetItem": "one circuit, for the command line",
+    "dynamodb:Query": "lists circuits and matches, for the watch and the command line",
+    "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
+    "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
+    "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
+    "states:ListExecutions": "for the watch",
+}
+
+PARTITIONS = {"letters": "pk", "circuits": "pipeline"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its action as IAM names it, what it reaches, the partitions it names there."""
+
+    action: str
+    resource: str
+    partitions: tuple[str, ...] = ()
+
+
+def actions() -> dict[str, str]:
+    """The action of each method of a client, by the method's name."""
+    session, named = get_session(), {}
+    for service, prefix in (
+        *(("sqs", "sqs"), ("dynamodb", "dynamodb"), ("ssm", "ssm")),
+        ("stepfunctions", "states"),
+    ):
+        for operation in session.get_service_model(service).operation_names:
+            # IAM knows the batches of SQS by the single call.
+            known = operation.removesuffix("Batch") if service == "sqs" else operation
+            named[xform_name(operation)] = f"{prefix}:{known}"
+    return named
+
+
+ACTIONS = actions()
+
+
+class Recording:
+    """A client that notes each call, and hands it on."""
+
+    def __init__(self, client: Any, calls: set[Call]) -> None:
+        self._client = client
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if name not in ACTIONS:
+            return method
+
+        def call(**request: Any) -> Any:
+            self._calls |= set(asked(ACTIONS[name], request))
+            return method(**request)
+
+        return call
+
+
+def asked(action: str, request: dict[str, Any]) -> Iterator[Call]:
+    """What IAM is asked about a request."""
+    if action.startswith("dynamodb:"):
+        keys = leading_keys(action, request, lambda table, _: PARTITIONS[table])
+        assert keys, f"{action} names no partition"
+        for (each, table), partitions in keys.items():
+            yield Call(each, table, tuple(partitions))
+    elif action.startswith("sqs:"):
+        yield Call(action, request["QueueUrl"].rpartition("-")[2])
+    elif action.startswith("ssm:"):
+        for name in request["Names"]:
+            yield Call(action, name)
+    else:
+        yield Call(action, request["stateMachineArn"])
+
+
+class Machine:
+    """Starts nothing, and says so to nobody."""
+
+    def start_execution(self, **_: Any) -> dict[str, Any]:
+        return {}
+
+
+class NoParameters:
+    """Has no parameter."""
+
+    def get_parameters(self, **_: Any) -> dict[str, Any]:
+        return {"Parameters": []}
+
+
+@dataclass(eq=False)
+class RecordedBox(Letterbox):
+    """A pipeline in memory whose library is listened to."""
+
+    calls: set[Call] = field(default_factory=set)
+
+    def _consumer(self) -> Consumer:
+        sqs = Recording(self.sqs.as_sender("AROATHEIRS:function"), self.calls)
+        clients: Any = ConsumerClients(
+            sqs=sqs,  # type: ignore[arg-type]  # a fake
+            sending=sqs,  # type: ignore[arg-type]  # a fake
+            dynamodb=Recording(self.dynamodb, self.calls),  # type: ignore[arg-type]  # a fake
+        )
+        resources = Resources(
+            main_url=self.main,
+            parking={"default": self.lot},
+            letters_table="letters",
+            circuits_table="circuits",
+            circuit_machine=MACHINE,
+            trusted_senders=("AROAREDRIVER",),
+        )
+        world = World(self.clock, self.clock.advance, self.new_id, self._numbers)
+        return consumer_for(self.settings, resources, clients, world, count_metric=lambda *_: None)
+
+
+def work(record: dict[str, Any]) -> None:
+    """Do what the body says."""
+    match json.loads(record["body"]).get("do"):
+        case "skip":
+            raise Skip("nothing to do")
+        case "permanent":
+            raise Permanent("an order of nothing")
+        case "busy":
+            raise Transient("the warehouse is busy", retry_after=2)
+        case "denied":
+            raise PermissionError("denied")
+        case "bank":
+            with dependency("bank"):
+                raise TimeoutError("no answer")
+
+
+SETTINGS = Pipeline(
+    "theirs",
+    consumer_library=True,
+    idempotency_key="body.orderId",
+    circuit=CircuitPolicy(minimum=4, consecutive=3, cooldown=2, cooldown_cap=4, ramp=10),
+)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
+    """Everything that the library calls while all that may become of a message becomes of one."""
+    calls: set[Call] = set()
+    monkeypatch.setattr(wiring, "brief_stepfunctions", lambda: Recording(Machine(), calls))
+    with pytest.raises(NotRegistered):
+        look_up(Recording(NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
+    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None, refuse_when_open=False)):
+        box = RecordedBox(settings, calls=calls)
+        monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
+        live_through_everything(box)
+    return calls
+
+
+def live_through_everything(box: RecordedBox) -> None:
+    def run(*bodies: Any) -> None:
+        for body in bodies:
+            box.send(body)
+        box.run(lambda event, context: consume(event, context, work))
+        box.clock.advance(1.5)
+
+    order = {"orderId": 1}
+    run(order)
+    # A duplicate, then the key of another message.
+    run(order, {**order, "count": 2})
+    run({"do": "skip"}, {"do": "permanent"}, "{", {"do": "denied"})
+    box.redrive({"orderId": 2}, origin="its-first-id", attempt=1)
+    run()
+    # Only the ledger may know which letter it is.
+    box.send({"orderId": 5}, attributes={f"a{number}": "x" for number in range(10)})
+    run()
+    for _ in range(4):
+        run(*[{"do": "busy"}, {"do": "bank"}, {"do": "denied"}] * 3)
+    run(order)
+    # Closed a moment ago: it admits a rate.
+    box.set_circuit("CLOSED")
+    run({"orderId": 3})
+    box.set_circuit("OPEN")
+    run({"orderId": 4})
+    for number in range(30):
+        box.clock.advance(600)
+        run(*[{"do": "permanent", "n": number}] * 10)
+
+
+def statements_for(app: Synthesis) -> list[dict[str, Any]]:
+    return managed(app)["theirs-consumer"]
+
+
+RESOURCES = {
+    "main": "arn:aws:sqs:eu-west-1:111122223333:their-main",
+    "parking": "queue theirs-parking",
+    "letters": "table Letters",
+    "circuits": "table Circuits",
+    "/deadletter/app": "parameters app",
+    "/deadletter/pipelines/theirs": "parameters pipelines/theirs",
+    MACHINE: MACHINE,
+}
+
+
+def allows(statement: dict[str, Any], call: Call) -> bool:
+    """Whether a statement allows a call, as IAM reads it."""
+    reached = {noun(filled(resource)) for resource in listed(statement["Resource"])}
+    if call.action not in listed(statement["Action"]) or RESOURCES[call.resource] not in reached:
+        return False
+    for operator, condition in statement.get("Condition", {}).items():
+        assert operator == "ForAllValues:StringLike"
+        patterns = condition["dynamodb:LeadingKeys"]
+        if not all(any(fnmatchcase(key, each) for each in patterns) for key in call.partitions):
+            return False
+    return True
+
+
+def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) -> None:
+    statements = statements_for(app)
+    denied = [call for call in calls if not any(allows(each, call) for each in statements)]
+    assert denied == []
+
+
+def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> None:
+    allowed = Call("dynamodb:UpdateItem", "letters", ("theirs#ledger#x",))
+    statements = statements_for(app)
+    assert any(allows(statement, allowed) for statement in statements)
+    for partitions in (("orders#ledger#x",), ("theirs#ledger#x", "theirs#journal")):
+        denied = replace(allowed, partitions=partitions)
+        assert not any(allows(statement, denied) for statement in statements)
+
+
+def test_what_is_granted_is_called_or_has_a_reason(calls: set[Call]) -> None:
+    granted = {
+        (action, resource)
+        for resource, what in RESOURCES.items()
+        for action in THEIR_CONSUMER[what]
+    }
+    called = {(call.action, call.resource) for call in calls}
+    assert granted - called == BY_OTHERS.keys()
+
+
+def test_each_call_in_the_librarys_modules_was_made_here_or_has_a_reason(
+    calls: set[Call],
+) -> None:
+    source = {
+        ACTIONS[name]
+        for file in loaded_files()
+        for name in client_methods(file.read_text())
+        if name in ACTIONS
+    }
+    assert source - {call.action for call in calls} == NOT_THE_LIBRARYS.keys()
+
+
+def loaded_files() -> list[Path]:
+    """The adapters that the library loads."""
+    folder = ROOT / "lambdas" / "deadletter" / "aws"
+    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return [file for file in folder.glob("*.py") if str(file) in loaded and serves(file.stem)]
+
+
+def serves(module: str) -> bool:
+    """Whether the consumer's wiring imports this adapter, directly or through another."""
+    return module in reached_modules()
+
+
+def reached_modules() -> set[str]:
+    home = ROOT / "lambdas" / "deadletter"
+    seen: set[str] = set()
+    waiting = ["deadletter.consumer.runtime", "deadletter.consumer.poll"]
+    while waiting:
+        name = waiting.pop()
+        path = home.parent / Path(*name.split("."))
+        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if name in seen or not file.exists():
+            continue
+        seen.add(name)
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.ImportFrom(module=str(module), names=names):
+                    waiting += [module, *(f"{module}.{alias.name}" for alias in names)]
+    return {name.rpartition(".")[2] for name in seen if name.startswith("deadletter.aws.")}
+
+
+def client_methods(source: str) -> Iterator[str]:
+    """The methods of clients that a module calls or hands on."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="client"), attr=str(name)):
+                yield name
+            case ast.Attribute(value=ast.Attribute(attr="_client" | "_sending"), attr=str(name)):
+                yield name
