@@ -23,7 +23,8 @@ MOST_MODULES = {
     # 3 for causes that suddenly dominate: the judgement, its table, and what a process counts.
     # 2 for what a circuit admits while it comes back: the formula and its counter.
     # 2 for the guard and the parking of a batch, which are apart from its loop.
-    "deadletter.consumer": 57,
+    # 3 for groups of failures: the fingerprint, a text's template, and the words of error texts.
+    "deadletter.consumer": 60,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
@@ -34,9 +35,9 @@ MOST_MODULES = {
     # 4 say who is to blame for a failure, 1 what a batch knows of its circuits, and 1 counts the
     # calls of named dependencies, because the dispatcher runs in the consumer library.
     # 3 for causes that suddenly dominate.
-    # 2 for what a circuit admits while it comes back.
     # 2 for the guard and the parking of a batch, which are apart from its loop.
-    "handlers.dispatch": 65,
+    # 2 for what a circuit admits while it comes back, 3 for groups of failures.
+    "handlers.dispatch": 68,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages.

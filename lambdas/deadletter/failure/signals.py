@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isasyncgen, isawaitable, isgenerator
 
 from deadletter.failure.failure import PERMANENT, Category
+from deadletter.failure.template import note_literals
 
 
 class Permanent(Exception):
@@ -22,6 +23,7 @@ class Permanent(Exception):
             allowed = " or ".join(sorted(PERMANENT))
             raise ValueError(f"a permanent failure is {allowed}, not {category}")
         super().__init__(why)
+        note_literals(self)
         self.category = Category(category)
         self.status = status
 
@@ -33,6 +35,7 @@ class Transient(Exception):
         self, why: str = "", *, status: int | None = None, retry_after: float | None = None
     ) -> None:
         super().__init__(why)
+        note_literals(self)
         self.status = status
         self.retry_after = retry_after
 
@@ -56,6 +59,7 @@ class Skip(Exception):
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
+        note_literals(self)
 
 
 def reject_deferred_result(result: object) -> None:
