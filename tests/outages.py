@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.world import World

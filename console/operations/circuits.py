@@ -25,7 +25,7 @@ from .session import Session
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from deadletter.aws.circuits import DynamoDBBreaker
+    from deadletter.aws.breaker import DynamoDBBreaker
 
 # More names do not fit on a screen.
 _MAX_NAMED = 20
@@ -183,7 +183,7 @@ class CircuitSwitch:
 
 
 def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBBreaker:
-    from deadletter.aws.circuits import DynamoDBBreaker
+    from deadletter.aws.breaker import DynamoDBBreaker
 
     return DynamoDBBreaker(
         client=session.aws.dynamodb,

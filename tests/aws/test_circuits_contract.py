@@ -16,7 +16,8 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from deadletter.aws.admission import MOST_CONFLICTS, DynamoDBAdmission
-from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBBreaker, DynamoDBCircuits
+from deadletter.aws.breaker import DynamoDBBreaker
+from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.outcomes import MOST_STALE

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.response import StreamingBody
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.errors import StillUnprocessed, refusal
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories

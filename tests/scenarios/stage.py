@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for

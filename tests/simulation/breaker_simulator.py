@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import (

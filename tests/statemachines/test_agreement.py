@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.circuit.state import Circuit, State
 from deadletter.circuit.transitions import Event, OverrideEnded, Refusal, Tripped, transition
 from deadletter.outage.executions import START_SECONDS

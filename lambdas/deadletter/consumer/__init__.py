@@ -21,16 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from deadletter.consumer import runtime
-from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import process_unguarded
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
+
+if TYPE_CHECKING:
+    from deadletter.failure.blame import Errors, TeamsWord
 
 __all__ = [
     "Category",
@@ -66,7 +68,7 @@ def consumer(
 
     Raises TypeError for `dependency_errors` or `ignored_errors` of another kind.
     """
-    team = teams_word(dependency_errors, ignored_errors)
+    team = _teams_word(dependency_errors, ignored_errors)
 
     def wrapped(each: Each) -> Handler:
         @wraps(each)
@@ -95,7 +97,7 @@ def consume(
     WARNING: the event source mapping must have ReportBatchItemFailures, or Lambda deletes
     the failed messages that the response names.
     """
-    team = teams_word(dependency_errors, ignored_errors)
+    team = _teams_word(dependency_errors, ignored_errors)
     return _handle(records_of(event), context, each, team).to_response()
 
 
@@ -108,11 +110,11 @@ def handle(
     ignored_errors: Errors = (),
 ) -> BatchResult:
     """As `consume`, for records; returns the result of each."""
-    return _handle(records, context, each, teams_word(dependency_errors, ignored_errors))
+    return _handle(records, context, each, _teams_word(dependency_errors, ignored_errors))
 
 
 def _handle(
-    records: Sequence[Record], context: Any, each: Callable[[Any], object], team: TeamsWord
+    records: Sequence[Record], context: Any, each: Callable[[Any], object], team: TeamsWord | None
 ) -> BatchResult:
     current = runtime.current_runtime()
     if current.consumer is None:
@@ -125,3 +127,12 @@ def _handle(
         result = guarded.process(records, deadline=deadline, permit=permit_of(context))
     current.report(result)
     return result
+
+
+def _teams_word(dependency_errors: Errors, ignored_errors: Errors) -> TeamsWord | None:
+    """What the team says of its exceptions, None if nothing; raises TypeError."""
+    if dependency_errors == () and ignored_errors == ():
+        return None
+    from deadletter.failure.blame import teams_word
+
+    return teams_word(dependency_errors, ignored_errors)

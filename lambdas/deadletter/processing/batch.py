@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.admission import Admission
-from deadletter.circuit.state import Circuits, Outcomes
+from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import LedgerMessage, Reason
-from deadletter.failure.blame import SILENT, TeamsWord
-from deadletter.failure.causes import CausesUnavailable
-from deadletter.failure.classify import Diagnosis, diagnose
-from deadletter.failure.failure import PERMANENT, Category, Failure
-from deadletter.failure.fate import GIVEN_BACK, UNBLAMED, Fate
+from deadletter.failure.failure import PERMANENT, Failure
+from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import (
     DependencyOpen,
@@ -25,7 +22,6 @@ from deadletter.failure.signals import (
 )
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_event
-from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.message.stamp import Stamp
 from deadletter.processing import visibility
 from deadletter.processing.circuit_gate import CircuitGate
@@ -38,10 +34,10 @@ from deadletter.processing.delivery import (
     queue_of,
     receive_of,
 )
+from deadletter.processing.diagnosing import diagnose, given_back
 from deadletter.processing.guard import Guard
 from deadletter.processing.idempotency import Claim, Claims, ClaimsUnavailable, Standing
 from deadletter.processing.named_dependencies import DependencyCalls, refusal_in
-from deadletter.processing.parking import Parking
 from deadletter.processing.result import (
     BatchResult,
     CallOutcome,
@@ -50,9 +46,15 @@ from deadletter.processing.result import (
     Troubles,
     outcomes_of,
 )
-from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.failure.blame import TeamsWord
+    from deadletter.failure.classify import Diagnosis
+    from deadletter.message.queue import Queue
+    from deadletter.processing.parking import Parking
+    from deadletter.processing.sudden_causes import SuddenCauses
 
 FINISHING_SECONDS = 1.0
 """No message is begun within this time before the deadline, because results must still be
@@ -113,7 +115,7 @@ class Consumer:
     random: Random
     new_id: Callable[[], str]
     count_now: Callable[[str, int], None] = _publish_nothing
-    team: TeamsWord = SILENT
+    team: TeamsWord | None = None
     # The circuits of the dependencies that the handler has named so far in this process.
     named: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
@@ -180,7 +182,6 @@ class _Batch:
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
     guard: Guard = field(init=False)
-    parking: Parking = field(init=False)
     recovered: int = 0
     # The FIFO groups that go no further, with the seconds that the rest of each waits.
     stopped_groups: dict[str, float | None] = field(default_factory=dict)
@@ -205,14 +206,6 @@ class _Batch:
             new_id=self.consumer.new_id,
             deadline=self.deadline,
             troubles=self.troubles,
-        )
-        self.parking = Parking(
-            names=self.consumer.pipeline.parking_for,
-            lots=self.consumer.parking,
-            guard=self.guard,
-            troubles=self.troubles,
-            clock=self.consumer.clock,
-            count_now=self.consumer.count_now,
         )
 
     @property
@@ -371,7 +364,7 @@ class _Batch:
         is_ours = self.guard.withdraw(letter.message_id, claim)
         if is_ours and known_stamp is not None and self._parks(diagnosis):
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type})"
-            if self.parking.park(delivery, known_stamp, Reason.PERMANENT, because):
+            if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because):
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
@@ -385,7 +378,11 @@ class _Batch:
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait, error)
 
     def _diagnose(
-        self, error: BaseException, letter: Letter | None, now: float, team: TeamsWord = SILENT
+        self,
+        error: BaseException,
+        letter: Letter | None,
+        now: float,
+        team: TeamsWord | None = None,
     ) -> Diagnosis:
         """The diagnosis of one message's failure, without its text if the pipeline keeps none."""
         diagnosis = diagnose(error, letter, now=now, team=team)
@@ -422,7 +419,7 @@ class _Batch:
                 delivery = reading if isinstance(reading, Delivery) else None
                 stamp = self._known_stamp(delivery) if delivery else None
                 stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
-                diagnosis = Diagnosis(Category.TRANSIENT, str(result.fate), GIVEN_BACK)
+                diagnosis = given_back(result.fate)
                 self._record_failure(
                     record, stamp, diagnosis, delivery, now, result.circuit, blameless=True
                 )
@@ -479,9 +476,22 @@ class _Batch:
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint)
 
+    def _parking(self) -> Parking:
+        # Loaded with the first message that is parked.
+        from deadletter.processing.parking import Parking
+
+        return Parking(
+            names=self.consumer.pipeline.parking_for,
+            lots=self.consumer.parking,
+            guard=self.guard,
+            troubles=self.troubles,
+            clock=self.consumer.clock,
+            count_now=self.consumer.count_now,
+        )
+
     def _counting(self, message_id: str = "") -> AbstractContextManager[None]:
         """Suppress and note every error of counting: it must not decide a message's end."""
-        return self.troubles.noticing(CausesUnavailable, Trouble.CIRCUITS, message_id)
+        return self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id)
 
     @property
     def _causes(self) -> SuddenCauses | None:
@@ -506,6 +516,8 @@ class _Batch:
         ]
         if not waits:
             return
+        from deadletter.message.queue import QueueUnavailable
+
         with self.troubles.noticing(QueueUnavailable, Trouble.NOT_HIDDEN):
             for _ in range(self.consumer.queue.hide(waits)):
                 self.troubles.notice("", Trouble.NOT_HIDDEN)

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deadletter.contract import dependency_key
-from deadletter.failure.blame import TeamsWord, blame_and_speakers
 from deadletter.failure.failure import Blame
-from deadletter.failure.foreign import chain_of
 from deadletter.failure.signals import DependencyOpen, is_message_failure
+from deadletter.processing.diagnosing import chain_of, speakers_of
 from deadletter.processing.result import CallOutcome, outcomes_of
+
+if TYPE_CHECKING:
+    from deadletter.failure.blame import TeamsWord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -29,7 +32,7 @@ class DependencyCalls:
     """
 
     wait_for: Callable[[str], float | None]
-    team: TeamsWord
+    team: TeamsWord | None
     clock: Callable[[], float]
     outcomes: list[CallOutcome] = field(default_factory=list)
     own_seconds: float = 0.0
@@ -74,13 +77,13 @@ class DependencyCalls:
 
     def circuit_of(self, error: BaseException) -> str:
         """The key of the named dependency's circuit that a failure speaks of; empty if of none."""
-        _, speakers = blame_and_speakers(chain_of(error), self.team)
+        _, speakers = speakers_of(chain_of(error), self.team)
         return next((key for speaker in speakers for key in self._keys_of(speaker)), "")
 
     def _blame(self, key: str, error: BaseException, earlier: BaseException | None) -> Blame:
         before = {id(link.error) for link in chain_of(earlier)} if earlier is not None else set()
         chain = [link for link in chain_of(error) if id(link.error) not in before]
-        blame, speakers = blame_and_speakers(chain, self.team)
+        blame, speakers = speakers_of(chain, self.team)
         if any(self._keys_of(speaker) for speaker in speakers):
             # It failed in another dependency, which this block calls within.
             return Blame.NEITHER
@@ -100,7 +103,7 @@ def refusal_in(error: BaseException) -> DependencyOpen | None:
 
     What a fallback raised instead is another reason, if it says anything.
     """
-    _, speakers = blame_and_speakers(chain_of(error))
+    _, speakers = speakers_of(chain_of(error))
     return next((speaker for speaker in speakers if isinstance(speaker, DependencyOpen)), None)
 
 

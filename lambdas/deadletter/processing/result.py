@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import RESPONSE, Metric, config_key
-from deadletter.failure.classify import Diagnosis, diagnose
 from deadletter.failure.failure import Blame
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
+from deadletter.processing.diagnosing import diagnose
+
+if TYPE_CHECKING:
+    from deadletter.failure.classify import Diagnosis
 
 
 class Trouble(StrEnum):

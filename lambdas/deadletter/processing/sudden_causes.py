@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from deadletter.contract import MINUTE, Metric
 from deadletter.failure.causes import (
@@ -15,9 +16,11 @@ from deadletter.failure.causes import (
     FailedTry,
     seconds_of,
 )
-from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import Blame
 from deadletter.message.stamp import Stamp
+
+if TYPE_CHECKING:
+    from deadletter.failure.classify import Diagnosis
 
 BETWEEN_WRITES = float(MINUTE)
 """Seconds between two writes of a process in good times, when totals are all there is to tell."""

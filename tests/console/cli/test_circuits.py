@@ -10,7 +10,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import item
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.circuit.state import CircuitsUnavailable
 from deadletter.testing.fakes import client_error
 

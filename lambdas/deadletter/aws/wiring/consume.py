@@ -1,23 +1,31 @@
-"""Puts the consumer library together, for a team's function or one of ours."""
+"""Puts the consumer library together, for a team's function or one of ours.
+
+What only failures, parked messages and outages need is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
-from deadletter.aws.admission import DynamoDBAdmission
-from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
-from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.aws.queue import SqsQueue
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.world import World
 from deadletter.processing.batch import Consumer, Handle, unhandled
-from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+
+if TYPE_CHECKING:
+    from deadletter.aws.admission import DynamoDBAdmission
+    from deadletter.aws.breaker import DynamoDBBreaker
+    from deadletter.aws.executions import StepFunctionsExecutions
+    from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.aws.queue import SqsQueue
+    from deadletter.processing.sudden_causes import SuddenCauses
 
 __all__ = ["consumer_clients", "consumer_for"]
 
@@ -37,44 +45,91 @@ def consumer_for(
     `count_now` publishes a metric at once; without it `count_metric` does.
     """
     name = pipeline.name
-    breaker = breaker_for(pipeline, resources, clients, world)
+    rarely = _Rarely(pipeline, resources, clients, world)
     return Consumer(
         pipeline=pipeline,
         handle=handle,
-        log=ledger_for(pipeline, resources, clients, world),
+        log=lazily(rarely.ledger),
         claims=DynamoDBClaims(
             clients.dynamodb, resources.letters_table, name, world.clock, pipeline.idempotency_keep
         ),
-        circuits=breaker,
-        admission=DynamoDBAdmission(
-            clients.dynamodb, resources.circuits_table, name, pipeline.circuit, world.clock
-        ),
+        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
+        admission=lazily(rarely.admission),
         outcomes=DynamoDBOutcomes(
             client=clients.dynamodb,
             table=resources.circuits_table,
             pipeline=name,
             policy=pipeline.circuit,
-            breaker=breaker,
+            breaker=lazily(rarely.breaker),
             # Without the state machine, the watch starts the outage.
-            outages=StepFunctionsExecutions(brief_stepfunctions(), resources.circuit_machine, name)
-            if resources.circuit_machine
-            else None,
+            outages=lazily(rarely.executions) if resources.circuit_machine else None,
             clock=world.clock,
             count_metric=count_metric,
         ),
-        queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
-        parking={
-            name: SqsQueue(clients.sqs, url, world.clock, sending=clients.sending)
-            for name, url in resources.parking.items()
-        },
+        queue=lazily(rarely.main_queue),
+        parking={lot: lazily(partial(rarely.lot, lot)) for lot in resources.parking},
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
         random=world.random,
         new_id=world.new_id,
         count_now=count_now or count_metric,
-        causes=SuddenCauses(
-            DynamoDBCauses(clients.dynamodb, resources.circuits_table, name, world.new_id),
-            world.clock,
-            count_metric,
-        ),
+        causes=lazily(lambda: rarely.causes(count_metric)),
     )
+
+
+class _Rarely:
+    """Makes what a process needs once a message fails, is parked, or its circuit opens."""
+
+    def __init__(
+        self, pipeline: Pipeline, resources: Resources, clients: ConsumerClients, world: World
+    ) -> None:
+        self._pipeline = pipeline
+        self._resources = resources
+        self._clients = clients
+        self._world = world
+
+    def ledger(self) -> DynamoDBLedger:
+        from deadletter.aws.wiring.parts.ledger import ledger_for
+
+        return ledger_for(self._pipeline, self._resources, self._clients, self._world)
+
+    def admission(self) -> DynamoDBAdmission:
+        from deadletter.aws.admission import DynamoDBAdmission
+
+        return DynamoDBAdmission(
+            self._clients.dynamodb,
+            self._resources.circuits_table,
+            self._pipeline.name,
+            self._pipeline.circuit,
+            self._world.clock,
+        )
+
+    def breaker(self) -> DynamoDBBreaker:
+        from deadletter.aws.wiring.parts.breaker import breaker_for
+
+        return breaker_for(self._pipeline, self._resources, self._clients, self._world)
+
+    def executions(self) -> StepFunctionsExecutions:
+        from deadletter.aws.executions import StepFunctionsExecutions
+
+        machine = self._resources.circuit_machine
+        return StepFunctionsExecutions(brief_stepfunctions(), machine, self._pipeline.name)
+
+    def main_queue(self) -> SqsQueue:
+        from deadletter.aws.queue import SqsQueue
+
+        return SqsQueue(self._clients.sqs, self._resources.main_url, self._world.clock)
+
+    def lot(self, name: str) -> SqsQueue:
+        from deadletter.aws.queue import SqsQueue
+
+        url, clients = self._resources.parking[name], self._clients
+        return SqsQueue(clients.sqs, url, self._world.clock, sending=clients.sending)
+
+    def causes(self, count_metric: Callable[[str, int], None]) -> SuddenCauses:
+        from deadletter.aws.causes import DynamoDBCauses
+        from deadletter.processing.sudden_causes import SuddenCauses
+
+        table, name = self._resources.circuits_table, self._pipeline.name
+        store = DynamoDBCauses(self._clients.dynamodb, table, name, self._world.new_id)
+        return SuddenCauses(store, self._world.clock, count_metric)

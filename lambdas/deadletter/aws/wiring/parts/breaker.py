@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients, WatchClients
 from deadletter.aws.wiring.world import World
 from deadletter.settings.pipeline import Pipeline

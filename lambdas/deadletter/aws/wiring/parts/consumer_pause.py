@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deadletter.aws.circuits import DynamoDBBreaker
+from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, OutageClients, WatchClients
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.wiring.world import World

@@ -1,0 +1,218 @@
+"""Changes of the circuits in DynamoDB: each transition is one conditional write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.circuits import (
+    KEEP_SECONDS,
+    KEPT_UNTIL,
+    NUMBERS,
+    OF_BUCKETS,
+    PARTITION,
+    SORT,
+    STREAK_AT,
+    STREAK_TENANTS,
+    DynamoDBCircuits,
+    circuit_from_item,
+    is_troubled,
+)
+from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.table import changes, conditional, conflicting_item, stored, stored_number
+from deadletter.circuit.state import (
+    Circuit,
+    CircuitPolicy,
+    CircuitsUnavailable,
+    Override,
+    Pause,
+    Permit,
+    State,
+)
+from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
+from deadletter.contract import TROUBLED
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_MOST_CONFLICTS = 6
+"""Tries to apply an event while other writers change the same circuit."""
+
+_PARTS = ("permit", "forced", "paused")
+_ABSENT_WHEN_UNSET = (*_PARTS, KEPT_UNTIL, TROUBLED.partition)
+
+
+class DynamoDBBreaker(DynamoDBCircuits, Breaker):
+    """Reads and changes the circuits of one pipeline.
+
+    `clock` returns epoch seconds, `new_id` a unique text.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        policy: CircuitPolicy,
+        clock: Callable[[], float],
+        random: Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        super().__init__(client, table, pipeline)
+        self._policy = policy
+        self._clock = clock
+        self._random = random
+        self._new_id = new_id
+
+    def apply(self, key: str, event: Event) -> TransitionResult:
+        return self.apply_to(self.read([key])[key], event)
+
+    def apply_to(self, circuit: Circuit, event: Event) -> TransitionResult:
+        """Apply an event to a circuit that was just read, and so save the read of `apply`."""
+        for _ in range(_MOST_CONFLICTS):
+            after = transition(circuit, event, self._policy, self._clock(), self._random)
+            if isinstance(after, Refusal):
+                return TransitionResult(circuit, after)
+            if after == circuit:
+                return TransitionResult(circuit)
+            conflicting = self._write(circuit, after)
+            if conflicting is None:
+                return TransitionResult(after)
+            circuit = conflicting
+        raise CircuitsUnavailable(f"circuit {circuit.key} changes too often at once")
+
+    def _write(self, before: Circuit, after: Circuit) -> Circuit | None:
+        """Write a transition. Returns None, or the stored circuit if another writer was first.
+
+        #  generation 4 ──write 5 (finds 4)──► 5, token a
+        #                 ├─ the SDK repeats the write, because its first answer was lost:
+        #                 │  it finds 5 with its own token a ──► done
+        #                 └─ another writer's 5 finds token a, not its own ──► conflict
+        """
+        token = self._new_id()
+        bookkeeping = {"token": token, "ttl": _expiry(after, self._clock())}
+        try:
+            if before.unreadable:
+                self._replace(after, bookkeeping)
+            else:
+                self._client.update_item(
+                    TableName=self._table,
+                    Key=self.key_of(before.key),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                    **_update(self._pipeline, before, after, bookkeeping),
+                )
+        except AWS_ERRORS as error:
+            item = conflicting_item(error)
+            if item is None:
+                raise self.unavailable(error) from error
+            if not item:
+                return Circuit(before.key)
+            return None if item.get("token") == token else circuit_from_item(item)
+        return None
+
+    def _replace(self, circuit: Circuit, bookkeeping: Mapping[str, Any]) -> None:
+        """Replace an unreadable item, whatever it holds."""
+        item = {PARTITION: self._pipeline, SORT: circuit.key, **bookkeeping}
+        self._client.put_item(
+            TableName=self._table,
+            Item=stored({**item, **_attributes(self._pipeline, circuit)}),
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            **conditional(f"attribute_exists({SORT})"),
+        )
+
+
+def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
+    """The attributes of a circuit, without its counters and without absent parts."""
+    values: dict[str, Any] = {"state": str(circuit.state)}
+    values |= {name: stored_number(getattr(circuit, name)) for name in NUMBERS}
+    for name in _PARTS:
+        if getattr(circuit, name) is not None:
+            values[name] = _fields(getattr(circuit, name))
+    if circuit.forced is not None:
+        values[KEPT_UNTIL] = _expiry(circuit, circuit.forced.until)
+    if is_troubled(circuit):
+        values[TROUBLED.partition] = pipeline
+    return values
+
+
+def _expiry(circuit: Circuit, now: float) -> int:
+    """When the row of a circuit that changes now expires: never before its override."""
+    end = now if circuit.forced is None else max(now, circuit.forced.until)
+    return int(end + KEEP_SECONDS)
+
+
+def _update(
+    pipeline: str, before: Circuit, after: Circuit, bookkeeping: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of the update from one circuit to another, if it is still the first."""
+    old, new = _attributes(pipeline, before), _attributes(pipeline, after)
+    # State and index are written each time: an item that a person typed may lack the index.
+    sets = {
+        name: value
+        for name, value in new.items()
+        if name in ("state", TROUBLED.partition) or old.get(name) != value
+    }
+    removes = [name for name in _ABSENT_WHEN_UNSET if name not in new]
+    remaining = {bucket.number for bucket in after.buckets}
+    removes += [
+        f"{prefix}{bucket.number}"
+        for bucket in before.buckets
+        if bucket.number not in remaining
+        for prefix in OF_BUCKETS
+    ]
+    if before.streak and not after.streak:
+        removes += [STREAK_AT, STREAK_TENANTS]
+    conditions, expected = _conditions(before, after)
+    if after.paused == before.paused:
+        removes = [name for name in removes if name != "paused"]
+    return changes(
+        {**sets, **bookkeeping},
+        removes=removes,
+        condition=" AND ".join(conditions),
+        values=expected,
+    )
+
+
+def _conditions(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
+    """The conditions that the stored circuit is still `before`, and the values in them."""
+    expected: dict[str, Any] = {":old_state": str(before.state)}
+    conditions = [_equals("generation", before.generation, expected)]
+    # A person who types a state into the table leaves the generation as it is.
+    same_state = "#state = :old_state"
+    never_stored = "attribute_not_exists(#state)"
+    conditions.append(
+        f"({same_state} OR {never_stored})" if before.state is State.CLOSED else same_state
+    )
+    if after.restart != before.restart:
+        conditions.append(_equals("restart", before.restart, expected))
+    # A pause is written beside the state. A write that takes the circuit out of the index
+    # must therefore check that no consumer is paused: outside the index no run would find it.
+    if after.paused != before.paused or not is_troubled(after):
+        if before.paused is None:
+            conditions.append("attribute_not_exists(paused)")
+        else:
+            conditions.append("paused = :old_paused")
+            expected[":old_paused"] = _fields(before.paused)
+    return conditions, expected
+
+
+def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
+    """The condition that a count has a value, which is added to `expected`; missing is 0."""
+    expected[f":old_{name}"] = value
+    same = f"{name} = :old_{name}"
+    return same if value else f"({same} OR attribute_not_exists({name}))"
+
+
+def _fields(part: Permit | Override | Pause) -> dict[str, Any]:
+    fields = {name: getattr(part, name) for name in part.__slots__}
+    return {
+        name: stored_number(value)
+        if isinstance(value, float)
+        else str(value)
+        if name == "state"
+        else value
+        for name, value in fields.items()
+        if value is not None
+    }

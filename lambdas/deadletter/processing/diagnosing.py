@@ -1,0 +1,48 @@
+"""Diagnoses failures: what that takes is loaded with the first failure of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deadletter.failure.failure import Category
+from deadletter.failure.fate import GIVEN_BACK, Fate
+
+if TYPE_CHECKING:
+    from deadletter.failure.blame import TeamsWord
+    from deadletter.failure.classify import Diagnosis
+    from deadletter.failure.failure import Blame
+    from deadletter.failure.foreign import Link
+    from deadletter.message.letter import Letter
+
+
+def diagnose(
+    error: BaseException, letter: Letter | None, *, now: float, team: TeamsWord | None = None
+) -> Diagnosis:
+    """As `failure.classify.diagnose`; without `team` the team says nothing of its exceptions."""
+    from deadletter.failure import blame, classify
+
+    return classify.diagnose(error, letter, now=now, team=blame.SILENT if team is None else team)
+
+
+def given_back(fate: Fate) -> Diagnosis:
+    """What is recorded of a message that comes back through no fault of its own."""
+    from deadletter.failure.classify import Diagnosis
+
+    return Diagnosis(Category.TRANSIENT, str(fate), GIVEN_BACK)
+
+
+def chain_of(error: BaseException) -> Sequence[Link]:
+    """As `failure.foreign.chain_of`: the error and its causes."""
+    from deadletter.failure import foreign
+
+    return foreign.chain_of(error)
+
+
+def speakers_of(
+    chain: Sequence[Link], team: TeamsWord | None = None
+) -> tuple[Blame, Sequence[BaseException]]:
+    """As `failure.blame.blame_and_speakers`: who is to blame, and which errors say so."""
+    from deadletter.failure import blame
+
+    return blame.blame_and_speakers(chain, blame.SILENT if team is None else team)
