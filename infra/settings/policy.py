@@ -44,7 +44,8 @@ class RetrySettings(BackoffSettings):
         default=RETRY.cap,
         ge=1,
         le=LONGEST_VISIBILITY,
-        description="ceiling of every delay; SQS hides no message longer than 12h",
+        description="ceiling of every delay, a Retry-After included; SQS hides no message"
+        " longer than 12h",
     )
     floor: Seconds = Field(default=RETRY.floor, ge=0, le=DAY, description="the shortest delay")
 

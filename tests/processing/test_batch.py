@@ -31,6 +31,7 @@ from deadletter.processing.batch import FINISHING_SECONDS, process_unguarded, un
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.idempotency import BusinessKey, Claim, key_of
 from deadletter.processing.result import BatchResult
+from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
@@ -261,9 +262,9 @@ def test_one_call_hides_all_failed_messages() -> None:
 
 
 def test_a_message_comes_back_no_earlier_than_its_retry_after() -> None:
-    site = Site(raises={"m1": Transient(retry_after=1234.2)})
+    site = Site(raises={"m1": Transient(retry_after=234.2)})
     site.process(record(letter()))
-    assert site.queue.calls == [[("handle of m1", 1235)]]
+    assert site.queue.calls == [[("handle of m1", 235)]]
 
 
 def test_a_record_without_a_receipt_handle_is_not_hidden() -> None:
@@ -275,7 +276,8 @@ def test_a_record_without_a_receipt_handle_is_not_hidden() -> None:
 
 
 def test_no_message_is_hidden_for_longer_than_sqs_allows() -> None:
-    site = Site(raises={"m1": Transient(retry_after=86_400.0)})
+    patient = Pipeline("orders", retry=Backoff(cap=86_400.0))
+    site = Site(patient, raises={"m1": Transient(retry_after=86_400.0)})
     site.process(record(letter()))
     [[(_, seconds)]] = site.queue.calls
     assert 40_000 < seconds <= 43_200 - 600
@@ -989,7 +991,7 @@ def test_the_last_half_second_records_no_untried_message(end: float, recorded: i
 
 def test_the_time_that_a_batch_takes_counts_to_the_twelve_hours_of_its_messages() -> None:
     """SQS counts them from the receive, and refuses a longer wait altogether."""
-    site = Site()
+    site = Site(Pipeline("orders", retry=Backoff(cap=86_400.0)))
 
     def slow(_: object) -> None:
         site.clock.advance(20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -36,6 +37,14 @@ def test_a_message_stays_hidden_longer_with_each_receive() -> None:
 def test_a_wait_is_at_least_its_retry_after() -> None:
     assert after_failure(RETRY, 1, 77.5, Highest()) == 77.5
     assert after_failure(RETRY, 8, 77.5, Highest()) == 900
+
+
+@pytest.mark.parametrize("retry_after", [901.0, 86_400.0, 1e12, math.inf])
+def test_a_retry_after_hides_no_message_beyond_the_pipelines_longest_delay(
+    retry_after: float,
+) -> None:
+    assert after_failure(RETRY, 1, retry_after, Random(1)) == RETRY.cap == 900
+    assert after_failure(Backoff(cap=7200), 1, retry_after, Random(1)) == min(retry_after, 7200)
 
 
 @given(st.integers(1, 100), st.integers(0, 1000))

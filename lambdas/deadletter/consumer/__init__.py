@@ -27,7 +27,12 @@ from deadletter.consumer import runtime
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import process_unguarded
-from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.processing.lambda_event import (
+    check_records,
+    permit_of,
+    records_of,
+    seconds_left,
+)
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 
@@ -90,7 +95,8 @@ def consume(
 ) -> dict[str, Any]:
     """Process a Lambda event of SQS records one by one with `each`; returns the response.
 
-    Raises ValueError for any other event, TypeError for `dependency_errors` or `ignored_errors`
+    Raises ValueError for any other event, and for messages as boto3 receives them (see
+    `deadletter.consumer.poll`), TypeError for `dependency_errors` or `ignored_errors`
     of another kind, and BadSettings or NotRegistered if the environment variable DEADLETTER
     names no pipeline: then the whole batch comes back.
 
@@ -109,13 +115,14 @@ def handle(
     dependency_errors: Errors = (),
     ignored_errors: Errors = (),
 ) -> BatchResult:
-    """As `consume`, for records; returns the result of each."""
+    """As `consume`, for the records of a Lambda event; returns the result of each."""
     return _handle(records, context, each, _teams_word(dependency_errors, ignored_errors))
 
 
 def _handle(
     records: Sequence[Record], context: Any, each: Callable[[Any], object], team: TeamsWord | None
 ) -> BatchResult:
+    check_records(records)
     current = runtime.current_runtime()
     if current.consumer is None:
         result = process_unguarded(records, each, current.clock())

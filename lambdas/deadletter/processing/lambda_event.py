@@ -12,12 +12,38 @@ LONGEST_INVOCATION_SECONDS = 900.0
 """The longest that Lambda lets a function run; assumed if the context does not say."""
 
 
+_IN_A_CONTAINER = (
+    "In a container, let deadletter.consumer.poll receive the messages: it converts them, and"
+    " deletes only those that were processed"
+)
+
+
 def records_of(event: Any) -> Sequence[Mapping[str, Any]]:
     """The records of an SQS event; raises ValueError for any other event."""
     records = event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(records, list):
-        raise ValueError("the event has no list of Records; allowed: the event of an SQS queue")
+        is_answer = isinstance(event, Mapping) and "Messages" in event
+        raise ValueError(
+            "the event has no list of Records; allowed: the event of an SQS queue"
+            + (f". This is an answer of receive_message. {_IN_A_CONTAINER}" if is_answer else "")
+        )
     return records
+
+
+def check_records(records: Sequence[Any]) -> None:
+    """Raises ValueError for messages as boto3 receives them, whose keys differ from a record's.
+
+    They have no id that a response could name, and a loop that deletes whatever the response
+    does not name would delete them all. A record of Lambda without an id is another matter: its
+    empty id gives the whole batch back, and the other messages are processed meanwhile.
+    """
+    for position, record in enumerate(records):
+        if isinstance(record, Mapping) and "MessageId" in record and "messageId" not in record:
+            raise ValueError(
+                f"records[{position}] is a message as boto3's receive_message returns it (it has"
+                " MessageId, and no messageId); allowed: the records of a Lambda event, with"
+                f" messageId, receiptHandle and body. {_IN_A_CONTAINER}"
+            )
 
 
 def seconds_left(context: Any) -> float:

@@ -37,9 +37,10 @@ def after_failure(
     """Seconds until the next receive, after the failure of receive number `receive` (from 1).
 
     The backoff's delay, with full jitter, but at least `retry_after` (seconds): a dependency
-    that says when to come back is not called earlier.
+    that says when to come back is not called earlier. The backoff's `cap` is the longest delay
+    all the same, because a header must not hide a message for as long as it likes.
     """
-    return max(backoff.delay(receive, random), retry_after or 0.0)
+    return max(backoff.delay(receive, random), min(retry_after or 0.0, backoff.cap))
 
 
 def while_open(circuits: Sequence[Circuit], now: float, random: Random) -> float:
