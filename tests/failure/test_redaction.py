@@ -12,6 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from deadletter.failure.redaction import LONGEST, redact
+from deadletter.failure.secretive import FUNCTION
+from deadletter.failure.vocabulary import WORDS
 from deadletter.message.letter import Attribute, Letter
 from tests.samples import letter
 
@@ -19,10 +21,10 @@ ORDER = letter(
     '{"tenantId": "acme", "name": "Anna M\\u00fcller", "note": "{\\"city\\": \\"\\\\u0042onn\\"}",'
     ' "lines": "one\\ntwo", "kind": "refund"}',
     attributes={
-        "trace": Attribute("String", "gladiolus"),
-        "raw": Attribute("Binary", b"\xff wombat \x00"),
+        "trace": Attribute("String", "courier"),
+        "raw": Attribute("Binary", b"\xff warehouse \x00"),
     },
-    MessageGroupId="tulip",
+    MessageGroupId="broker",
 )
 
 
@@ -41,7 +43,7 @@ ORDER = letter(
         ("invalid literal 'abc' here", "invalid literal … here"),
         ("invalid literal 'it's here' or not", "invalid literal … or not"),
         ('got "a \\" b" and `c` and “d”', "got … and … and …"),
-        ("got b'plain words' there", "got b … there"),
+        ("got b'plain words' there", "got … there"),
         ("got 'the rest is lost", "got …"),
         # URLs, hosts, paths, addresses and values with a name.
         ("GET https://u:p@host.example/x?y=z failed", "GET … failed"),
@@ -50,15 +52,15 @@ ORDER = letter(
         ("tenant=blue order:red", "…"),
         # Tokens.
         ("id 5f2 and aBcD and deadbeef and abcdefghijklmnopqrst", "id … and … and … and …"),
-        ("a-b-c and a-b-c-d", "a-b-c and …"),
-        ("Bearer hunter is no password: swordfish at all", "Bearer … is no password: … at all"),
+        ("up-to-date and up-to-date-data", "up-to-date and …"),
+        ("Bearer hunter is no password: swordfish at all", "Bearer … is …"),
         # Letters beyond ASCII, control characters and lone surrogates.
         ("naïve \ud800 \x1b[31mred\x00 …", "…"),
         # Words of the letter, in any case and any JSON escape.
         ("no refund for Anna MÜLLER of ACME in bonn", "no … for … of … in …"),
-        ("neither gladiolus nor wombats nor tulip nor two", "neither … nor … nor … nor …"),
+        ("neither courier nor warehouses nor broker nor two", "neither … nor … nor … nor …"),
         # One word of the letter inside another one.
-        ("xrefundx and refun", "… and …"),
+        ("refunds and refunded", "… and …"),
     ],
 )
 def test_only_words_that_cannot_be_data_remain(text: str, left: str) -> None:
@@ -94,24 +96,27 @@ def test_a_word_in_base64_is_a_word_of_the_letter(
     encode: Callable[[bytes], bytes], where: str
 ) -> None:
     """Celery's messages are base64 in base64."""
-    text = encode("{'a': '\u00ff\u00fe', 'name': 'Rumpelstiltskin'}".encode()).decode()
+    text = encode("{'a': '\u00ff\u00fe', 'name': 'Warehouse'}".encode()).decode()
     holder = {
         "body": letter(text),
         "field": letter(json.dumps({"content": text.rstrip("=")})),
         "twice": letter(encode(json.dumps({"body": text}).encode()).decode()),
         "attribute": letter("{}", attributes={"a": Attribute("String", text)}),
     }[where]
-    assert redact("there was rumpelstiltskin here", holder) == "there was … here"
+    assert redact("there was warehouse here", holder) == "there was … here"
 
 
 def test_a_word_that_was_cut_is_removed() -> None:
-    text = "1 " * 992 + "so that was swordfish"
-    assert text[:2_000].endswith("swor")
+    text = "1 " * 992 + "so that was forwarded"
+    assert text[:2_000].endswith("forw")
     assert redact(text, None) == "… so that was …"
+    assert redact("1 " * 993 + "that was formatted", None) == "… that was …"
     assert redact("1 " * 1_000 + "so that was it then", None) == "…"
 
 
-words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
+words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12) | st.sampled_from(
+    sorted(word for word in WORDS if len(word) >= 4 and word.isalpha())
+)
 SHAPES = [
     "{}", "value {} is bad", "({})", "{}.", "no-{}", "{}_x", "x{}y", "key={}", "user {}, please",
 ]  # fmt: skip
@@ -126,6 +131,7 @@ def test_no_secret_of_a_letter_survives(secret: str, shape: str, where: str) -> 
     }.get(where, {})
     body = {"body": json.dumps({"a": [secret]}), "escaped": f'["{escaped}"]'}.get(where, "{}")
     subject = Letter("m", body, attributes)
+    assume(secret not in shape and secret not in FUNCTION)
     for text in (shape.format(secret), shape.format(secret.upper()), shape.format(escaped)):
         assert secret not in redact(text, subject).lower()
 
@@ -165,23 +171,18 @@ def test_redaction_never_raises_and_is_short(text: str, body: str, value: bytes)
 def test_a_redacted_text_has_at_most_two_hundred_characters() -> None:
     forty = ["word"] * 40
     assert redact(" ".join(forty), None) == " ".join(forty)
-    assert redact(" ".join([*forty[:39], "fives"]), None) == " ".join(forty[:39])
+    assert redact(" ".join([*forty[:39], "words"]), None) == " ".join(forty[:39])
 
 
 def test_the_last_word_of_a_text_that_is_cut_may_be_cut_itself() -> None:
-    assert redact("1 " * 997 + "better", None) == "… better"
-    assert redact("1 " * 997 + "betters", None) == "…"
-
-
-def test_a_word_of_seventeen_letters_may_be_a_token() -> None:
-    assert redact("the responsibilities end", None) == "the responsibilities end"
-    assert redact("the responsibilitiess end", None) == "the … end"
+    assert redact("1 " * 997 + "failed", None) == "… failed"
+    assert redact("1 " * 997 + "fail", None) == "… fail"
+    assert redact("1 " * 997 + "fail" + "ure", None) == "…"
 
 
 def test_four_letters_of_a_word_are_searched_in_the_letter_and_the_other_way_round() -> None:
     assert redact("no fund here", ORDER) == "no … here"
-    assert redact("no superacme here", ORDER) == "no … here"
-    assert redact("no acmeish here", ORDER) == "no … here"
+    assert redact("no refunded here", ORDER) == "no … here"
 
 
 def coded(data: bytes) -> str:
@@ -191,13 +192,13 @@ def coded(data: bytes) -> str:
 @pytest.mark.parametrize(
     "body",
     [
-        coded(b"the wombat sleeps"),
+        coded(b"the warehouse sleeps"),
         # One character more than base64 can have.
-        coded(b"the wombat sleeps!") + "A",
-        coded(b"\xff\xfe\x00wombat\xff\xfe\x00"),
-        coded(coded(b"a wombat in two layers").encode()),
-        coded(coded(b'{"animal": "wo\\u006dbat"}').encode()),
+        coded(b"the warehouse sleeps!") + "A",
+        coded(b"\xff\xfe\x00warehouse\xff\xfe\x00"),
+        coded(coded(b"a warehouse in two layers").encode()),
+        coded(coded(b'{"animal": "ware\\u0068ouse"}').encode()),
     ],
 )
 def test_words_in_base64_are_words_of_the_letter(body: str) -> None:
-    assert redact("one wombat died", letter(body)) == "one … died"
+    assert redact("one warehouse failed", letter(body)) == "one … failed"

@@ -30,9 +30,10 @@ from deadletter.failure.foreign import (
     text_of,
     within,
 )
-from deadletter.failure.redaction import redact
+from deadletter.failure.redaction import ledger_message
 from deadletter.failure.refused import refuses_the_letter
 from deadletter.failure.signals import Permanent, Transient
+from deadletter.failure.template import literals_of
 from deadletter.message.letter import Letter
 
 Value = TypeVar("Value")
@@ -86,13 +87,16 @@ def diagnose(
     """
     chain = chain_of(error)
     blame = blame_of(chain, team)
+    literals = literals_of(error)
     category = _category_of(chain, letter, team)
     status = _first(chain, _status)
     no_answer = blame is Blame.DEPENDENCY and status is None
     error_type = (_first(chain, _no_answer) if no_answer else None) or _name(error)
     # An exception of our own may declare that its text contains no data.
     plain = attribute(type(error), "plain") is True
-    message = text_of(error) if plain else redact(text_of(error), letter)
+    message = text_of(error)
+    if not plain:
+        message = ledger_message(message, letter, literals, error_type)
     return Diagnosis(
         category=category,
         error_type=error_type,

@@ -1,171 +1,391 @@
-"""Removes message content from error texts."""
+"""Removes message content from error texts.
+
+What remains are words of the program and of the vocabulary of error texts. Behind the name of a
+secret even those are data, up to the end of the sentence.
+"""
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from deadletter.failure.letter_words import LetterWords
+from deadletter.failure.secretive import (
+    FUNCTION,
+    LABELS,
+    NAME_LIKE,
+    NARROW,
+    PERSONS,
+    STATES,
+    TOO,
+    VERBS,
+    announces_secret,
+    is_secretive_word,
+    parts_of,
+)
+from deadletter.failure.template import Kind, pieces
+from deadletter.failure.vocabulary import is_word
 from deadletter.message.letter import Letter
 
 LONGEST = 200
 """The most characters of a redacted text: enough to recognise a failure."""
 
-# The most characters of a text that are read: an exception can quote a whole message.
-_LOOKED_AT = 2_000
-
-_MASK = "…"
-
-_CONTRACTED = "'(?:s|t|re|ll|ve|d|m)(?![A-Za-z'])"
-
-# Text in quotation marks is a value; without a closing mark the value ends with the text. The
-# apostrophe of "can't" is no quotation mark.
-_QUOTED = re.compile(
-    rf"""(?!(?<=[A-Za-z]{{2}}){_CONTRACTED})'"""
-    r"""(?:\\.|[^'\\]|'(?=[A-Za-z]))*'?"""
-    r"""|"(?:\\.|[^"\\])*"?"""
-    r"""|`[^`]*`?|“[^”]*”?|‘[^’]*’?|«[^»]*»?""",  # noqa: RUF001
-    re.DOTALL,
-)
-
-# A chunk that is a plain word, or up to three words joined by hyphens or underscores. Anything
-# else may be data: a host name, a path, key=value, a number, a letter beyond ASCII.
-_PLAIN = re.compile(
-    rf"[(\[{{<]*([A-Za-z]+(?:[_-][A-Za-z]+){{,2}}(?:{_CONTRACTED})?)[)\]}}>]*([,.;:]?)[!?.)\]]*"
-)
-
-# Characters; error texts have no longer English words.
-_LONGEST_WORD = 16
-
-# Lower, Capital or UPPER: any other mixture may be a token.
-_CASED = re.compile(r"[A-Z]?[a-z]*|[A-Z]+")
-_HEX = re.compile(r"[a-f]{4,}")
-
-# The word after one of these is a secret.
-_SECRETIVE = frozenset(
-    {"authorization", "basic", "bearer", "credential", "credentials", "key", "passphrase"}
-    | {"passwd", "password", "pwd", "secret", "signature", "token"}
-)
-
-# Words of at least this many letters are searched inside other words too: a shorter one, like
-# "in", is part of almost any text.
-_SEARCHED_INSIDE = 4
-
-_WORD = re.compile(r"[A-Za-z]+")
-# Any number of backslashes: JSON inside JSON doubles them. Tried only where a run of them
-# begins: otherwise a body of backslashes would take hours.
-_ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
-
-# The depth of base64 within base64: Celery's messages have two layers.
-_LAYERS = 2
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
-_URL_SAFE = str.maketrans("-_", "+/")
-_LONGER_WORD = re.compile(rf"[A-Za-z]{{{_SEARCHED_INSIDE},}}")
+MASK = "…"
 
 
-def redact(text: str, letter: Letter | None) -> str:
+def redact(text: str, letter: Letter | None, literals: frozenset[str] = frozenset()) -> str:
     """The words of `text` that cannot be data, at most LONGEST characters.
 
-    Everything that may be data is removed, and each run of it becomes one "…": quoted
-    text, every URL, host, path, number and token, the word after "password" and similar
-    words, and each word that is also in the letter's body or in the value of an
-    attribute. Never raises. Takes no longer for a longer `text`.
+    Everything that may be data is removed, and each run of it becomes one "…". What remains
+    are texts of the program (`literals`) and words of the vocabulary of errors, but none that
+    is also in the letter, stands where the program inserts a value, may be a person's name,
+    or follows the name of a secret. Never raises. Takes no longer for a longer `text`.
     """
-    beginning = text[:_LOOKED_AT]
-    chunks = _QUOTED.sub(f" {_MASK} ", beginning).split()
-    if len(text) > _LOOKED_AT and chunks:
-        # The last word may be cut.
-        chunks[-1] = _MASK
-    if not any(map(_PLAIN.fullmatch, chunks)):
-        return _MASK if chunks else ""
-    words = _LetterWords(letter)
+    reader = _Reader(_Text(text, literals), LetterWords(letter))
     redacted: list[str] = []
-    length, secretive = 0, False
-    for chunk in chunks:
-        word = None if secretive else _harmless_word(chunk, words)
-        secretive = not _SECRETIVE.isdisjoint(_WORD.findall(chunk.lower()))
-        if word is None and redacted[-1:] == [_MASK]:
+    length = 0
+    for visible in reader.visible():
+        if visible == MASK and redacted[-1:] == [MASK]:
             continue
-        length += len(word or _MASK) + 1
+        length += len(visible) + 1
         if length > LONGEST:
             break
-        redacted.append(word or _MASK)
+        redacted.append(visible)
     return " ".join(redacted)
 
 
-def _harmless_word(chunk: str, letter_words: _LetterWords) -> str | None:
-    """The chunk without its brackets, or None if it may be data."""
-    plain = _PLAIN.fullmatch(chunk)
-    if plain is None:
-        return None
-    words = _WORD.findall(plain[1])
-    if any(_is_token(word) or letter_words.contain(word.lower()) for word in words):
-        return None
-    return plain[1] + plain[2]
+def ledger_message(
+    text: str, letter: Letter | None, literals: frozenset[str], error_type: str
+) -> str:
+    """The redacted text, or the type of the error if no word of the text may remain."""
+    message = redact(text, letter, literals)
+    return message if message.strip(f"{MASK} .,;:") or not text else error_type
 
 
-def _is_token(word: str) -> bool:
-    too_long = len(word) > _LONGEST_WORD
-    mixed = _CASED.fullmatch(word) is None
-    return too_long or mixed or _HEX.fullmatch(word.lower()) is not None
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """What stands between white space in a text.
+
+    `word` is what of it may remain, empty if all of it is data; `literal` is the number of the
+    program's text that the word is from, 0 if it is from none, and `phrase` is True if that
+    text has several words. `has_value` is True if data follows the word in the same chunk.
+    `begins_line` is True for the first of a line, `coded` for an AWS code.
+    """
+
+    raw: str
+    word: str
+    literal: int
+    phrase: bool
+    has_value: bool
+    begins_line: bool
+    coded: bool
+
+    @property
+    def lower(self) -> str:
+        """The word in lower case."""
+        return self.word.lower()
+
+    @property
+    def written(self) -> str:
+        """The word with the punctuation mark behind it."""
+        mark = _WRITTEN.match(self.raw, self.raw.index(self.word) + len(self.word))
+        return self.word + (mark[1] if mark else "")
+
+    @property
+    def is_capital(self) -> bool:
+        """True if it begins with a capital, brackets aside."""
+        return self.raw.lstrip(_OPENING)[:1].isupper()
+
+    @property
+    def is_data(self) -> bool:
+        """True if no word of it may remain, and it is more than punctuation."""
+        return not self.word and _CONTENT.search(self.raw) is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """True for data with an end of its own: a quotation, a bracket, a number."""
+        return not self.word and _CLOSED.fullmatch(self.raw) is not None
+
+    @property
+    def ends_sentence(self) -> bool:
+        """True if a sentence ends behind it, and it is no title or initial of a person."""
+        end = self.raw.rstrip(_CLOSING)
+        is_short = not self.word and len(end) <= _LONGEST_TITLE
+        return end.endswith(("!", "?", ";")) or (end.endswith(".") and not is_short)
+
+    @property
+    def ends_clause(self) -> bool:
+        """True if a value that is not secret ends behind it."""
+        return self.ends_sentence or self.raw.endswith((",", ")", "]", "}"))
+
+    @property
+    def label(self) -> str:
+        """The name before a value, in lower case, as in "city: …" and "city=…"."""
+        match = _LABEL.match(self.raw.lstrip(_OPENING))
+        return match[1].lower() if match else self.lower
+
+    @property
+    def announces_value(self) -> bool:
+        """True if a value follows in the next chunk, as behind a colon."""
+        return self.raw.rstrip(_CLOSING).endswith(_ANNOUNCING) or self.raw == "-"
 
 
-class _LetterWords:
-    """The words in a letter's body and in the values of its attributes, in lower case."""
+# Characters of "Prof.", with its mark.
+_LONGEST_TITLE = 5
 
-    def __init__(self, letter: Letter | None) -> None:
-        self._text = "" if letter is None else searchable_text(letter)
-        self._words: frozenset[str] | None = None
+_OPENING, _CLOSING = "([{<\"'`", ")]}>\"'`"
+_ANNOUNCING = (":", "=", "=>", "->", "→", "–", "—", "|")  # noqa: RUF001
+_WRITTEN = re.compile(rf"[{re.escape(_CLOSING)}]*([.,;:])")
+_CONTENT = re.compile(r"[\w…]")
+_CLOSED = re.compile(r"[(\[]*(?:…+|[\d.,]+)[)\],;]*")
+_ASSIGNMENT = re.compile(r"[(\[{]?[\w.-]*=")
+_HEADER = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+:")
 
-    def contain(self, word: str) -> bool:
-        """True if the word (in lower case) is in the letter, or has a word of the letter in it."""
-        if len(word) >= _SEARCHED_INSIDE and word in self._text:
+# The word at the beginning of "key=…", "key:…" and "call(…)".
+_LABEL = re.compile(r"([A-Za-z_-]+)[:=(]")
+_EDGES = re.compile(rf"[{re.escape(_OPENING)}]*(.*?)[{re.escape(_CLOSING)}.,;:!?=]*", re.DOTALL)
+
+# A program's own text may name a class or a host; other digits of it may be data in a test.
+_OWN_WORD = re.compile(r"[^\W\d_]+(?:['’._/-][^\W\d_]+)*|[A-Za-z]{1,4}\d{1,2}")  # noqa: RUF001
+_ERROR_NAME = re.compile(r"\w+(?:Error|Exception|Failure|Fault|Timeout|Warning)")
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_MOST_PARTS = 3
+
+# How botocore writes every error of a service: its code, then the operation.
+_CODED = re.compile(r"\(([A-Za-z.]{1,80})\) when calling the ([A-Za-z]{1,60}) operation")
+
+# What stands in these is data whatever it looks like: a key, a document in XML.
+_BLOCK = re.compile(
+    r"-----BEGIN.*?(?:-----END[^\n]*|\Z)|<[^<>\s]+[^<>]*>[^<]*</(?:.*>|.*)", re.DOTALL
+)
+
+# A bracket behind one of these holds a row, whatever is in it.
+_OF_ROWS = re.compile(
+    r"(?:contains|key|params|parameters|row|value|values|=|:=)\s*\Z", re.IGNORECASE
+)
+_OF_DATA = re.compile(r"[,=:…\n]")
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+class _Text:
+    """The beginning of a text, with what each of its characters is part of."""
+
+    def __init__(self, text: str, literals: frozenset[str]) -> None:
+        self.kinds: list[Kind] = []
+        self.literals: list[int] = []
+        self.phrases = {0: False}
+        shown: list[str] = []
+        for number, piece in enumerate(pieces(text, literals), 1):
+            size, is_literal = len(piece.text), piece.kind is Kind.LITERAL
+            self.kinds += [piece.kind] * size
+            self.literals += [number if is_literal else 0] * size
+            self.phrases[number] = " " in piece.text
+            shown.append(MASK * size if piece.kind is Kind.QUOTED else piece.text)
+        self.raw = "".join(shown)
+        self.coded = {match.start(group) for match in _CODED.finditer(self.raw) for group in (1, 2)}
+        self._hide_blocks()
+        self._hide_brackets()
+
+    def chunks(self) -> Iterator[_Chunk]:
+        """The chunks of the text, in their order."""
+        before = 0
+        for match in re.finditer(r"\S+", self.raw):
+            begins_line = before == 0 or "\n" in self.raw[before : match.start()]
+            before = match.end()
+            yield self._chunk(match[0], match.start(), begins_line=begins_line)
+
+    def _chunk(self, raw: str, start: int, *, begins_line: bool) -> _Chunk:
+        edges = _EDGES.fullmatch(raw)
+        core_start = start + (edges.start(1) if edges else 0)
+        core = edges[1] if edges else ""
+        word, has_value = core if self._is_word(core, core_start) else "", False
+        label = None if word else _LABEL.match(core)
+        if label and self._is_word(label[1], core_start):
+            word, has_value = label[1], True
+        literal = self.literals[core_start] if word else 0
+        phrase = self.phrases[literal]
+        coded = core_start in self.coded
+        return _Chunk(raw, word, literal, phrase, has_value, begins_line, coded)
+
+    def _is_word(self, core: str, start: int) -> bool:
+        """True if the core of a chunk is one word that may remain."""
+        kinds = set(self.kinds[start : start + len(core)])
+        if kinds == {Kind.LITERAL}:
+            return _OWN_WORD.fullmatch(core) is not None and core.isprintable()
+        if not core or MASK in core:
+            return False
+        if is_secretive_word(core.lower()) and len(kinds) == 1:
             return True
-        if self._words is None:
-            self._words = frozenset(_WORD.findall(self._text))
-        return word in self._words or any(
-            word[start:end] in self._words
-            for start in range(len(word))
-            for end in range(start + _SEARCHED_INSIDE, len(word) + 1)
-        )
+        if kinds != {Kind.WORD}:
+            return False
+        if _CAMEL.search(core):
+            return start in self.coded or _ERROR_NAME.fullmatch(core) is not None
+        return len(parts_of(core)) <= _MOST_PARTS
+
+    def _hide(self, start: int, end: int) -> None:
+        if any(kind is not Kind.LITERAL for kind in self.kinds[start:end]):
+            self.raw = self.raw[:start] + MASK * (end - start) + self.raw[end:]
+
+    def _hide_blocks(self) -> None:
+        for match in _BLOCK.finditer(self.raw):
+            self._hide(*match.span())
+
+    def _hide_brackets(self) -> None:
+        opened: list[int] = []
+        for at, character in enumerate(self.raw):
+            if character in _PAIRS:
+                opened.append(at)
+            elif opened and character == _PAIRS[self.raw[opened[-1]]]:
+                start = opened.pop()
+                if self._holds_data(start, at):
+                    self._hide(start, at + 1)
+        for start in opened:
+            if self.raw[start] != MASK and self._holds_data(start, len(self.raw), closed=False):
+                self._hide(start, len(self.raw))
+
+    def _holds_data(self, start: int, end: int, *, closed: bool = True) -> bool:
+        if self.raw[start] == "{" or _OF_ROWS.search(self.raw, max(0, start - 20), start):
+            return True
+        return closed and _OF_DATA.search(self.raw, start + 1, end) is not None
 
 
-def searchable_text(letter: Letter) -> str:
-    """The whole text of a letter in lower case: as it is, unescaped, and decoded from base64."""
-    layer = "\n".join(_parts(letter))
-    layers = [layer]
-    for depth in range(_LAYERS + 1):
-        if "\\" in layer:
-            layer = _ESCAPED.sub(_character, layer)
-            layers.append(layer)
-        if depth < _LAYERS:
-            layer = "\n".join(filter(None, map(_decoded, _BASE64.findall(layer))))
-            layers.append(layer)
-    return "\n".join(layers).lower()
+class _Reader:
+    """Reads a text from its beginning, and knows what the words before mean for the next ones."""
+
+    def __init__(self, text: _Text, letter_words: LetterWords) -> None:
+        self._chunks = list(text.chunks())
+        self._letter_words = letter_words
+        # The chunk that named a secret in this sentence.
+        self._secret: _Chunk | None = None
+        # Whether all is data: up to the end of the sentence, and up to the end of the clause.
+        self._hides_sentence = self._hides_clause = False
+        # Whether the chunk before was data with a capital: a part of a name.
+        self._after_name = False
+
+    def visible(self) -> Iterator[str]:
+        """What remains of each chunk; MASK for data, nothing for punctuation."""
+        for at, chunk in enumerate(self._chunks):
+            self._enter(chunk)
+            remains = self._remains(chunk, at)
+            if remains:
+                yield chunk.word if chunk.has_value else chunk.written
+            if chunk.has_value or (not remains and (chunk.word or chunk.is_data)):
+                yield MASK
+            self._after_name = not remains and chunk.is_capital and not chunk.announces_value
+            self._expect(chunk, at)
+            self._leave(chunk)
+
+    def _enter(self, chunk: _Chunk) -> None:
+        """The program's own sentence goes on behind a value, and a line ends a clause."""
+        goes_on = chunk.phrase and (self._secret is None or chunk.literal != self._secret.literal)
+        if goes_on:
+            self._hides_sentence = False
+        if goes_on or chunk.begins_line:
+            self._hides_clause = False
+
+    def _leave(self, chunk: _Chunk) -> None:
+        if chunk.ends_sentence:
+            self._secret, self._hides_sentence, self._after_name = None, False, False
+        if chunk.ends_clause:
+            self._hides_clause = False
+
+    def _remains(self, chunk: _Chunk, at: int) -> bool:
+        if not chunk.word or self._hides_sentence or self._hides_clause:
+            return False
+        if self._secret is not None and not self._may_follow_secret(chunk, at):
+            self._hides_sentence = not chunk.literal
+            return False
+        if chunk.literal or chunk.coded:
+            return True
+        if chunk.lower not in FUNCTION and self._is_in_letter(chunk):
+            return False
+        return not self._may_be_name(chunk, at)
+
+    def _is_in_letter(self, chunk: _Chunk) -> bool:
+        return any(map(self._letter_words.contain, (chunk.lower, *parts_of(chunk.word))))
+
+    # Secrets.
+
+    def _may_follow_secret(self, chunk: _Chunk, at: int) -> bool:
+        if chunk.literal and self._secret is not None:
+            if chunk.phrase and chunk.literal != self._secret.literal:
+                return True
+            if chunk.literal == self._secret.literal and is_word(chunk.word):
+                return True
+        if chunk.lower in TOO:
+            return self._before(at).lower == "too"
+        return chunk.lower in NARROW or is_secretive_word(chunk.lower)
+
+    def _expect(self, chunk: _Chunk, at: int) -> None:
+        """What the chunk says of those behind it."""
+        following = self._chunks[at + 1] if at + 1 < len(self._chunks) else None
+        verb = following is not None and following.lower in VERBS
+        value = chunk.announces_value or chunk.has_value
+        next_value = following is not None and not following.word and following.announces_value
+        if self._names_secret(chunk, at, has_value=value or next_value or verb):
+            self._secret = chunk
+        if self._secret is None:
+            self._hides_clause = self._hides_clause or self._announces_data(chunk, next_value)
+        elif chunk.has_value and not chunk.ends_sentence:
+            self._hides_sentence = True
+        elif chunk.announces_value or chunk.lower in VERBS:
+            allowed = STATES if chunk.announces_value else NARROW | TOO
+            rest = self._sentence(at + 1)
+            closed = bool(rest) and rest[0].is_closed
+            if not closed and not all(self._is_state(part, allowed) for part in rest):
+                self._hides_sentence = True
+
+    def _names_secret(self, chunk: _Chunk, at: int, *, has_value: bool) -> bool:
+        if chunk.coded or _ERROR_NAME.fullmatch(chunk.word):
+            return False
+        # A quotation or a bracket is a value, and names nothing.
+        text = chunk.word or chunk.raw
+        return announces_secret(text, self._before(at).lower, has_value=has_value)
+
+    def _is_state(self, chunk: _Chunk, allowed: frozenset[str]) -> bool:
+        if self._secret is not None and chunk.literal and is_word(chunk.word):
+            return chunk.literal == self._secret.literal or chunk.phrase
+        return chunk.lower in allowed
+
+    def _sentence(self, start: int) -> Sequence[_Chunk]:
+        """The chunks up to the end of the sentence."""
+        for end in range(start, len(self._chunks)):
+            if self._chunks[end].ends_sentence:
+                return self._chunks[start : end + 1]
+        return self._chunks[start:]
+
+    # Other values, and names.
+
+    def _announces_data(self, chunk: _Chunk, next_value: bool) -> bool:
+        """True if all up to the end of the clause is data."""
+        if chunk.literal and chunk.phrase and not chunk.has_value:
+            return False
+        if _ASSIGNMENT.match(chunk.raw):
+            return not chunk.ends_clause
+        if _HEADER.fullmatch(chunk.raw):
+            return True
+        return chunk.label in LABELS and (chunk.announces_value or next_value)
+
+    def _may_be_name(self, chunk: _Chunk, at: int) -> bool:
+        if chunk.lower in FUNCTION and not chunk.word.istitle():
+            return False
+        before = self._before(at)
+        if before.lower in PERSONS and before.word == before.raw and chunk.lower not in NARROW:
+            return True
+        if not chunk.is_capital:
+            return False
+        if self._after_name and chunk.lower not in FUNCTION:
+            return True
+        if chunk.word.isupper():
+            return False
+        goes_on = before.word[:1].islower() and before.raw[-1:].isalnum() and not chunk.begins_line
+        following = self._chunks[at + 1] if at + 1 < len(self._chunks) else None
+        is_verb = following is not None and following.word.islower()
+        return goes_on or (chunk.lower in NAME_LIKE and not is_verb)
+
+    def _before(self, at: int) -> _Chunk:
+        return self._chunks[at - 1] if at else _NOTHING
 
 
-def _decoded(run: str) -> str:
-    """The text in a run of base64; for bytes that are not text, the words in them."""
-    padded = run[:-1] if len(run) % 4 == 1 else run + "=" * (-len(run) % 4)
-    raw = base64.b64decode(padded.translate(_URL_SAFE))
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if text and "".join(text.split()).isprintable():
-        return text
-    return " ".join(_LONGER_WORD.findall(raw.decode("latin-1")))
-
-
-def _parts(letter: Letter) -> Iterator[str]:
-    yield letter.body
-    # The group may name a tenant: producers choose it as well.
-    yield from letter.system.values()
-    for attribute in letter.attributes.values():
-        value = attribute.value
-        # One character for each byte: only ASCII letters are searched.
-        yield value if isinstance(value, str) else value.decode("latin-1")
-
-
-def _character(escape: re.Match[str]) -> str:
-    return chr(int(escape[1], 16)) if escape[1] else " "
+_NOTHING = _Chunk("", "", 0, False, False, True, False)

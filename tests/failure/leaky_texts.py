@@ -1,0 +1,283 @@
+# ruff: noqa: E501, RUF001
+"""Texts of errors with data in them: what must not remain of each, and what has to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Leaky:
+    """One text. `secrets` are divided by `|`, as is what `remains` of the text."""
+
+    text: str
+    secrets: str
+    remains: str = ""
+    body: str = "{}"
+
+
+PROSE = [
+    Leaky(
+        "customer Anna Schmidt of Berlin is blocked", "anna|schmidt|berlin", "customer|is blocked"
+    ),
+    Leaky(
+        "customer anna schmidt of berlin is blocked", "anna|schmidt|berlin", "customer|is blocked"
+    ),
+    Leaky(
+        "no delivery to Baker Street 221b in London", "baker|street|221|london", "no delivery to"
+    ),
+    Leaky("Patient John Long has an open claim", "john|long", "has an open claim"),
+    Leaky("Mark Price cannot pay", "mark|price", "cannot pay"),
+    Leaky("user not found: swordfish", "swordfish", "user not found"),
+    Leaky("order for ACME GmbH was rejected", "acme|gmbh", "order for|was rejected"),
+    Leaky("cannot be shipped to Müller, Köln", "müller|ller|köln|ln,", "cannot be shipped to"),
+    Leaky("клиент Иванов не найден, retry later", "иванов|клиент", "retry later"),
+    Leaky("顧客 山田太郎 は存在しません: not found", "山田|太郎|顧客", "not found"),
+    Leaky("العميل أحمد غير موجود: connection closed", "أحمد", "connection closed"),
+    Leaky("ο πελάτης Παπαδόπουλος δεν βρέθηκε: timed out", "παπαδόπουλος", "timed out"),
+    Leaky("Dear Anna, your order of gladioli failed", "anna|gladioli", "your order of|failed"),
+    Leaky("name: Mark Price, city: Reading", "mark|price|reading", "name"),
+    Leaky("Rejected by Dr. Field on Monday", "field|monday", "rejected by"),
+    Leaky("diagnosis diabetes is not insured", "diabetes", "is not"),
+    Leaky("tenant blue is over quota", "blue", "tenant|is over quota"),
+    Leaky("customer order is blocked", "order", "customer|is blocked", body='{"name": "order"}'),
+]
+
+SECRETS = [
+    Leaky("password is swordfish", "swordfish", "password"),
+    Leaky("password: swordfish", "swordfish", "password"),
+    Leaky("the password was swordfish at that time", "swordfish", "password"),
+    Leaky("password swordfish was rejected", "swordfish", "password"),
+    Leaky("password = swordfish", "swordfish", "password"),
+    Leaky("password is correct horse battery staple", "correct|horse|battery|staple", "password"),
+    Leaky("passphrase: open the window again please", "open|window|again|please", "passphrase"),
+    Leaky("secret long running index scan", "long|running|index|scan", "secret"),
+    Leaky(
+        "login failed (password is correct horse battery staple)",
+        "correct|horse|battery",
+        "login failed",
+    ),
+    Leaky("pwd correct horse", "correct|horse"),
+    Leaky(
+        "Password for user anna is: open sesame now", "anna|open|sesame|now", "password for user"
+    ),
+    Leaky("wrong password provided: open sesame now", "open|sesame|now", "wrong password provided"),
+    Leaky("the token is open", "open"),
+    Leaky("token=open", "open"),
+    Leaky("token = open door", "open|door"),
+    Leaky("token->swordfish", "swordfish"),
+    Leaky("token => swordfish", "swordfish", "token"),
+    Leaky("token := swordfish", "swordfish", "token"),
+    Leaky(
+        "PASSWORD:\n  correct horse\n  battery staple", "correct|horse|battery|staple", "password"
+    ),
+    Leaky("api_key: order", "order"),
+    Leaky("apiKey order was refused", "order"),
+    Leaky("client-secret = order", "order"),
+    Leaky("DB_PASSWORD is order", "order"),
+    Leaky("x-api-key: order", "order"),
+    Leaky("your pin is one two three four", "one|two|three|four"),
+    Leaky("the verification code is seven two nine", "seven|two|nine"),
+    Leaky("Authorization: Basic b3BlbjpzZXNhbWU=", "b3blbj"),
+    Leaky("authorization: bearer order", "order"),
+    Leaky("Bearer order refused", "order"),
+    Leaky("Das Passwort ist geheim", "geheim"),
+    Leaky("пароль: order", "order|пароль"),
+    Leaky("password (swordfish) is wrong", "swordfish", "password"),
+    Leaky("password [swordfish] is wrong", "swordfish", "password"),
+    Leaky("password is 'it''s open'", "open|s open"),
+    Leaky("password is hunter2, try again", "hunter", "password"),
+    Leaky("user=anna password=order host=db", "anna|order|host=db"),
+    Leaky("Set-Cookie: session=order; Path=/", "order|/"),
+    Leaky("cookie session order is unknown", "order"),
+    Leaky("credentials order and value rejected", "order|value"),
+    Leaky("passcode–order", "order"),
+    Leaky("password\tis\torder", "order"),
+    Leaky("password… order", "order"),
+    Leaky("private key: order", "order"),
+    Leaky(
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nwordsalad\n-----END PRIVATE KEY-----",
+        "miie|wordsalad",
+    ),
+    Leaky("the secret of the customer is order", "order"),
+    Leaky("password mismatch between order and value", "order|value", "password mismatch"),
+]
+
+ROWS = [
+    Leaky(
+        'null value in column "city" of relation "orders" violates not-null constraint\n'
+        "DETAIL:  Failing row contains (7, anna, open, null, 2026-01-01).",
+        "anna|open|2026|city",
+        "null value in column|violates not-null constraint|failing row contains",
+    ),
+    Leaky(
+        "DETAIL:  Failing row contains (open, long, order",
+        "open|long|order)",
+        "failing row contains",
+    ),
+    Leaky(
+        'duplicate key value violates unique constraint "customers_email"\n'
+        "DETAIL:  Key (email)=(anna@example.com) already exists.",
+        "anna|example",
+        "duplicate key value violates unique constraint",
+    ),
+    Leaky("DETAIL: Key (name)=(open order) is not present in table", "open|order"),
+    Leaky("DETAIL: Key (name, city)=(long, reading) already exists.", "long|reading"),
+    Leaky("Duplicate entry 'anna' for key 'name'", "anna", "duplicate entry|for key"),
+    Leaky(
+        "UNIQUE constraint failed: customers.email", "customers.email", "unique constraint failed"
+    ),
+    Leaky("INSERT INTO orders VALUES (open, long)", "open|long"),
+    Leaky("[SQL: INSERT INTO x (a) VALUES (%s)] [parameters: (open, long)]", "open|long"),
+    Leaky("[parameters: {name: open, city: long}]", "open|long"),
+    Leaky(
+        "invalid input syntax for type integer: swordfish",
+        "swordfish",
+        "invalid input syntax for type integer",
+    ),
+    Leaky("Data too long for column 'name' at row 1", "", "data too long for column"),
+    Leaky(
+        "ORA-12899: value too large for column (actual: 30, maximum: 20)",
+        "30|20",
+        "value too large for column",
+    ),
+    Leaky('{"name": "anna", "open": true}', "anna|open|true"),
+    Leaky(
+        "bad order {name: open, items: [long, short]} here",
+        "open|long|short|items",
+        "bad order|here",
+    ),
+    Leaky("got dict(name=open)", "open"),
+    Leaky("Expecting value: line 1 column 1 (char 0): open, long", "1", "expecting value"),
+    Leaky("row 7: Anna,Long,Reading", "anna|long|reading"),
+    Leaky("<name>anna</name> is invalid", "anna", "is invalid"),
+    Leaky("<order>open</order>", "open"),
+    Leaky(
+        "Input should be a valid integer, unable to parse [type=int_parsing, input_value=open]",
+        "open",
+        "input should be a valid integer",
+    ),
+    Leaky("cannot parse name = open long", "open|long", "cannot parse"),
+    Leaky("city=open long, again", "open|long"),
+    Leaky("assert status == open", "open"),
+]
+
+SHAPES = [
+    Leaky("GET https://u:p@host.example/a?b=c failed", "u:p|host|b=c", "failed"),
+    Leaky("see www.example.com/open for help", "example|open", "see"),
+    Leaky("cannot reach anna.internal", "anna", "cannot reach"),
+    Leaky("postgres://anna:open@db/orders refused", "anna|open", "refused"),
+    Leaky("Server=db;Database=open;User Id=anna;Password=long;", "db|open|anna|long"),
+    Leaky("jdbc:mysql://db.internal/orders?user=anna&password=open timed out", "anna|open"),
+    Leaky("AccountName=anna;AccountKey=b3Blbg==;EndpointSuffix=core", "anna|b3b|core"),
+    Leaky("arn:aws:sqs:eu-west-1:111122223333:open does not exist", "1111|:open", "does not exist"),
+    Leaky("AKIAIOSFODNN7EXAMPLE is not authorized", "akia", "is not authorized"),
+    Leaky("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln is expired", "eyj|c2ln", "is expired"),
+    Leaky("c3dvcmRmaXNo is not base", "c3dv"),
+    Leaky("token c3dvcmRm aXNo c3dv", "c3d|aXN"),
+    Leaky("card 4111 1111 1111 1111 declined", "4111|1111", "card|declined"),
+    Leaky("card 4111-1111-1111-1111 declined", "4111", "card|declined"),
+    Leaky("IBAN DE89 3704 0044 0532 0130 00 is blocked", "de89|3704|0044", "is blocked"),
+    Leaky("call +49 (30) 901820 again", "49|30|9018", "call|again"),
+    Leaky("call 555-0199 again", "555|0199", "call|again"),
+    Leaky("me@example.com bounced", "me@|example"),
+    Leaky("Anna <anna@example.com> bounced", "anna|example"),
+    Leaky("10.0.0.1:5432 refused the connection", "10.0", "refused the connection"),
+    Leaky("no route to fe80::1%eth0", "fe80|eth0", "no route to"),
+    Leaky("cannot open /home/anna/open.txt", "anna|txt", "cannot open"),
+    Leaky("cannot open C:\\Users\\anna\\open order", "anna", "cannot open"),
+    Leaky("id 7f3c9e4a-5b1d-4c2e-8f6a-0123456789ab is unknown", "7f3c|89ab", "id|is unknown"),
+    Leaky("hash deadbeefcafe differs", "deadbeef", "hash|differs"),
+    Leaky("coordinates 52.5200 N 13.4050 E are outside", "52|13", "are outside"),
+    Leaky("born 1984-02-29, too young", "1984", "too"),
+    Leaky("SSN 078-05-1120 is invalid", "078|1120", "is invalid"),
+    Leaky("X-Amz-Signature=abcdef&X-Amz-Date=20260101 expired", "abcdef|2026", "expired"),
+    Leaky("header X-User: open, X-City: long", "open|long"),
+    Leaky("Host: open.example\r\nAccept: text\r\nX-Name: anna", "open|anna"),
+    Leaky("swordfish", "swordfish"),
+    Leaky("s w o r d f i s h", "s w|w o|r d"),
+    Leaky("sword\u200bfish is wrong", "sword|fish", "is wrong"),
+    Leaky("SWORDFISH IS WRONG", "swordfish", "is wrong"),
+    Leaky("\x1b[31mswordfish\x1b[0m failed", "swordfish|31", "failed"),
+    Leaky("no such product: gladiolus", "gladiolus", "no such product"),
+    Leaky("no such product: value", "value", "no such product", body='{"p": "VALUE"}'),
+    Leaky("no such product: values", "value", "no such product", body='{"p": "dmFsdWUgb3JkZXI="}'),
+]
+
+USEFUL = [
+    Leaky("Connection refused", "", "Connection refused"),
+    Leaky("[Errno 111] Connection refused", "111", "Connection refused"),
+    Leaky("Read timed out. (read timeout=5)", "5", "Read timed out."),
+    Leaky(
+        "HTTPSConnectionPool(host='api.example', port=443): Max retries exceeded with url: /v1 (Caused by NewConnectionError('x'))",
+        "api|443|v1",
+        "Max retries exceeded with url",
+    ),
+    Leaky(
+        "An error occurred (ThrottlingException) when calling the PutItem operation: Rate exceeded",
+        "",
+        "An error occurred|ThrottlingException|when calling the PutItem operation|Rate exceeded",
+    ),
+    Leaky(
+        "An error occurred (AccessDenied) when calling the GetObject operation: Access Denied",
+        "",
+        "AccessDenied|GetObject|Access Denied",
+    ),
+    Leaky(
+        "The security token included in the request is expired",
+        "",
+        "The security token included in the request is expired",
+    ),
+    Leaky(
+        "The security token included in the request is invalid.",
+        "",
+        "The security token included in the request is invalid",
+    ),
+    Leaky(
+        "password authentication failed for user anna",
+        "anna",
+        "password authentication failed for user",
+    ),
+    Leaky("the password is too short", "", "the password is too short"),
+    Leaky("password is missing", "", "password is missing"),
+    Leaky("Invalid API key provided", "", "Invalid API key provided"),
+    Leaky("token has expired", "", "token has expired"),
+    Leaky("the card was declined, try later.", "", "the card was declined, try later."),
+    Leaky("deadlock detected", "", "deadlock detected"),
+    Leaky("Internal Server Error", "", "Internal Server Error"),
+    Leaky("503 Service Unavailable", "503", "Service Unavailable"),
+    Leaky("Too Many Requests", "", "Too Many Requests"),
+    Leaky("unsupported operand type(s) for +: 'int' and 'str'", "", "unsupported operand|for|and"),
+    Leaky("'NoneType' object is not subscriptable", "", "object is not subscriptable"),
+    Leaky("list index out of range", "", "list index out of range"),
+    Leaky("division by zero", "", "division by zero"),
+    Leaky(
+        "can't read a not-null field (it isn't there)",
+        "",
+        "can't read a not-null field it isn't there",
+    ),
+    Leaky(
+        "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate (_ssl.c:1006)",
+        "1006",
+        "certificate verify failed: unable to get local issuer certificate",
+    ),
+    Leaky("Name or service not known", "", "Name or service not known"),
+    Leaky("canceling statement due to lock timeout", "", "statement due to lock timeout"),
+    Leaky(
+        "duplicate key value violates unique constraint",
+        "",
+        "duplicate key value violates unique constraint",
+    ),
+    Leaky("The conditional request failed", "", "The conditional request failed"),
+    Leaky("Requested resource not found", "", "Requested resource not found"),
+    Leaky("Unable to locate credentials", "", "Unable to locate credentials"),
+    Leaky(
+        "Remote end closed connection without response",
+        "",
+        "Remote end closed connection without response",
+    ),
+    Leaky("the primary key is missing", "", "the primary key is missing"),
+    Leaky("No such file or directory: '/tmp/anna'", "anna|tmp", "No such file or directory"),
+]
+
+TEXTS = [*PROSE, *SECRETS, *ROWS, *SHAPES, *USEFUL]

@@ -1,0 +1,171 @@
+"""No secret remains of the table's texts, nor of one that is planted in another text."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from deadletter.failure.classify import diagnose
+from deadletter.failure.redaction import MASK, ledger_message, redact
+from deadletter.failure.secretive import NARROW, STATES, TOO, is_secretive_word
+from deadletter.failure.signals import Permanent, Transient
+from deadletter.failure.vocabulary import WORDS
+from tests.failure.exceptions import caught
+from tests.failure.leaky_texts import TEXTS, Leaky
+from tests.samples import NOW, letter
+
+
+def raising(text: str) -> Callable[[], None]:
+    def throw() -> None:
+        raise ValueError(text)
+
+    return throw
+
+
+def leaks(secrets: str, remains: str) -> list[str]:
+    return [secret for secret in secrets.split("|") if secret and secret in remains.lower()]
+
+
+def test_the_table_is_large_enough() -> None:
+    assert len({leaky.text for leaky in TEXTS}) == len(TEXTS) >= 80
+
+
+@pytest.mark.parametrize("leaky", TEXTS, ids=lambda leaky: ascii(leaky.text)[1:50])
+def test_no_secret_of_the_table_remains(leaky: Leaky) -> None:
+    subject = letter(leaky.body)
+    remains = redact(leaky.text, subject)
+    assert leaks(leaky.secrets, remains) == []
+    for part in leaky.remains.split("|"):
+        assert part.lower() in remains.lower()
+    recorded = diagnose(caught(raising(leaky.text)), subject, now=NOW).message
+    assert leaks(leaky.secrets, recorded) == []
+    assert any(map(str.isalpha, recorded))
+
+
+# What stands before the secret names it, or what comes after the text shows that it is a value.
+NAMES_A_SECRET = [
+    "password is {}",
+    "the password: {}",
+    "login failed (password = {})",
+    "wrong token: {}",
+    "invalid api key {}",
+    "client_secret={}",
+    "Authorization: Bearer {}",
+    "passphrase {}",
+    "credentials\tare {}",
+    "request refused, access token was {}",
+    "PASSWORD:\n{}",
+]
+HOLDS_A_VALUE = [
+    "Failing row contains ({}, 7)",
+    "DETAIL: Key (email)=({}) already exists.",
+    "cannot read order {{name: {}}}",
+    "name = {}",
+    "customer: {}",
+    "update failed [value: {}]",
+    "unknown field '{}'",
+]
+common_words = st.sampled_from(sorted((WORDS - NARROW - STATES - TOO) - {"in", "or"})).filter(
+    lambda word: len(word) > 3 and word.isalpha()
+)
+passphrases = st.lists(common_words, min_size=1, max_size=5).map(" ".join)
+
+
+@given(passphrases, st.sampled_from(NAMES_A_SECRET + HOLDS_A_VALUE), st.sampled_from(["", " here"]))
+def test_no_word_of_a_planted_passphrase_remains(phrase: str, shape: str, end: str) -> None:
+    outside = shape.lower().replace("{}", " ") + end
+    words = [word for word in phrase.split() if word not in outside]
+    remains = redact(shape.format(phrase) + end, letter()).lower()
+    assert not [word for word in words if word in remains.split()]
+
+
+unknown_words = st.text(string.ascii_letters + "äéßжλ中", min_size=4, max_size=12).filter(
+    lambda word: word.lower() not in WORDS and word.lower().removesuffix("s") not in WORDS
+)
+
+
+@given(st.sampled_from([leaky.text for leaky in TEXTS]), unknown_words, st.integers(0, 200))
+def test_no_planted_word_remains_anywhere_in_a_text(text: str, word: str, at: int) -> None:
+    places = text.split(" ")
+    places.insert(min(at, len(places)), word)
+    assume(word.lower() not in text.lower() and not is_secretive_word(word.lower()))
+    remains = redact(" ".join(places), letter()).lower()
+    assert word.lower() not in remains
+
+
+@given(st.sampled_from([leaky.text for leaky in TEXTS]), st.integers(100, 10**16))
+def test_no_planted_number_remains_anywhere_in_a_text(text: str, number: int) -> None:
+    assert not any(map(str.isdigit, redact(f"{text} {number} {text} {number}x", letter())))
+
+
+# The program's own words.
+
+
+def test_the_handlers_own_words_are_never_masked_away() -> None:
+    def busy() -> None:
+        raise Transient("busy")
+
+    def unusual() -> None:
+        raise Permanent("the gladiolus of Wuppertal sleeps")
+
+    subject = letter('{"note": "busy gladiolus of Wuppertal sleeps"}')
+    assert diagnose(caught(busy), subject, now=NOW).message == "busy"
+    assert diagnose(Transient("busy"), subject, now=NOW).message == "busy"
+    wanted = "the gladiolus of Wuppertal sleeps"
+    assert diagnose(caught(unusual), subject, now=NOW).message == wanted
+
+
+@pytest.mark.parametrize("name", ["Anna Schmidt", "order", "open order", "Mark", "is open", "7"])
+def test_a_value_that_the_program_inserts_is_masked_whatever_it_is(name: str) -> None:
+    def blocked() -> None:
+        raise ValueError(f"customer {name} is blocked")
+
+    def formatted() -> None:
+        raise ValueError("customer %s is blocked" % name)  # noqa: UP031
+
+    for throw in (blocked, formatted):
+        message = diagnose(caught(throw), letter(), now=NOW).message
+        assert message == "customer … is blocked"
+
+
+@pytest.mark.parametrize("name", ["swordfish", "order", "correct horse battery", "open order"])
+def test_the_programs_words_go_on_behind_a_secret(name: str) -> None:
+    def weak() -> None:
+        raise ValueError(f"the password {name} is too weak for gladioli")
+
+    def named() -> None:
+        raise ValueError(f"password: {name}")
+
+    subject = letter()
+    assert diagnose(caught(weak), subject, now=NOW).message == (
+        "the password … is too weak for gladioli"
+    )
+    assert diagnose(caught(named), subject, now=NOW).message == "password: …"
+
+
+def test_a_text_of_the_program_about_a_secret_remains() -> None:
+    def weak() -> None:
+        raise ValueError("the password of the gladiolus is too short")
+
+    message = diagnose(caught(weak), letter(), now=NOW).message
+    assert message.startswith("the password of the")
+    assert message.endswith("is too short")
+
+
+def test_a_key_that_the_program_asks_for_remains() -> None:
+    def ask() -> None:
+        {}["orderId"]
+
+    assert diagnose(caught(ask), letter(), now=NOW).message == "orderId"
+
+
+@pytest.mark.parametrize("text", ["'swordfish'", "7", "swordfish", "a=b", "…", "(swordfish, 7)"])
+def test_a_message_is_never_only_a_mask(text: str) -> None:
+    assert redact(text, letter()).strip(f"{MASK} ") in ("", "a")
+    error = KeyError(text)
+    assert diagnose(error, letter(), now=NOW).message in ("KeyError", "a …")
+    assert ledger_message("", None, frozenset(), "KeyError") == ""
