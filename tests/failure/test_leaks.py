@@ -156,6 +156,16 @@ def test_a_text_of_the_program_about_a_secret_remains() -> None:
     assert message.endswith("is too short")
 
 
+def test_a_single_word_of_the_program_that_is_also_in_the_letter_may_be_data() -> None:
+    def refuse() -> None:
+        tenant = "gladiolus"
+        raise ValueError(tenant)
+
+    assert diagnose(caught(refuse), letter(), now=NOW).message == "gladiolus"
+    subject = letter('{"tenant": "gladiolus"}')
+    assert diagnose(caught(refuse), subject, now=NOW).message == "ValueError"
+
+
 def test_a_key_that_the_program_asks_for_remains() -> None:
     def ask() -> None:
         {}["orderId"]

@@ -40,9 +40,11 @@ def redact(text: str, letter: Letter | None, literals: frozenset[str] = frozense
     Everything that may be data is removed, and each run of it becomes one "…". What remains
     are texts of the program (`literals`) and words of the vocabulary of errors, but none that
     is also in the letter, stands where the program inserts a value, may be a person's name,
-    or follows the name of a secret. Never raises. Takes no longer for a longer `text`.
+    or follows the name of a secret. A sentence of the program remains also where a word of it
+    is in the letter; a single word does if it is a word of errors. Never raises. Takes no
+    longer for a longer `text`.
     """
-    reader = _Reader(_Text(text, literals), LetterWords(letter))
+    reader = _Reader(_MarkedText(text, literals), LetterWords(letter))
     redacted: list[str] = []
     length = 0
     for visible in reader.visible():
@@ -168,7 +170,7 @@ _OF_DATA = re.compile(r"[,=:…\n]")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
-class _Text:
+class _MarkedText:
     """The beginning of a text, with what each of its characters is part of."""
 
     def __init__(self, text: str, literals: frozenset[str]) -> None:
@@ -253,7 +255,7 @@ class _Text:
 class _Reader:
     """Reads a text from its beginning, and knows what the words before mean for the next ones."""
 
-    def __init__(self, text: _Text, letter_words: LetterWords) -> None:
+    def __init__(self, text: _MarkedText, letter_words: LetterWords) -> None:
         self._chunks = list(text.chunks())
         self._letter_words = letter_words
         # The chunk that named a secret in this sentence.
@@ -296,7 +298,10 @@ class _Reader:
         if self._secret is not None and not self._may_follow_secret(chunk, at):
             self._hides_sentence = not chunk.literal
             return False
-        if chunk.literal or chunk.coded:
+        if chunk.literal:
+            # A single word of the program may be a value that it compares with.
+            return chunk.phrase or is_word(chunk.word) or not self._is_in_letter(chunk)
+        if chunk.coded:
             return True
         if chunk.lower not in FUNCTION and self._is_in_letter(chunk):
             return False
