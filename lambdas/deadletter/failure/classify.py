@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from deadletter.failure import codes
-from deadletter.failure.blame import SILENT, TeamsWord, blame_of, own_blame
+from deadletter.failure.blame import SILENT, TeamsWord, blame_and_speakers, own_blame
 from deadletter.failure.failure import (
     CONNECTION_REFUSED,
     PERMANENT,
@@ -21,6 +19,7 @@ from deadletter.failure.failure import (
     Category,
     blame_of_status,
 )
+from deadletter.failure.fingerprint import fingerprint_of
 from deadletter.failure.foreign import (
     Link,
     attribute,
@@ -45,8 +44,7 @@ class Diagnosis:
 
     `error_type` is the exception's class, or `Timeout` or `ConnectionRefused` for a call
     without an answer; `message` is redacted; `retry_after` is seconds; `fingerprint` is
-    equal for failures of the same type, with the same message, in the same function,
-    also across deployments; `blame` is who was to blame.
+    equal for failures of one cause, also across deployments; `blame` is who was to blame.
     """
 
     category: Category
@@ -57,9 +55,6 @@ class Diagnosis:
     fingerprint: str = ""
     blame: Blame = Blame.NEITHER
 
-
-# Bytes of hash: a pipeline has a few hundred kinds of failure, not billions.
-_FINGERPRINT = 8
 
 # Characters kept of a class's name.
 _LONGEST_TYPE = 80
@@ -75,7 +70,12 @@ _LONGEST_WAIT = 14 * 86_400
 
 
 def diagnose(
-    error: BaseException, letter: Letter | None, *, now: float, team: TeamsWord = SILENT
+    error: BaseException,
+    letter: Letter | None,
+    *,
+    now: float,
+    team: TeamsWord = SILENT,
+    dependency: str = "",
 ) -> Diagnosis:
     """The diagnosis of an error, by the first of its chain of causes that has a category.
 
@@ -83,10 +83,11 @@ def diagnose(
     transient, a broken configuration and a refused request are integration. Then a parser's
     error about the letter (schema). Without any of these an error is transient. `letter` is
     None if the message was not readable as a letter; `team` is what the team says of its own
-    exceptions; `now` is epoch seconds, for a Retry-After that is a date. Never raises.
+    exceptions; `now` is epoch seconds, for a Retry-After that is a date; `dependency` is the
+    circuit of the named dependency whose call failed. Never raises.
     """
     chain = chain_of(error)
-    blame = blame_of(chain, team)
+    blame, speakers = blame_and_speakers(chain, team)
     literals = literals_of(error)
     category = _category_of(chain, letter, team)
     status = _first(chain, _status)
@@ -103,7 +104,14 @@ def diagnose(
         message=message,
         http_status=status,
         retry_after=_retry_after(chain, now) if category is Category.TRANSIENT else None,
-        fingerprint=_fingerprint(error_type, message, _place(error)),
+        fingerprint=fingerprint_of(
+            chain,
+            error_type=error_type,
+            speaker=speakers[0] if speakers else None,
+            letter=letter,
+            literals=literals,
+            dependency=dependency,
+        ),
         blame=blame,
     )
 
@@ -213,18 +221,3 @@ def _header(headers: Any) -> str | None:
 def _name(error: BaseException) -> str:
     name = type(error).__name__
     return name[:_LONGEST_TYPE] if name.isascii() and name.isidentifier() else "Exception"
-
-
-def _place(error: BaseException) -> tuple[str, str]:
-    """Module and function that raised. Path and line are left out: a deployment changes them."""
-    trace, frame = error.__traceback__, None
-    while trace is not None:
-        frame, trace = trace.tb_frame, trace.tb_next
-    if frame is None:
-        return "", ""
-    return str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
-
-
-def _fingerprint(error_type: str, message: str, place: tuple[str, str]) -> str:
-    identity = json.dumps([error_type, message.lower(), *place])
-    return hashlib.sha256(identity.encode()).hexdigest()[: 2 * _FINGERPRINT]

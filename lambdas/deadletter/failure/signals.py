@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import isasyncgen, isawaitable, isgenerator
 
 from deadletter.failure.failure import PERMANENT, Category
-from deadletter.failure.template import note_literals
+from deadletter.failure.literals import note_literals
 
 
 class Permanent(Exception):

@@ -1,0 +1,145 @@
+"""The literals of a program: the texts that its own code contains, and that are no data."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from deadletter.failure.foreign import attribute, chain_of
+
+# Frames read of one traceback at each end; between them lies a recursion.
+_FRAMES = 20
+
+# Steps of a traceback: Python's own limit of a recursion is 1,000.
+_STEPS = 3_000
+
+# Constants read of one function, with those of functions inside it, and of all of them.
+_CONSTANTS = 300
+_LITERALS = 2_000
+
+# Characters of one constant: a longer one is a document inside the program.
+_LONGEST_LITERAL = 500
+
+# Functions inside functions, and tuples inside tuples.
+_DEPTH = 3
+
+# Classes that an exception's own one derives from.
+_CLASSES = 6
+
+# Texts read in all, the same one read twice counted twice.
+_MOST_READ = 3 * _LITERALS
+
+# Initialisers of subclasses, each of which calls the next one.
+_INITIALISERS = 4
+
+NOTED = "_deadletter_literals"
+"""The attribute in which an exception keeps the literals of the code that made it."""
+
+# What `%`, `str.format` and `string.Template` replace.
+_PLACEHOLDER = re.compile(
+    r"%(?:\(\w{1,60}\))?[-+#0]{0,5}\d{0,4}(?:\.\d{1,4})?[sdrifxXeEgGc]"
+    r"|\{[^{}\n]{0,80}\}|\$\{?\w{1,60}\}?"
+)
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+
+
+def literals_of(error: BaseException) -> frozenset[str]:
+    """The texts that the program itself contains, of the code that raised the error.
+
+    Read from the constants of the functions in its traceback and in those of its causes, from
+    the exceptions' classes, and from what our own exceptions noted when they were made.
+    Placeholders cut a constant into pieces, as they stand in an f-string. Never raises; the
+    number and length are bounded.
+    """
+    literals: set[str] = set()
+    try:
+        for text in islice(_literals(error), _MOST_READ):
+            literals.add(text)
+            if len(literals) >= _LITERALS:
+                break
+    except Exception:  # code of a foreign class
+        return frozenset()
+    return frozenset(literals)
+
+
+def _literals(error: BaseException) -> Iterator[str]:
+    read: set[int] = set()
+    for link in chain_of(error):
+        noted = attribute(link.error, NOTED)
+        if isinstance(noted, tuple):
+            yield from (text for text in noted[:_LITERALS] if isinstance(text, str))
+        for code in (*_codes(link.error.__traceback__), *_codes_of_class(type(link.error))):
+            if id(code) not in read:
+                read.add(id(code))
+                yield from constants_of(code)
+        yield from _texts_of_class(type(link.error))
+
+
+def _codes_of_class(kind: type) -> Iterator[CodeType]:
+    for holder in kind.__mro__[:_CLASSES]:
+        for name in ("__init__", "__str__"):
+            function = holder.__dict__.get(name)
+            if isinstance(function, FunctionType):
+                yield function.__code__
+
+
+def _texts_of_class(kind: type) -> Iterator[str]:
+    """The texts in attributes of the class, where libraries keep their templates."""
+    for holder in kind.__mro__[:_CLASSES]:
+        for name, text in islice(holder.__dict__.items(), _CONSTANTS):
+            if isinstance(text, str) and not name.startswith("__"):
+                yield from _pieces(text)
+
+
+def note_literals(error: BaseException) -> None:
+    """Keep with the exception the literals of the code that makes it.
+
+    An exception that was made and not yet raised has no traceback. To be called by `__init__`;
+    the initialisers of subclasses count, and the first function that is none.
+    """
+    frame = sys._getframe(2) if hasattr(sys, "_getframe") else None
+    literals: list[str] = []
+    for _ in range(_INITIALISERS):
+        if frame is None:
+            break
+        literals += constants_of(frame.f_code)
+        if frame.f_code.co_name != "__init__":
+            break
+        frame = frame.f_back
+    setattr(error, NOTED, tuple(literals[:_LITERALS]))
+
+
+def _codes(trace: TracebackType | None) -> Iterator[CodeType]:
+    steps: list[TracebackType] = []
+    while trace is not None and len(steps) < _STEPS:
+        steps.append(trace)
+        trace = trace.tb_next
+    for step in (steps[:_FRAMES] + steps[_FRAMES:][-_FRAMES:])[::-1]:
+        yield step.tb_frame.f_code
+
+
+def constants_of(code: CodeType) -> tuple[str, ...]:
+    """The texts in the constants of a function, and their pieces between placeholders."""
+    texts = islice(_texts(code.co_consts, 0), _CONSTANTS)
+    names = (name for name in code.co_names[:_CONSTANTS] if len(name) > 1)
+    return tuple(dict.fromkeys((*(piece for text in texts for piece in _pieces(text)), *names)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    if len(text) <= _LONGEST_LITERAL:
+        # A text that has the form of a placeholder may be used as it is.
+        yield from filter(_LETTERS.search, dict.fromkeys((text, *_PLACEHOLDER.split(text))))
+
+
+def _texts(constants: Iterable[Any], depth: int) -> Iterator[str]:
+    for constant in islice(constants, _CONSTANTS):
+        if isinstance(constant, str):
+            yield constant
+        elif depth < _DEPTH and isinstance(constant, tuple | frozenset):
+            yield from _texts(constant, depth + 1)
+        elif depth < _DEPTH and isinstance(constant, CodeType):
+            yield from _texts(constant.co_consts, depth + 1)
