@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
+from tests.e2e.stranger import Shop
 
 HERE = Path(__file__).parent
 
@@ -77,30 +79,55 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path == HERE / "test_afterwards.py")
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """The app in the sandbox, its outputs, and the stack of a team beside it."""
+
+    sandbox: Sandbox
+    outputs: Mapping[str, str]
+    stranger: Shop
+    stranger_role: str
+
+
 @pytest.fixture(scope="session")
-def deployment() -> Iterator[tuple[Sandbox, Mapping[str, str]]]:
-    """Start the emulator, deploy the app into it, feed the queues' metrics."""
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Start the emulator with a team's own stack in it, deploy the app, feed queue metrics."""
     with Sandbox(ROOT / "build" / "e2e") as sandbox:
-        stacks = deploy(sandbox, context={"pipelines": json.dumps(PIPELINES)}, show=print)
+        stranger = Shop(sandbox, tmp_path_factory.mktemp("shop"))
+        role_id = stranger.create()
+        pipelines = [*PIPELINES, stranger.settings(role_id)]
+        stacks = deploy(sandbox, context={"pipelines": json.dumps(pipelines)}, show=print)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
-        for pipeline in PIPELINES:
+        for pipeline in pipelines:
             # A run beside those that a test starts would take its letters away.
             name = str(pipeline["name"])
             Deployed(sandbox, cache(sandbox.client), outputs, name).reschedule(State="DISABLED")
         with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch"), interval=1.0):
-            yield sandbox, outputs
+            yield Deployment(sandbox, outputs, stranger, role_id)
 
 
 @pytest.fixture(scope="session")
-def sandbox(deployment: tuple[Sandbox, Mapping[str, str]]) -> Sandbox:
+def sandbox(deployment: Deployment) -> Sandbox:
     """The running sandbox, with the app in it."""
-    return deployment[0]
+    return deployment.sandbox
 
 
 @pytest.fixture(scope="session")
-def outputs(deployment: tuple[Sandbox, Mapping[str, str]]) -> Mapping[str, str]:
+def outputs(deployment: Deployment) -> Mapping[str, str]:
     """The outputs of all stacks by name, such as OrdersDlqUrl."""
-    return deployment[1]
+    return deployment.outputs
+
+
+@pytest.fixture(scope="session")
+def stranger(deployment: Deployment) -> Shop:
+    """The stack of a team with a consumer of its own."""
+    return deployment.stranger
+
+
+@pytest.fixture(scope="session")
+def stranger_role(deployment: Deployment) -> str:
+    """The unique id of that team's role."""
+    return deployment.stranger_role
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefi
 from deadletter.failure.ledger import LedgerRow, row_from_item
 from sandbox.progress import STANDSTILL_SECONDS, until
 from sandbox.server import ROOT, Sandbox
-from tests.e2e import canaries
+from tests.e2e import canaries, stranger
 
 T = TypeVar("T")
 
@@ -94,7 +94,8 @@ class Deployed:
         names = [name for name in self.outputs if name.endswith("MainQueueUrl")]
         pipelines = [self.outputs[name].rpartition("/")[2].removesuffix("-main") for name in names]
         steps = ("consumer", "circuit", "probe")
-        return [*(f"{name}-{step}" for name in pipelines for step in steps), CHECK_RULES]
+        ours = [f"{name}-{step}" for name in pipelines for step in steps]
+        return [*ours, CHECK_RULES, stranger.FUNCTION]
 
     def _invocations(self, function: str) -> float:
         dimensions = [{"Name": "FunctionName", "Value": function}]

@@ -1,0 +1,223 @@
+"""A team's own consumer in its own stack, before and after it adopts the consumer library.
+
+Its function, role and event source mapping are made by a template of its own, and its zip is
+packed as docs/consumer.md says under "What to set". Nothing here is the app's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.asset import WHEELS
+from sandbox.progress import until
+from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
+
+PIPELINE = "shop"
+
+FUNCTION = "their-shop"
+
+TIMEOUT_SECONDS = 25
+
+# How their handler was, with Powertools' own batch processor.
+BEFORE = """
+import json
+import os
+import urllib.request
+
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+
+processor = BatchProcessor(event_type=EventType.SQS)
+
+
+def record_handler(record):
+    order = record.json_body
+    if order["count"] < 1:
+        raise ValueError("an order of nothing")
+    shelf = os.environ["SHELVES"] + order["shelf"]
+    request = urllib.request.Request(shelf, json.dumps({"orderId": order["orderId"]}).encode())
+    with urllib.request.urlopen(request, timeout=5):
+        pass
+
+
+def handler(event, context):
+    return process_partial_response(
+        event=event, record_handler=record_handler, processor=processor, context=context
+    )
+"""
+
+# What adoption changes of it: the processor, and what can never succeed.
+CHANGES = {
+    "    BatchProcessor,\n": "",
+    ")\n\nprocessor = BatchProcessor(": ")\n\nfrom deadletter.consumer import Permanent\n"
+    "from deadletter.consumer.powertools import DeadletterProcessor\n\n"
+    "processor = DeadletterProcessor(",
+    "raise ValueError(": "raise Permanent(",
+}
+
+
+def adopted(code: str) -> str:
+    """Their handler, with the library in it."""
+    for before, after in CHANGES.items():
+        assert code.count(before) == 1, before
+        code = code.replace(before, after)
+    return code
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The team's stack in an account that the app is deployed into."""
+
+    sandbox: Sandbox
+    folder: Path
+
+    def create(self) -> str:
+        """Their stack as it was: a role and a function. Returns the role's unique id."""
+        self.sandbox.client("s3").create_bucket(Bucket=f"{FUNCTION}-code")
+        self._upload("before.zip", BEFORE, library=False)
+        client = self.sandbox.client("cloudformation")
+        client.create_stack(**self._stack(template("before.zip")))
+        outputs = self._wait("CREATE_COMPLETE")
+        return outputs["RoleId"]
+
+    def adopt(self, outputs: Mapping[str, str], shelves: str) -> None:
+        """Do what docs/consumer.md lists: files, variable, policy, mapping."""
+        self._upload("after.zip", adopted(BEFORE), library=True)
+        queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:deadletter-{PIPELINE}-main"
+        changed = template(
+            "after.zip",
+            variables={"DEADLETTER": f"deadletter/{PIPELINE}", "SHELVES": shelves},
+            policy=outputs["ShopConsumerPolicyArn"],
+            queue=queue,
+        )
+        self.sandbox.client("cloudformation").update_stack(**self._stack(changed))
+        self._wait("UPDATE_COMPLETE")
+
+    def settings(self, role_id: str) -> dict[str, Any]:
+        """The pipeline's settings, as the platform team writes them for this team."""
+        return {
+            "name": PIPELINE,
+            "consumer": {
+                "function_arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{FUNCTION}",
+                "timeout": TIMEOUT_SECONDS,
+            },
+            "consumer_library": True,
+            "trusted_senders": [role_id],
+            "idempotency_key": "body.orderId",
+            # Compressed in time. What is refused is not to die of it here.
+            "main_queue": {"max_receive_count": 50},
+            "retry": {"base": 1, "cap": 1, "floor": 0},
+            "circuit": {
+                "window": 10,
+                "minimum": 4,
+                "consecutive": 4,
+                "cooldown": 2,
+                "cooldown_factor": 1.5,
+                "cooldown_cap": 4,
+                "lease": 60,
+                "ramp": 0,
+            },
+            "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}},
+        }
+
+    def _upload(self, name: str, code: str, *, library: bool) -> None:
+        body = package(self.folder / name.partition(".")[0], code, library=library)
+        self.sandbox.client("s3").put_object(Bucket=f"{FUNCTION}-code", Key=name, Body=body)
+
+    def _stack(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "StackName": FUNCTION,
+            "TemplateBody": json.dumps(body),
+            "Capabilities": ["CAPABILITY_NAMED_IAM"],
+        }
+
+    def _wait(self, status: str) -> dict[str, str]:
+        def done() -> dict[str, str] | None:
+            answer = self.sandbox.client("cloudformation").describe_stacks(StackName=FUNCTION)
+            [stack] = answer["Stacks"]
+            assert "ROLLBACK" not in stack["StackStatus"], stack
+            if stack["StackStatus"] != status:
+                return None
+            return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+
+        return until(done, f"their stack is {status}")
+
+
+def package(folder: Path, code: str, *, library: bool) -> bytes:
+    """The zip of their function: their code, Powertools and, if they use it, the library."""
+    packages = ["aws-lambda-powertools", *(["jmespath"] if library else [])]
+    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--quiet", "--no-compile"]
+    offline = ["--disable-pip-version-check", "--no-index", "--find-links", str(WHEELS)]
+    subprocess.run([*pip, *offline, "--target", str(folder), *packages], check=True)
+    if library:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "lambdas" / "deadletter", folder / "deadletter", ignore=ignored)
+    (folder / "app.py").write_text(code)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as files:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                files.write(file, str(file.relative_to(folder)))
+    return archive.getvalue()
+
+
+def template(
+    code: str,
+    *,
+    variables: Mapping[str, str] | None = None,
+    policy: str | None = None,
+    queue: str | None = None,
+) -> dict[str, Any]:
+    """Their stack: a role, a function and, with a `queue`, the mapping that consumes it."""
+    basic = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+    trust = {
+        "Effect": "Allow",
+        "Principal": {"Service": "lambda.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+    }
+    resources: dict[str, Any] = {
+        "Role": {
+            "Type": "AWS::IAM::Role",
+            "Properties": {
+                "RoleName": FUNCTION,
+                "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [trust]},
+                "ManagedPolicyArns": [basic, *([policy] if policy else [])],
+            },
+        },
+        "Function": {
+            "Type": "AWS::Lambda::Function",
+            "Properties": {
+                "FunctionName": FUNCTION,
+                "Runtime": "python3.13",
+                "Handler": "app.handler",
+                "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+                "Code": {"S3Bucket": f"{FUNCTION}-code", "S3Key": code},
+                "Timeout": TIMEOUT_SECONDS,
+                "Environment": {"Variables": dict(variables or {})},
+            },
+        },
+    }
+    if queue:
+        resources["Mapping"] = {
+            "Type": "AWS::Lambda::EventSourceMapping",
+            "Properties": {
+                "EventSourceArn": queue,
+                "FunctionName": {"Ref": "Function"},
+                "BatchSize": 5,
+                "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            },
+        }
+    outputs = {"RoleId": {"Value": {"Fn::GetAtt": ["Role", "RoleId"]}}}
+    return {"Resources": resources, "Outputs": outputs}
