@@ -62,10 +62,14 @@ def answers(text: str) -> Behaviour:
 
 
 class Endpoint:
-    """Serves one behaviour on loopback, with TLS if it has a certificate; a context manager."""
+    """Serves one behaviour on loopback, with TLS if it has a certificate; a context manager.
 
-    def __init__(self, behave: Behaviour, pem: Path | None = None) -> None:
+    It answers `most` requests on a connection before it closes it.
+    """
+
+    def __init__(self, behave: Behaviour, pem: Path | None = None, *, most: int = 1) -> None:
         self._behave = behave
+        self._most = most
         self._tls: ssl.SSLContext | None = None
         if pem is not None:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -122,9 +126,12 @@ class Endpoint:
                         self._answer(secured)
 
     def _answer(self, connection: socket.socket) -> None:
-        request = _read(connection)
-        self.requests.append(request)
-        self._behave(connection, request)
+        for number in range(self._most):
+            request = _read(connection)
+            if number and not request:
+                return
+            self.requests.append(request)
+            self._behave(connection, request)
 
 
 def _read(connection: socket.socket) -> bytes:

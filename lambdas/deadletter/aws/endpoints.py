@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
@@ -26,13 +27,17 @@ _MOST_ROWS = 1000
 
 
 class DynamoDBEndpoints:
-    """The registry's table, keyed by `tenant` and `endpoint`. `clock` returns epoch seconds."""
+    """The registry's table, keyed by `tenant` and `endpoint`. `clock` returns epoch seconds.
+
+    Threads may share it.
+    """
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
         self._client: Any = client
         self._table = table
         self._clock = clock
         self._rows: dict[tuple[str, str], tuple[Endpoint, float]] = {}
+        self._lock = Lock()
 
     def find(self, tenant: str, endpoint: str) -> Endpoint | None:
         if not 0 < len(utf8(tenant)) <= _LONGEST_TENANT:
@@ -50,7 +55,10 @@ class DynamoDBEndpoints:
         if "Item" not in answer:
             return None
         row = read_row(plain(answer["Item"]))
-        self._remember(row, now + REMEMBERED)
+        with self._lock:
+            # Another thread may have changed the row since it was read.
+            if self._rows.get((tenant, endpoint)) is cached:
+                self._remember(row, now + REMEMBERED)
         return row
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
@@ -85,9 +93,11 @@ class DynamoDBEndpoints:
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise RegistryUnavailable(code(error)) from error
-            self._rows.pop((after.tenant, after.endpoint), None)
+            with self._lock:
+                self._rows.pop((after.tenant, after.endpoint), None)
             return False
-        self._remember(after, self._clock() + REMEMBERED)
+        with self._lock:
+            self._remember(after, self._clock() + REMEMBERED)
         return True
 
     def _remember(self, endpoint: Endpoint, until: float) -> None:

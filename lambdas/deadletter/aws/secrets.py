@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
@@ -47,7 +48,8 @@ class SecretsManagerSecrets:
 
     While Secrets Manager gives no answer, the last secret stays valid: its outage must not
     stop messages whose secret is known. `client` is called when a secret is read, and not
-    before. `clock` returns epoch seconds.
+    before. `clock` returns epoch seconds. Threads may share it: one of them reads a secret that
+    several need, and the others wait for it.
     """
 
     def __init__(
@@ -57,20 +59,34 @@ class SecretsManagerSecrets:
         self._prefix = prefix
         self._clock = clock
         self._cache: dict[str, _CachedSecret] = {}
+        self._lock = Lock()
+        self._reading: dict[str, Lock] = {}
 
     def read(self, name: str) -> Secret:
         """The secret. Raises SecretUnusable, or SecretsUnavailable if it was never read."""
         refuse_secret_name(name, self._prefix)
-        cached, now = self._cache.get(name), self._clock()
-        if cached is None or now >= cached.until:
-            cached = self._cache[name] = self._read_again(name, cached, now)
+        cached = self._valid(name) or self._read_or_wait(name)
         if isinstance(cached.result, SecretUnusable):
             raise SecretUnusable(*cached.result.args)
         return cached.result
 
+    def _valid(self, name: str) -> _CachedSecret | None:
+        cached = self._cache.get(name)
+        return cached if cached is not None and self._clock() < cached.until else None
+
+    def _read_or_wait(self, name: str) -> _CachedSecret:
+        with self._lock:
+            reading = self._reading.setdefault(name, Lock())
+        with reading:
+            cached = self._valid(name)
+            if cached is None:
+                cached = self._read_again(name, self._cache.get(name), self._clock())
+                self._cache[name] = cached
+            return cached
+
     def _read_again(self, name: str, cached: _CachedSecret | None, now: float) -> _CachedSecret:
         try:
-            text = self._client().get_secret_value(SecretId=name).get("SecretString", "")
+            text = self._made_client().get_secret_value(SecretId=name).get("SecretString", "")
         except AWS_ERRORS as error:
             if code(error) in _REFUSALS:
                 why = f"Secrets Manager answers {code(error)}"
@@ -82,3 +98,8 @@ class SecretsManagerSecrets:
             return _CachedSecret(read_secret(text), now + REMEMBERED)
         except BadSecret as error:
             return _CachedSecret(SecretUnusable(str(error)), now + RETRIED)
+
+    def _made_client(self) -> SecretsManagerClient:
+        # boto3's default session is not safe to make two clients of at once.
+        with self._lock:
+            return self._client()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 
 from deadletter.contract import Body
 from deadletter.failure.classify import retry_after
@@ -93,7 +94,8 @@ Post = Callable[[Destination, bytes, Mapping[str, str]], HttpResponse]
 class Dispatcher:
     """Posts each message to its tenant's endpoint; only 2xx is success.
 
-    `body` says whether a body that is not JSON is a failure; `clock` gives epoch seconds.
+    `body` says whether a body that is not JSON is a failure; `clock` gives epoch seconds. Threads
+    may share it, if registry, secrets and `post` may be shared.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Dispatcher:
         self._body = body
         self._clock = clock
         self._pauses: dict[tuple[str, str], tuple[float, int]] = {}
+        self._lock = Lock()
 
     def deliver(self, delivery: Delivery) -> None:
         """Post the message; returns once its endpoint has accepted it.
@@ -133,6 +136,16 @@ class Dispatcher:
         except NoAnswer as error:
             raise EndpointSilent(str(error)) from error
         self._judge(endpoint, answer)
+
+    def lane(self, delivery: Delivery) -> tuple[str, str] | None:
+        """The endpoint of a message, by tenant and name; None if the message names none.
+
+        Messages of one lane are posted one after the other: a slow endpoint delays no other.
+        """
+        context = delivery.document.value["context"]
+        tenant = context.get("tenantId")
+        name = context.get("endpointId", DEFAULT_ENDPOINT)
+        return (tenant, str(name)) if isinstance(tenant, str) else None
 
     def _endpoint(self, document: Document) -> Endpoint:
         if document.unreadable is not None and self._body is Body.JSON:
@@ -214,9 +227,12 @@ class Dispatcher:
             return
 
     def _pause(self, endpoint: Endpoint, until: float, status: int, now: float) -> None:
-        if len(self._pauses) >= _MOST_PAUSES:
-            self._pauses = {key: pause for key, pause in self._pauses.items() if pause[0] > now}
-        self._pauses[_key(endpoint)] = until, status
+        with self._lock:
+            if len(self._pauses) >= _MOST_PAUSES:
+                over = [key for key, (end, _) in self._pauses.items() if end <= now]
+                for key in over:
+                    del self._pauses[key]
+            self._pauses[_key(endpoint)] = until, status
         try:
             self._registry.throttle(endpoint, until, status, now)
         except RegistryUnavailable:

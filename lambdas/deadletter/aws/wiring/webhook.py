@@ -13,6 +13,7 @@ from deadletter.processing.batch import Consumer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.settings.webhook import Webhook
+from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import Dispatcher
 from deadletter.webhook.http import HttpsClient
 
@@ -46,7 +47,7 @@ def dispatcher_for(
         webhook=webhook,
         registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, world.clock),
         secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
-        post=HttpsClient(webhook.timeout, world.clock),
+        post=HttpsClient(webhook.timeout, world.clock, kept=KeptConnections(world.clock)),
         body=pipeline.body,
         clock=world.clock,
     )
