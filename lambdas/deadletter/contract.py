@@ -424,6 +424,10 @@ class Metric(StrEnum):
         "TooLateToProcess",
         "Messages given back because the function was about to end.",
     )
+    UNFINISHED = (
+        "HandlerUnfinished",
+        "Messages given back while their handler still ran, because the function was about to end.",
+    )
     LEASE_LOST = "LeaseLost", "Handlers that ran longer than their claim on the message."
     LEDGER_UNAVAILABLE = (
         "LedgerUnavailable",

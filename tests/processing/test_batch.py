@@ -960,15 +960,15 @@ def test_a_function_with_one_second_uses_most_of_it() -> None:
 @pytest.mark.parametrize(
     ("seconds", "end", "fate"),
     [
-        (30.0, 28.99, "PROCESSED"),
-        (30.0, 29.0, "LATE"),
-        # A fifth of the time, if that is less than a second.
+        (30.0, 26.99, "PROCESSED"),
+        (30.0, 27.0, "LATE"),
+        # A fifth of the time, if that is less than three seconds.
         (1.0, 0.79, "PROCESSED"),
         (1.0, 0.81, "LATE"),
         (0.0, 0.0, "LATE"),
     ],
 )
-def test_the_last_second_or_fifth_of_the_time_begins_no_message(
+def test_the_last_three_seconds_or_fifth_of_the_time_begin_no_message(
     seconds: float, end: float, fate: str
 ) -> None:
     site = Site()
@@ -979,8 +979,8 @@ def test_the_last_second_or_fifth_of_the_time_begins_no_message(
     assert second.fate.name == fate
 
 
-@pytest.mark.parametrize(("end", "recorded"), [(29.49, 2), (29.5, 0)])
-def test_the_last_half_second_records_no_untried_message(end: float, recorded: int) -> None:
+@pytest.mark.parametrize(("end", "recorded"), [(28.49, 2), (28.5, 0)])
+def test_the_last_second_and_a_half_records_no_untried_message(end: float, recorded: int) -> None:
     site = Site()
     site.clock.now = 0.0
     consumer = site.consumer(lambda _: setattr(site.clock, "now", end))
@@ -1013,7 +1013,7 @@ def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) ->
 
     result = site.process(*batch, handle=slow)
     assert fates(result) == ["PROCESSED", *["LATE"] * 9]
-    assert len(site.log.failures) in (1, 2)
+    assert 1 <= len(site.log.failures) < 9
     assert len(site.queue.calls[0]) == 9
     assert site.clock.now - delay < DEADLINE - FINISHING_SECONDS / 2
 
@@ -1227,7 +1227,7 @@ def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
 def test_every_fate_is_either_acknowledged_or_named_in_the_response() -> None:
     assert {fate for fate in Fate if BatchResult((_of(fate),)).failed} == {
         *(Fate.FAILED, Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK),
-        *(Fate.LATE, Fate.BROKEN),
+        *(Fate.LATE, Fate.UNFINISHED, Fate.BROKEN),
     }
 
 

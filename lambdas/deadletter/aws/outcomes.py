@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import (
@@ -70,8 +71,14 @@ class DynamoDBOutcomes(Outcomes):
         self._clock = clock
         self._count_metric = count_metric
         self._pending = PendingOutcomes(policy)
+        # Several threads may handle the messages of a process.
+        self._lock = Lock()
 
     def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
+        with self._lock:
+            return self._report(key, outcomes)
+
+    def _report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
         now = self._clock()
         write = self._pending.add(key, outcomes, now)
         if write is None:

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, overload
 from deadletter.consumer import runtime
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
-from deadletter.processing.batch import process_unguarded
+from deadletter.processing.batch import check_concurrency, process_unguarded
+from deadletter.processing.crew import Threads
 from deadletter.processing.lambda_event import (
     check_records,
     permit_of,
@@ -64,21 +65,30 @@ Handler = Callable[[Any, Any], dict[str, Any]]
 def consumer(each: Each) -> Handler: ...
 @overload
 def consumer(
-    *, dependency_errors: Errors = (), ignored_errors: Errors = ()
+    *, dependency_errors: Errors = (), ignored_errors: Errors = (), concurrency: int = 1
 ) -> Callable[[Each], Handler]: ...
 def consumer(
-    each: Each | None = None, *, dependency_errors: Errors = (), ignored_errors: Errors = ()
+    each: Each | None = None,
+    *,
+    dependency_errors: Errors = (),
+    ignored_errors: Errors = (),
+    concurrency: int = 1,
 ) -> Handler | Callable[[Each], Handler]:
     """Turn a function of one SQS record into a Lambda handler of a batch of them.
 
-    Raises TypeError for `dependency_errors` or `ignored_errors` of another kind.
+    `concurrency` is how many records of a batch are handled at the same time (1 to 64), each in
+    a thread of its own. On FIFO queues the records of a group stay in order.
+
+    Raises TypeError for `dependency_errors` or `ignored_errors` of another kind, and ValueError
+    for another `concurrency`.
     """
+    check_concurrency(concurrency)
     team = _teams_word(dependency_errors, ignored_errors)
 
     def wrapped(each: Each) -> Handler:
         @wraps(each)
         def handler(event: Any, context: Any) -> dict[str, Any]:
-            return _handle(records_of(event), context, each, team).to_response()
+            return _handle(records_of(event), context, each, team, concurrency).to_response()
 
         return handler
 
@@ -92,8 +102,11 @@ def consume(
     *,
     dependency_errors: Errors = (),
     ignored_errors: Errors = (),
+    concurrency: int = 1,
 ) -> dict[str, Any]:
-    """Process a Lambda event of SQS records one by one with `each`; returns the response.
+    """Process a Lambda event of SQS records with `each`; returns the response.
+
+    `concurrency` is how many records are handled at the same time, as in `consumer`.
 
     Raises ValueError for any other event, and for messages as boto3 receives them (see
     `deadletter.consumer.poll`), TypeError for `dependency_errors` or `ignored_errors`
@@ -104,7 +117,7 @@ def consume(
     the failed messages that the response names.
     """
     team = _teams_word(dependency_errors, ignored_errors)
-    return _handle(records_of(event), context, each, team).to_response()
+    return _handle(records_of(event), context, each, team, concurrency).to_response()
 
 
 def handle(
@@ -114,24 +127,34 @@ def handle(
     *,
     dependency_errors: Errors = (),
     ignored_errors: Errors = (),
+    concurrency: int = 1,
 ) -> BatchResult:
     """As `consume`, for the records of a Lambda event; returns the result of each."""
-    return _handle(records, context, each, _teams_word(dependency_errors, ignored_errors))
+    team = _teams_word(dependency_errors, ignored_errors)
+    return _handle(records, context, each, team, concurrency)
 
 
 def _handle(
-    records: Sequence[Record], context: Any, each: Callable[[Any], object], team: TeamsWord | None
+    records: Sequence[Record],
+    context: Any,
+    each: Callable[[Any], object],
+    team: TeamsWord | None,
+    concurrency: int,
 ) -> BatchResult:
     check_records(records)
     current = runtime.current_runtime()
     if current.consumer is None:
-        result = process_unguarded(records, each, current.clock())
+        result = process_unguarded(
+            records, each, current.clock(), crew=Threads(current.clock), concurrency=concurrency
+        )
     else:
         guarded = replace(
             current.consumer, handle=lambda delivery: each(delivery.record), team=team
         )
         deadline = current.clock() + seconds_left(context)
-        result = guarded.process(records, deadline=deadline, permit=permit_of(context))
+        result = guarded.process(
+            records, deadline=deadline, permit=permit_of(context), concurrency=concurrency
+        )
     current.report(result)
     return result
 

@@ -12,6 +12,7 @@ from deadletter.consumer import handle
 from deadletter.failure.blame import Errors, teams_word
 from deadletter.failure.fate import ACKNOWLEDGED, Fate
 from deadletter.failure.signals import reject_deferred_result
+from deadletter.processing.batch import check_concurrency
 from deadletter.processing.result import BatchResult, MessageResult
 
 if TYPE_CHECKING:
@@ -51,18 +52,25 @@ class DeadletterProcessor(BatchProcessor):
         *,
         dependency_errors: Errors = (),
         ignored_errors: Errors = (),
+        concurrency: int = 1,
     ) -> None:
         """As BatchProcessor; by default a batch that fails entirely raises nothing.
 
-        Raises ValueError for another event type than SQS, and TypeError for
+        `concurrency` is how many records are handled at the same time, as in
+        `deadletter.consumer`. The record handler is a plain function: Powertools' asynchronous
+        processing is not supported.
+
+        Raises ValueError for another event type than SQS or another concurrency, and TypeError for
         `dependency_errors` or `ignored_errors` of another kind.
         """
         if event_type is not EventType.SQS:
             raise ValueError(f"event type {event_type} is not supported; allowed: EventType.SQS")
         super().__init__(event_type, model, raise_on_entire_batch_failure, logger)
         # Refused here, and not at the first batch.
+        check_concurrency(concurrency)
         teams_word(dependency_errors, ignored_errors)
         self._dependency_errors, self._ignored_errors = dependency_errors, ignored_errors
+        self._concurrency = concurrency
         self._result = BatchResult()
         self._entries: dict[int, tuple[Any, ...]] = {}
 
@@ -76,6 +84,7 @@ class DeadletterProcessor(BatchProcessor):
             self._each,
             dependency_errors=self._dependency_errors,
             ignored_errors=self._ignored_errors,
+            concurrency=self._concurrency,
         )
         return [
             self._entry(record, result)

@@ -25,6 +25,7 @@ from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE, with_aliases
 from deadletter.processing.batch import Consumer
+from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
 
@@ -97,6 +98,7 @@ def runtime_from(value: str | None) -> Runtime:
         count_now=lambda name, number: _write_line(
             emf.line({name: number}, app=named[1], pipeline=pipeline.name, at=time.time())
         ),
+        crew=Threads(time.time),
     )
     return Runtime(consumer, time.time, _write_line, named[1], metrics)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.admission import Admission
@@ -25,6 +28,7 @@ from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing import visibility
 from deadletter.processing.circuit_gate import CircuitGate
+from deadletter.processing.crew import MOST_AT_ONCE, Crew, InTurn, Task
 from deadletter.processing.delivery import (
     Delivery,
     Reader,
@@ -56,15 +60,37 @@ if TYPE_CHECKING:
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
 
-FINISHING_SECONDS = 1.0
+FINISHING_SECONDS = 3.0
 """No message is begun within this time before the deadline, because results must still be
 recorded and returned. At most a fifth of the time that the batch has in all."""
+
+HANDLING_SHARE = 0.7
+"""The part of the finishing time before the deadline at which no handler is waited for any more."""
+
+RECORDING_SHARE = 0.5
+"""The part of the finishing time before the deadline at which nothing more is recorded or hidden:
+with three seconds the batch has ended a second before its deadline, whatever is slow."""
+
+CALLS_AT_ONCE = 10
+"""Calls at the end of a batch that are made at the same time."""
+
+FEW_CALLS = 4
+"""So few calls at the end of a batch are made one after the other, if there is time enough."""
+
+LONGEST_CALL_SECONDS = 10.0
+"""The longest that one call takes, with its retries: see `aws.clients`."""
+
+HIDDEN_AT_ONCE = 10
+"""Messages that one request hides."""
 
 _RESERVED = f"the attribute {stamps.NAME} is reserved: give yours another name"
 
 Record = Mapping[str, Any]
 Reading = Delivery | Exception
 """What was read from a record: its delivery, or why there is none."""
+
+Lane = Callable[[Delivery], object]
+"""What a message is handled in order with: the messages whose values are equal form one lane."""
 
 Handle = Callable[[Delivery], object]
 """Processes one message. Returning means that it was processed; raising Skip that there is
@@ -87,7 +113,8 @@ class Consumer:
     `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
     against being processed twice. `count_now` publishes a metric before the batch goes on.
     `team` is what the team says of its own exceptions. `causes` says for which causes
-    parking has stopped; without it every permanent failure is parked.
+    parking has stopped; without it every permanent failure is parked. `crew` makes threads
+    for messages that are handled at the same time; without it one follows the other.
     `replace` gives it another handler.
 
     What happens to a message if a step fails:
@@ -119,56 +146,125 @@ class Consumer:
     # The circuits of the dependencies that the handler has named so far in this process.
     named: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
+    crew: Crew | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
         self.reader()
 
     def process(
-        self, records: Sequence[Record], *, deadline: float, permit: str | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        deadline: float,
+        permit: str | None = None,
+        concurrency: int = 1,
+        lane: Lane | None = None,
     ) -> BatchResult:
         """Process each record with the handler. A failing message raises nothing.
 
-        `deadline` is when the process ends (epoch seconds). With a canary's `permit` the
-        probe alone judges: no message is refused, reported to the circuit, hidden or parked.
+        `deadline` is when the process ends (epoch seconds): nothing is begun or waited for that
+        would pass it, and what is left is given back. With a canary's `permit` the probe alone
+        judges: no message is refused, reported to the circuit, hidden or parked.
+
+        So many handlers as `concurrency` says (1 to MOST_AT_ONCE) run at the same time, each
+        message in one thread. The messages of one `lane` are handled one after the other, in
+        their order; without it each message is a lane. On a FIFO queue the lane is the group,
+        whatever is asked. The results are in the records' order. With a concurrency of 1 the
+        records are handled in their order, in the caller's thread.
+
+        Raises ValueError for another concurrency.
         """
-        return _Batch(self, deadline, canary=permit is not None).run(records)
+        check_concurrency(concurrency)
+        batch = _Batch(self, deadline, canary=permit is not None)
+        return batch.run(records, concurrency, lane)
 
     def reader(self) -> Reader:
         """The reader of this pipeline's records; raises BadSettings."""
         return Reader(self.pipeline, self.trusted_senders, self.clock)
 
 
+def check_concurrency(concurrency: int) -> None:
+    """Raises ValueError for a number of handlers at the same time that is not allowed."""
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
+        raise ValueError(
+            f"concurrency is {concurrency!r}; allowed: a whole number from 1 to {MOST_AT_ONCE}"
+        )
+
+
 def process_unguarded(
-    records: Sequence[Record], handle: Callable[[Record], object], now: float
+    records: Sequence[Record],
+    handle: Callable[[Record], object],
+    now: float,
+    *,
+    crew: Crew | None = None,
+    concurrency: int = 1,
 ) -> BatchResult:
     """Process records with the library switched off: only the handler and partial failures.
 
     The order within a FIFO group is kept all the same.
     """
-    results: list[MessageResult] = []
+    check_concurrency(concurrency)
+    results: list[MessageResult] = [MessageResult("", Fate.LATE)] * len(records)
     stopped_groups: set[str] = set()
-    for record in records:
-        message_id, group = id_of(record), group_of(record)
-        if group in stopped_groups:
-            results.append(MessageResult(message_id, Fate.HELD_BACK))
-            continue
+
+    def process(position: int) -> None:
+        record = records[position]
         # Read before the handler runs: it may rewrite its record.
-        queue, letter = queue_of(record), _letter_in(record)
-        try:
-            reject_deferred_result(handle(record))
-        except Skip:
-            results.append(MessageResult(message_id, Fate.SKIPPED))
-        except BaseException as error:
-            if not is_message_failure(error):
-                raise
-            diagnosis = diagnose(error, letter, now=now)
-            results.append(MessageResult(message_id, Fate.FAILED, diagnosis, error=error))
-            if group and queue.endswith(".fifo"):
-                stopped_groups.add(group)
-        else:
-            results.append(MessageResult(message_id, Fate.PROCESSED))
+        message_id, group = id_of(record), _fifo_group(record)
+        if group and group in stopped_groups:
+            results[position] = MessageResult(message_id, Fate.HELD_BACK)
+            return
+        result = _unguarded(record, message_id, handle, now)
+        if group and not result.acknowledged:
+            stopped_groups.add(group)
+        results[position] = result
+
+    lanes = _lanes([_fifo_group(record) or None for record in records], concurrency)
+    tasks = [partial(_each_of, process, lane) for lane in lanes]
+    (crew or InTurn(lambda: now)).work(tasks, at_once=concurrency, until=math.inf)
     return BatchResult(tuple(results))
+
+
+def _unguarded(
+    record: Record,
+    message_id: str,
+    handle: Callable[[Record], object],
+    now: float,
+) -> MessageResult:
+    letter = _letter_in(record)
+    try:
+        reject_deferred_result(handle(record))
+    except Skip:
+        return MessageResult(message_id, Fate.SKIPPED)
+    except BaseException as error:
+        if not is_message_failure(error):
+            raise
+        diagnosis = diagnose(error, letter, now=now)
+        return MessageResult(message_id, Fate.FAILED, diagnosis, error=error)
+    return MessageResult(message_id, Fate.PROCESSED)
+
+
+def _fifo_group(record: Record) -> str:
+    return group_of(record) if queue_of(record).endswith(".fifo") else ""
+
+
+def _lanes(keys: Sequence[object], concurrency: int) -> list[list[int]]:
+    """The positions of each lane, in their order; a message whose key is None is a lane.
+
+    With a concurrency of 1 all are one lane: then the records are handled in their order.
+    """
+    if concurrency == 1:
+        return [list(range(len(keys)))]
+    lanes: dict[tuple[bool, object], list[int]] = {}
+    for position, key in enumerate(keys):
+        lanes.setdefault((key is None, position if key is None else key), []).append(position)
+    return list(lanes.values())
+
+
+def _each_of(process: Callable[[int], object], positions: Sequence[int]) -> None:
+    for position in positions:
+        process(position)
 
 
 @dataclass(slots=True)
@@ -183,9 +279,15 @@ class _Batch:
     gate: CircuitGate = field(init=False)
     guard: Guard = field(init=False)
     recovered: int = 0
+    # Whether the batch has returned its results: from then on no handler is begun.
+    closed: bool = False
+    results: list[MessageResult | None] = field(default_factory=list)
+    # The positions of the messages that were begun.
+    begun: set[int] = field(default_factory=set)
+    lock: Any = field(default_factory=Lock, repr=False)
     # The FIFO groups that go no further, with the seconds that the rest of each waits.
     stopped_groups: dict[str, float | None] = field(default_factory=dict)
-    readings: list[tuple[Record, Reading]] = field(default_factory=list)
+    readings: list[tuple[Record, Reading | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.started = self.consumer.clock()
@@ -214,32 +316,104 @@ class _Batch:
         return self.deadline - self._finishing_seconds
 
     @property
+    def last_wait(self) -> float:
+        """When no handler is waited for any more (epoch seconds)."""
+        return self.deadline - HANDLING_SHARE * self._finishing_seconds
+
+    @property
     def last_record(self) -> float:
-        """When it is too late to record messages that were not tried (epoch seconds)."""
-        return self.deadline - self._finishing_seconds / 2
+        """When it is too late to record or hide anything (epoch seconds)."""
+        return self.deadline - RECORDING_SHARE * self._finishing_seconds
 
     @property
     def _finishing_seconds(self) -> float:
         return min(FINISHING_SECONDS, (self.deadline - self.started) / 5)
 
-    def run(self, records: Sequence[Record]) -> BatchResult:
+    @property
+    def _is_late(self) -> bool:
+        """Whether no handler may be begun any more."""
+        return self.closed or self.consumer.clock() >= self.last_start
+
+    def run(
+        self, records: Sequence[Record], concurrency: int = 1, lane: Lane | None = None
+    ) -> BatchResult:
         reader = self.consumer.reader()
-        self.readings = [(record, _read(reader, record)) for record in records]
+        self.readings = [
+            (record, None if self._is_late else _read(reader, record)) for record in records
+        ]
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
-        results = [self._process(record, reading) for record, reading in self.readings]
+        self.results = [None] * len(records)
+        keys = [self._lane_of(record, reading, lane) for record, reading in self.readings]
+        tasks = [partial(self._process_lane, positions) for positions in _lanes(keys, concurrency)]
+        crew = self.consumer.crew if concurrency > 1 else None
+        (crew or InTurn(self.consumer.clock)).work(
+            tasks, at_once=concurrency, until=self.last_wait if concurrency > 1 else math.inf
+        )
+        results = self._close()
+        self._finish(results)
+        return BatchResult(tuple(results), self.troubles.noticed, self.recovered, self.canary)
+
+    def _lane_of(self, record: Record, reading: Reading | None, lane: Lane | None) -> object:
+        """What a message is handled in order with; None if it is handled for itself."""
+        if self.consumer.pipeline.fifo:
+            return group_of(record) or None
+        if lane is None or not isinstance(reading, Delivery):
+            return None
+        return lane(reading)
+
+    def _process_lane(self, positions: Sequence[int]) -> None:
+        for position in positions:
+            if self.closed:
+                return
+            self.begun.add(position)
+            result = self._process(*self.readings[position])
+            with self.lock:
+                if not self.closed:
+                    self.results[position] = result
+
+    def _close(self) -> list[MessageResult]:
+        """The results, once no handler is waited for any more: what follows changes none."""
+        with self.lock:
+            self.closed = True
+            results = list(self.results)
+        return [
+            self._left(position) if result is None else result
+            for position, result in enumerate(results)
+        ]
+
+    def _left(self, position: int) -> MessageResult:
+        """The result of a message that has none: its handler still runs, or was not begun."""
+        record, _ = self.readings[position]
+        message_id = id_of(record)
+        if position in self.begun:
+            return MessageResult(message_id, Fate.UNFINISHED)
+        return MessageResult(message_id, Fate.LATE, wait=0.0)
+
+    def _finish(self, results: Sequence[MessageResult]) -> None:
+        """Report, hide and record: as much as there is time for.
+
+        Every handler has run: no slow table may bring the whole batch back.
+        """
+        tasks: list[Task] = [self._report]
+        if not self.canary:
+            tasks += self._hidings(results)
+            tasks += self._untried(results)
+        until, now = self.last_record, self.consumer.clock()
+        crew = self.consumer.crew
+        if crew is None or (len(tasks) <= FEW_CALLS and until - now > LONGEST_CALL_SECONDS):
+            self._report()
+            tasks, crew = tasks[1:], InTurn(self.consumer.clock)
+        crew.work(tasks, at_once=CALLS_AT_ONCE, until=until)
+
+    def _report(self) -> None:
         with self._counting():
             self.gate.report()
         causes = self._causes
-        # Every handler has run: no slow table may bring the whole batch back.
         if causes is not None and self.consumer.clock() < self.last_record:
             with self._counting():
                 causes.report()
-        if not self.canary:
-            self._hide(results)
-            self._record_untried(results)
-        return BatchResult(tuple(results), self.troubles.noticed, self.recovered, self.canary)
 
-    def _process(self, record: Record, reading: Reading) -> MessageResult:
+    def _process(self, record: Record, reading: Reading | None) -> MessageResult:
         message_id = id_of(record)
         group = group_of(record) if self.consumer.pipeline.fifo else ""
         if group and group in self.stopped_groups:
@@ -257,7 +431,9 @@ class _Batch:
             self.stopped_groups[group] = result.wait
         return result
 
-    def _deliver(self, record: Record, reading: Reading) -> MessageResult:
+    def _deliver(self, record: Record, reading: Reading | None) -> MessageResult:
+        if reading is None:
+            return MessageResult(id_of(record), Fate.LATE, wait=0.0)
         if isinstance(reading, NotALetter):
             return self._unreadable(record, reading)
         if isinstance(reading, Exception):
@@ -265,7 +441,7 @@ class _Batch:
         message_id = reading.letter.message_id
         if reading.forged:
             self.troubles.notice(message_id, Trouble.FORGED, _RESERVED)
-        if self.consumer.clock() >= self.last_start:
+        if self._is_late:
             return MessageResult(message_id, Fate.LATE, wait=0.0)
         wait = self.gate.wait(reading)
         if wait is not None:
@@ -283,6 +459,10 @@ class _Batch:
             # The process that handled it may have died before it recorded the recovery.
             self._record_recovery(reading, unasked=True)
             return MessageResult(message_id, Fate.DUPLICATE)
+        if self._is_late:
+            # Reading the circuits or claiming has taken all the time that was left.
+            self.guard.withdraw(message_id, claim)
+            return MessageResult(message_id, Fate.LATE, wait=0.0)
         calls = DependencyCalls(
             wait_for=lambda key: self.gate.wait_for(reading, key),
             team=self.consumer.team,
@@ -354,6 +534,10 @@ class _Batch:
         self, delivery: Delivery, claim: Claim | None, error: BaseException, circuit: str
     ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
+        if self.closed:
+            # The batch has given the message back: it may be elsewhere by now, and is not parked.
+            self.guard.withdraw(letter.message_id, claim)
+            return MessageResult(letter.message_id, Fate.UNFINISHED, error=error)
         diagnosis = self._diagnose(error, letter, now, self.consumer.team)
         known_stamp = self._known_stamp(delivery)
         stamp = known_stamp or delivery.stamp
@@ -401,9 +585,10 @@ class _Batch:
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             now = self.consumer.clock()
             if log.recovered(stamp.origin, stamp.attempt, now, unasked=unasked):
-                self.recovered += 1
+                with self.lock:
+                    self.recovered += 1
 
-    def _record_untried(self, results: Sequence[MessageResult]) -> None:
+    def _untried(self, results: Sequence[MessageResult]) -> list[Task]:
         """Record the messages that were given back untried: a letter without a row is SILENT.
 
         Each of them has used up a receive, and may die of that without fault. The response
@@ -411,18 +596,27 @@ class _Batch:
         back too. So a message is recorded only while there is time, and only as long as the
         ledger has not failed in this batch.
         """
-        for (record, reading), result in zip(self.readings, results, strict=True):
-            if result.message_id and result.fate in UNBLAMED:
-                now = self.consumer.clock()
-                if self.troubles.has(Trouble.LEDGER) or now >= self.last_record:
-                    return
-                delivery = reading if isinstance(reading, Delivery) else None
-                stamp = self._known_stamp(delivery) if delivery else None
-                stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
-                diagnosis = given_back(result.fate)
-                self._record_failure(
-                    record, stamp, diagnosis, delivery, now, result.circuit, blameless=True
-                )
+        return [
+            partial(self._record_untried, record, reading, result)
+            for (record, reading), result in zip(self.readings, results, strict=True)
+            if result.message_id and result.fate in UNBLAMED and reading is not None
+        ]
+
+    def _record_untried(self, record: Record, reading: Reading, result: MessageResult) -> None:
+        if self.troubles.has(Trouble.LEDGER):
+            return
+        delivery = reading if isinstance(reading, Delivery) else None
+        stamp = self._known_stamp(delivery) if delivery else None
+        stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
+        self._record_failure(
+            record,
+            stamp,
+            given_back(result.fate),
+            delivery,
+            self.consumer.clock(),
+            result.circuit,
+            blameless=True,
+        )
 
     def _record_failure(
         self,
@@ -507,15 +701,21 @@ class _Batch:
         receive = receive_of(record)
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
-    def _hide(self, results: Sequence[MessageResult]) -> None:
+    def _hidings(self, results: Sequence[MessageResult]) -> list[Task]:
+        """Hide the messages that wait; those that may come back at once are the last."""
         elapsed = self.consumer.clock() - self.started
         waits = [
             (handle, visibility.in_reach(result.wait, elapsed))
             for (record, _), result in zip(self.readings, results, strict=True)
             if result.wait is not None and (handle := handle_of(record))
         ]
-        if not waits:
-            return
+        waits.sort(key=lambda wait: wait[1] == 0)
+        return [
+            partial(self._hide, waits[start : start + HIDDEN_AT_ONCE])
+            for start in range(0, len(waits), HIDDEN_AT_ONCE)
+        ]
+
+    def _hide(self, waits: Sequence[tuple[str, int]]) -> None:
         from deadletter.message.queue import QueueUnavailable
 
         with self.troubles.noticing(QueueUnavailable, Trouble.NOT_HIDDEN):
@@ -531,7 +731,7 @@ def _read(reader: Reader, record: Record) -> Reading:
         return error
 
 
-def _letter(reading: Reading) -> Letter | None:
+def _letter(reading: Reading | None) -> Letter | None:
     return reading.letter if isinstance(reading, Delivery) else None
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from threading import RLock
+from typing import Any
 
 from deadletter.circuit.admission import Admission, is_coming_back
 from deadletter.circuit.outcomes import hash_of_tenant
@@ -71,10 +73,12 @@ class CircuitGate:
     # How many letters of the batch are still to come, by key.
     _expected: Counter[str] = field(default_factory=Counter)
     _places: dict[str, _Places] = field(default_factory=dict)
+    # Several threads may handle the messages of one batch.
+    _lock: Any = field(default_factory=RLock, repr=False)
 
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
-        self._keys.update(with_config_keys(self.named))
+        self._keys.update(with_config_keys(tuple(self.named)))
         for delivery in deliveries:
             keys = with_config_keys(self.keys(delivery))
             self._keys.update(keys)
@@ -98,6 +102,10 @@ class CircuitGate:
     def _wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         if self.canary or not self.pipeline.refuse_when_open:
             return None
+        with self._lock:
+            return self._wait_in_turn(delivery, keys)
+
+    def _wait_in_turn(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         now, canary = self.clock(), delivery.stamp.canary
         if self._read_at is None or now - self._read_at >= SECONDS_BETWEEN_READS:
             self._read(delivery, keys)
@@ -148,7 +156,8 @@ class CircuitGate:
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
-        circuits = self._circuits(delivery, with_config_keys(self.keys(delivery)))
+        with self._lock:
+            circuits = self._circuits(delivery, with_config_keys(self.keys(delivery)))
         return not circuits or not all(circuit.is_closed for circuit in circuits)
 
     def count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
@@ -159,6 +168,10 @@ class CircuitGate:
         """
         if self.canary:
             return
+        with self._lock:
+            self._count(delivery, outcomes)
+
+    def _count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
         for outcome in outcomes:
             is_good = outcome.evidence is Evidence.SUCCESS
             if is_good and is_config_key(outcome.key) and not self._is_troubled(outcome.key):
@@ -207,8 +220,9 @@ class CircuitGate:
 
     def report(self) -> None:
         """Report what was counted and not reported yet."""
-        for key in list(self._counts):
-            self._report(key)
+        with self._lock:
+            for key in list(self._counts):
+                self._report(key)
 
     def _report(self, key: str) -> None:
         outcomes = self._counts.pop(key)

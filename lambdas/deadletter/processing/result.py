@@ -118,6 +118,7 @@ class Troubles:
     def __init__(self, started: float) -> None:
         self._started = started
         self._noticed: list[NoticedTrouble] = []
+        self._kinds: set[Trouble] = set()
 
     @property
     def noticed(self) -> tuple[NoticedTrouble, ...]:
@@ -126,11 +127,12 @@ class Troubles:
 
     def has(self, trouble: Trouble) -> bool:
         """Whether this trouble has been noticed with any message."""
-        return any(noticed.trouble is trouble for noticed in self._noticed)
+        return trouble in self._kinds
 
     def notice(self, message_id: str, trouble: Trouble, why: str = "") -> None:
         """Note a trouble; `why` must be redacted."""
         self._noticed.append(NoticedTrouble(message_id, trouble, why))
+        self._kinds.add(trouble)
 
     def explain(self, message_id: str, trouble: Trouble, error: Exception) -> None:
         """Note a trouble with the error that caused it."""

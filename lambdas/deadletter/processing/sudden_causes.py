@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from deadletter.contract import MINUTE, Metric
@@ -57,11 +58,14 @@ class SuddenCauses:
         self._untold: Counter[str] = Counter()
         self._last_write: float | None = None
         self._was_refused = False
+        # Several threads may handle the messages of a process.
+        self._lock = RLock()
 
     def processed(self, receive: int, stamp: Stamp) -> None:
         """Count a message that did not fail."""
         if _speaks_of_now(receive, stamp):
-            self._pending.append((self._clock(), None))
+            with self._lock:
+                self._pending.append((self._clock(), None))
 
     def failed(self, receive: int, stamp: Stamp, diagnosis: Diagnosis) -> None:
         """Count a failure."""
@@ -71,14 +75,20 @@ class SuddenCauses:
         if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
             letter = hash_of(stamp.origin)
             failed = FailedTry(diagnosis.fingerprint, diagnosis.error_type, letter)
-            self._untold[failed.cause] += 1
-        self._pending.append((self._clock(), failed))
+        with self._lock:
+            if failed is not None:
+                self._untold[failed.cause] += 1
+            self._pending.append((self._clock(), failed))
 
     def may_park(self, cause: str) -> bool:
         """Whether a letter may be parked for this cause, as far as all processes know.
 
         False if nothing is known of the causes: the letter comes back, and its DLQ parks it.
         """
+        with self._lock:
+            return self._may_park(cause)
+
+    def _may_park(self, cause: str) -> bool:
         self.report()
         if self._known is None:
             return False
@@ -90,6 +100,10 @@ class SuddenCauses:
 
     def report(self) -> None:
         """Write what was counted, if it is due."""
+        with self._lock:
+            self._report()
+
+    def _report(self) -> None:
         now = self._clock()
         if self._pending and now - self._pending[0][0] > WINDOW:
             self._pending = [(at, failed) for at, failed in self._pending if now - at <= WINDOW]

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from threading import RLock
 from typing import Any
 
 from deadletter.aws.clients import ConsumerClients
@@ -20,6 +21,7 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
+from deadletter.processing.crew import Threads
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing.clock import START, Clock
@@ -232,11 +234,11 @@ class Letterbox:
         )
 
     def _consumer(self) -> Consumer:
-        clients: Any = ConsumerClients(
-            sqs=self.sqs.as_sender(_CONSUMER),  # type: ignore[arg-type]
-            sending=self.sqs.as_sender(_CONSUMER),  # type: ignore[arg-type]
-            dynamodb=self.dynamodb,  # type: ignore[arg-type]
-        )
+        # The fakes belong to one thread at a time; real clients may be shared.
+        lock = RLock()
+        sqs: Any = OneAtATime(self.sqs.as_sender(_CONSUMER), lock)
+        dynamodb: Any = OneAtATime(self.dynamodb, lock)
+        clients = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=dynamodb)
         world = World(
             clock=self.clock, wait=self.clock.advance, new_id=self.new_id, random=Random(1)
         )
@@ -247,7 +249,14 @@ class Letterbox:
             circuits_table="circuits",
             trusted_senders=(_REDRIVER,),
         )
-        return consumer_for(self.settings, resources, clients, world, count_metric=lambda *_: None)
+        return consumer_for(
+            self.settings,
+            resources,
+            clients,
+            world,
+            count_metric=lambda *_: None,
+            crew=Threads(self.clock),
+        )
 
     def _create_queues(self) -> None:
         self.dlq = self._create("dlq", MessageRetentionPeriod="1209600")
@@ -295,6 +304,25 @@ class Letterbox:
 
     def _bodies(self, url: str) -> list[str]:
         return [message.body for message in self.sqs.snapshot() if message.queue == _name(url)]
+
+
+class OneAtATime:
+    """An object whose methods are called by one thread at a time."""
+
+    def __init__(self, inner: object, lock: Any) -> None:
+        self._inner = inner
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            with self._lock:
+                return value(*arguments, **options)
+
+        return call
 
 
 def _name(url: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.ledger import DynamoDBLedger
     from deadletter.aws.queue import SqsQueue
+    from deadletter.processing.crew import Crew
     from deadletter.processing.sudden_causes import SuddenCauses
 
 __all__ = ["consumer_clients", "consumer_for"]
@@ -39,10 +40,12 @@ def consumer_for(
     handle: Handle = unhandled,
     count_metric: Callable[[str, int], None],
     count_now: Callable[[str, int], None] | None = None,
+    crew: Crew | None = None,
 ) -> Consumer:
     """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name.
 
-    `count_now` publishes a metric at once; without it `count_metric` does.
+    `count_now` publishes a metric at once; without it `count_metric` does. Without a `crew` one
+    message follows the other.
     """
     name = pipeline.name
     rarely = _Rarely(pipeline, resources, clients, world)
@@ -74,6 +77,7 @@ def consumer_for(
         new_id=world.new_id,
         count_now=count_now or count_metric,
         causes=lazily(lambda: rarely.causes(count_metric)),
+        crew=crew,
     )
 
 
