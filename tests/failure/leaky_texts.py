@@ -103,6 +103,33 @@ SECRETS = [
     Leaky("password mismatch between order and value", "order|value", "password mismatch"),
 ]
 
+OTHER_LANGUAGES = [
+    Leaky("das Passwort lautet offen und lang", "offen|lang", "passwort"),
+    Leaky("Das Kennwort ist open order", "open|order"),
+    Leaky("mot de passe: open order", "open|order"),
+    Leaky("la contraseña es open order", "open|order"),
+    Leaky("hasło: open order", "open|order"),
+    Leaky("senha = open order", "open|order"),
+    Leaky("パスワード: open order", "open|order"),
+    Leaky("Kunde Anna Müller aus Köln hat Diabetes", "anna|ller|köln|diabetes|kunde"),
+    Leaky("Ihre Mutter heißt Rosa Lang", "mutter|rosa|lang"),
+    Leaky("Jean-Luc O'Neill van der Berg cannot pay", "jean|luc|neill|berg"),
+    Leaky("María José de la Cruz is blocked", "mar|jos|cruz", "is blocked"),
+    Leaky("customer Will May Grant cannot pay", "will|may|grant", "customer|cannot pay"),
+    Leaky("patient grace long has no insurance", "grace", "has no insurance"),
+    Leaky("mother's maiden name is long", "long"),
+    Leaky("the security answer is market", "market"),
+    Leaky("security question: first market", "market"),
+    Leaky("my first pet is market", "market"),
+    Leaky("write to anna at example dot com", "anna|example", "write to"),
+    Leaky("write to anna dot market (at) mail (dot) example", "anna|market|mail"),
+    Leaky("write to anna [at] market [dot] com", "anna|market"),
+    Leaky("lives at 12 Market Street, 10115 Reading", "market|street|reading|12"),
+    Leaky("lives at 12 market street, reading", "market|street|reading"),
+    Leaky("his mother Rosa and his son Mark are covered", "rosa|mark"),
+    Leaky("allergic to peanuts since 2019", "peanuts|allergic|2019"),
+]
+
 ROWS = [
     Leaky(
         'null value in column "city" of relation "orders" violates not-null constraint\n'
@@ -280,4 +307,4 @@ USEFUL = [
     Leaky("No such file or directory: '/tmp/anna'", "anna|tmp", "No such file or directory"),
 ]
 
-TEXTS = [*PROSE, *SECRETS, *ROWS, *SHAPES, *USEFUL]
+TEXTS = [*PROSE, *SECRETS, *OTHER_LANGUAGES, *ROWS, *SHAPES, *USEFUL]

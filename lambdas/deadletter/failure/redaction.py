@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from deadletter.failure.letter_words import LetterWords
 from deadletter.failure.secretive import (
@@ -32,6 +33,18 @@ LONGEST = 200
 """The most characters of a redacted text: enough to recognise a failure."""
 
 MASK = "…"
+
+# The most characters of a text that are read: an exception can quote a whole message.
+_LOOKED_AT = 1_000
+
+# Chunks between white space that are read; behind that many, all is data.
+_MOST_CHUNKS = 150
+
+# Brackets looked into; behind that many, all is data.
+_MOST_BRACKETS = 40
+
+# Chunks that may say how a secret is: a longer text is no state.
+_LONGEST_STATE = 12
 
 
 def redact(text: str, letter: Letter | None, literals: frozenset[str] = frozenset()) -> str:
@@ -146,10 +159,14 @@ _HEADER = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+:")
 
 # The word at the beginning of "key=…", "key:…" and "call(…)".
 _LABEL = re.compile(r"([A-Za-z_-]+)[:=(]")
-_EDGES = re.compile(rf"[{re.escape(_OPENING)}]*(.*?)[{re.escape(_CLOSING)}.,;:!?=]*", re.DOTALL)
+_EDGES = re.compile(
+    rf"[{re.escape(_OPENING)}]*(.*?)[{re.escape(_CLOSING)}.,;:!?=。、！？：；]*",  # noqa: RUF001
+    re.DOTALL,
+)
 
-# A program's own text may name a class or a host; other digits of it may be data in a test.
-_OWN_WORD = re.compile(r"[^\W\d_]+(?:['’._/-][^\W\d_]+)*|[A-Za-z]{1,4}\d{1,2}")  # noqa: RUF001
+# What a program writes itself is a word in any script, a class or a host. A number that it writes
+# is left out: it says nothing.
+_OWN_WORD = re.compile(rf"[^\d@=\\{MASK}]+|[A-Za-z]{{1,4}}\d{{1,2}}")
 _ERROR_NAME = re.compile(r"\w+(?:Error|Exception|Failure|Fault|Timeout|Warning)")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _MOST_PARTS = 3
@@ -159,7 +176,14 @@ _CODED = re.compile(r"\(([A-Za-z.]{1,80})\) when calling the ([A-Za-z]{1,60}) op
 
 # What stands in these is data whatever it looks like: a key, a document in XML.
 _BLOCK = re.compile(
-    r"-----BEGIN.*?(?:-----END[^\n]*|\Z)|<[^<>\s]+[^<>]*>[^<]*</(?:.*>|.*)", re.DOTALL
+    r"-----BEGIN.*?(?:-----END[^\n]*|\Z)"
+    r"|<[^<>\s]+[^<>]*>[^<]*</(?:.*>|.*)"
+    # "anna at example dot com"
+    r"|\b[\w.-]{1,40}(?:\s\W?dot\W?\s[\w-]{1,40}){0,3}\s?\W?at\W?\s?[\w-]{1,40}"
+    r"(?:\s\W?dot\W?\s[\w-]{1,40}){1,3}"
+    r"|\b\d{1,5}\w?(?:\s[\w.'-]{1,30}){0,3}\s(?:street|road|avenue|lane|boulevard|square)\b"
+    r"[^.;\n]*",
+    re.DOTALL | re.IGNORECASE,
 )
 
 # A bracket behind one of these holds a row, whatever is in it.
@@ -167,6 +191,8 @@ _OF_ROWS = re.compile(
     r"(?:contains|key|params|parameters|row|value|values|=|:=)\s*\Z", re.IGNORECASE
 )
 _OF_DATA = re.compile(r"[,=:…\n]")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_LAST_CHUNK = re.compile(r"\S+\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -178,7 +204,11 @@ class _MarkedText:
         self.literals: list[int] = []
         self.phrases = {0: False}
         shown: list[str] = []
-        for number, piece in enumerate(pieces(text, literals), 1):
+        beginning = text[:_LOOKED_AT]
+        if len(text) > _LOOKED_AT:
+            # The last word may be cut.
+            beginning = _LAST_CHUNK.sub(MASK, beginning)
+        for number, piece in enumerate(pieces(beginning, literals), 1):
             size, is_literal = len(piece.text), piece.kind is Kind.LITERAL
             self.kinds += [piece.kind] * size
             self.literals += [number if is_literal else 0] * size
@@ -235,28 +265,30 @@ class _MarkedText:
 
     def _hide_brackets(self) -> None:
         opened: list[int] = []
-        for at, character in enumerate(self.raw):
-            if character in _PAIRS:
+        for number, match in enumerate(_BRACKET.finditer(self.raw)):
+            at = match.start()
+            if number == _MOST_BRACKETS:
+                self._hide(at, len(self.raw))
+                return
+            if match[0] in _PAIRS:
                 opened.append(at)
-            elif opened and character == _PAIRS[self.raw[opened[-1]]]:
-                start = opened.pop()
-                if self._holds_data(start, at):
-                    self._hide(start, at + 1)
+            elif opened and match[0] == _PAIRS.get(self.raw[opened[-1]]):
+                self._hide_data(opened.pop(), at + 1)
         for start in opened:
-            if self.raw[start] != MASK and self._holds_data(start, len(self.raw), closed=False):
-                self._hide(start, len(self.raw))
+            self._hide_data(start, len(self.raw))
 
-    def _holds_data(self, start: int, end: int, *, closed: bool = True) -> bool:
-        if self.raw[start] == "{" or _OF_ROWS.search(self.raw, max(0, start - 20), start):
-            return True
-        return closed and _OF_DATA.search(self.raw, start + 1, end) is not None
+    def _hide_data(self, start: int, end: int) -> None:
+        """Hide a bracket that holds a row, an object or a call."""
+        of_rows = _OF_ROWS.search(self.raw, max(0, start - 20), start)
+        if self.raw[start] == "{" or of_rows or _OF_DATA.search(self.raw, start + 1, end):
+            self._hide(start, end)
 
 
 class _Reader:
     """Reads a text from its beginning, and knows what the words before mean for the next ones."""
 
     def __init__(self, text: _MarkedText, letter_words: LetterWords) -> None:
-        self._chunks = list(text.chunks())
+        self._chunks = list(islice(text.chunks(), _MOST_CHUNKS))
         self._letter_words = letter_words
         # The chunk that named a secret in this sentence.
         self._secret: _Chunk | None = None
@@ -320,7 +352,8 @@ class _Reader:
                 return True
         if chunk.lower in TOO:
             return self._before(at).lower == "too"
-        return chunk.lower in NARROW or is_secretive_word(chunk.lower)
+        another = is_secretive_word(chunk.lower) and self._before(at).lower in FUNCTION
+        return chunk.lower in NARROW or another
 
     def _expect(self, chunk: _Chunk, at: int) -> None:
         """What the chunk says of those behind it."""
@@ -338,7 +371,8 @@ class _Reader:
             allowed = STATES if chunk.announces_value else NARROW | TOO
             rest = self._sentence(at + 1)
             closed = bool(rest) and rest[0].is_closed
-            if not closed and not all(self._is_state(part, allowed) for part in rest):
+            short = len(rest) < _LONGEST_STATE
+            if not closed and not (short and all(self._is_state(part, allowed) for part in rest)):
                 self._hides_sentence = True
 
     def _names_secret(self, chunk: _Chunk, at: int, *, has_value: bool) -> bool:
@@ -355,10 +389,9 @@ class _Reader:
 
     def _sentence(self, start: int) -> Sequence[_Chunk]:
         """The chunks up to the end of the sentence."""
-        for end in range(start, len(self._chunks)):
-            if self._chunks[end].ends_sentence:
-                return self._chunks[start : end + 1]
-        return self._chunks[start:]
+        longest = self._chunks[start : start + _LONGEST_STATE]
+        ends = (number for number, chunk in enumerate(longest, 1) if chunk.ends_sentence)
+        return longest[: next(ends, _LONGEST_STATE)]
 
     # Other values, and names.
 

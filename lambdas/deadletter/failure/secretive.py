@@ -13,28 +13,40 @@ def _words(text: str) -> frozenset[str]:
 _SECRETIVE = _words(
     """
     accesskey apikey authtoken authorization bearer cookie cookies credential credentials csrf cvc
-    cvv jwt kennwort key keys nonce otp passcode passphrase passwd password passwords passwort
-    pin pw pwd salt secret secrets senha contrasena sig signature ssn token tokens wachtwoord
-    пароль 密码 パスワード 비밀번호 contraseña
+    cvv jwt key keys maiden nonce otp passcode passphrase passwd password passwords pin pw pwd salt
+    secret secrets sig signature ssn token tokens
+    """
+)
+# In other languages: the value behind it may be English.
+_FOREIGN = _words(
+    """
+    clave contrasena geheimnis geheimwort haslo heslo jelszo kennwort kodeord lozinka losenord
+    motdepasse palabrasecreta parola parole parool passord passwort salasana schluessel schlüssel
+    segredo senha sifre wachtwoord zugangscode
+    clé clave contraseña hasło jelszó lösenord şifre пароль ключ κωδικός סיסמה
+    密码 密碼 口令 パスワード 비밀번호 암호
     """
 )
 _SECRETIVE_ENDS = ("apikey", "passphrase", "password", "passwort", "passwd", "secret", "token")
 
 # They announce a secret only where a value follows: "pass: …", but "did not pass".
-_SECRETIVE_LABELS = frozenset({"auth", "basic", "login", "pass", "passe", "session", "sessionid"})
+_SECRETIVE_LABELS = frozenset(
+    {"auth", "basic", "login", "nickname", "pass", "passe", "pet", "session", "sessionid"}
+)
 
 # With one of these before it, a code is a secret.
-_CODES = frozenset({"code", "codes"})
+_CODES = frozenset({"answer", "answers", "code", "codes", "question"})
 _OF_SECRET_CODES = _words(
     """
-    access activation confirmation door gate login one-time pin recovery reset security sms time
-    unlock verification
+    access activation confirmation door gate login one-time pin recovery reset secret security sms
+    time unlock verification
     """
 )
 
 NARROW = _words(
     """
-    a again all already an and are as at authenticate authenticated authentication authorization
+    a active again all already an and are as at authenticate available closed disabled enabled
+    established inactive locked unavailable authenticate authenticated authentication authorization
     authorized be been by can cannot can't changed char column constraint constraints could
     couldn't denied did didn't do does doesn't due duplicate empty error errors exist exists
     expected expired expires fail failed failing fails field find for foreign format found
@@ -60,7 +72,7 @@ STATES = _words(
 TOO = frozenset({"large", "long", "old", "short", "weak", "simple"})
 """They may follow "too"."""
 
-VERBS = frozenset({"is", "was", "are", "were", "be", "ist", "war", "es", "est"})
+VERBS = frozenset({"is", "was", "are", "were", "be"})
 """Between a name and its value."""
 
 PERSONS = _words(
@@ -116,6 +128,8 @@ def announces_secret(text: str, before: str, *, has_value: bool) -> bool:
     plain = unicodedata.normalize("NFC", text)
     parts = parts_of(plain)
     whole = "".join(parts)
+    if not _FOREIGN.isdisjoint((whole, *parts)):
+        return True
     if not _SECRETIVE.isdisjoint(parts) or whole in _SECRETIVE or whole.endswith(_SECRETIVE_ENDS):
         return True
     if parts and parts[-1] in _CODES:
@@ -125,4 +139,5 @@ def announces_secret(text: str, before: str, *, has_value: bool) -> bool:
 
 def is_secretive_word(word: str) -> bool:
     """True for a word that itself is no data, only the name of a secret, in lower case."""
-    return word.isascii() and (word in _SECRETIVE or word in _SECRETIVE_LABELS)
+    names = (_SECRETIVE, _SECRETIVE_LABELS, _FOREIGN)
+    return word.isascii() and any(word in words for words in names)
