@@ -41,7 +41,9 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
     assert "4 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("name", ["called", "with_powertools", "before", "warehouse", "two"])
+@pytest.mark.parametrize(
+    "name", ["called", "with_powertools", "before", "warehouse", "two", "with_asyncio"]
+)
 def test_each_form_of_the_example_ships_the_order(
     example: Path, name: str, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

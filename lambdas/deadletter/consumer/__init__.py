@@ -24,9 +24,15 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, overload
 
 from deadletter.consumer import runtime
+from deadletter.consumer.finished import finished
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
-from deadletter.processing.batch import check_concurrency, process_unguarded
+from deadletter.processing.batch import (
+    CANCELLING_SHARE,
+    check_concurrency,
+    finishing_seconds,
+    process_unguarded,
+)
 from deadletter.processing.crew import Threads
 from deadletter.processing.lambda_event import (
     check_records,
@@ -54,7 +60,9 @@ __all__ = [
 
 Record = Mapping[str, Any]
 Each = Callable[[dict[str, Any]], object]
-"""A team's own handler of one SQS record, in Lambda's form. Returning means processed."""
+"""A team's own handler of one SQS record, in Lambda's form. Returning means processed.
+
+It may be async: then it runs in an event loop that the process keeps from batch to batch."""
 
 
 Handler = Callable[[Any, Any], dict[str, Any]]
@@ -77,7 +85,8 @@ def consumer(
     """Turn a function of one SQS record into a Lambda handler of a batch of them.
 
     `concurrency` is how many records of a batch are handled at the same time (1 to 64), each in
-    a thread of its own. On FIFO queues the records of a group stay in order.
+    a thread of its own, or as a task of one event loop if the function is async. On FIFO queues
+    the records of a group stay in order.
 
     Raises TypeError for `dependency_errors` or `ignored_errors` of another kind, and ValueError
     for another `concurrency`.
@@ -145,13 +154,21 @@ def _handle(
     current = runtime.current_runtime()
     if current.consumer is None:
         result = process_unguarded(
-            records, each, current.clock(), crew=Threads(current.clock), concurrency=concurrency
+            records,
+            finished(each, lambda: None),
+            current.clock(),
+            crew=Threads(current.clock),
+            concurrency=concurrency,
         )
     else:
+        began, seconds = current.clock(), seconds_left(context)
+        deadline = began + seconds
+        # An async handler is cancelled a little before the batch stops waiting for it.
+        until = deadline - CANCELLING_SHARE * finishing_seconds(seconds)
+        handle = finished(each, lambda: until - current.clock())
         guarded = replace(
-            current.consumer, handle=lambda delivery: each(delivery.record), team=team
+            current.consumer, handle=lambda delivery: handle(delivery.record), team=team
         )
-        deadline = current.clock() + seconds_left(context)
         result = guarded.process(
             records, deadline=deadline, permit=permit_of(context), concurrency=concurrency
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from inspect import isasyncgen, isawaitable, isgenerator
 
 from deadletter.failure.failure import PERMANENT, Category
-from deadletter.failure.literals import note_literals
 
 
 class Permanent(Exception):
@@ -23,6 +22,9 @@ class Permanent(Exception):
             allowed = " or ".join(sorted(PERMANENT))
             raise ValueError(f"a permanent failure is {allowed}, not {category}")
         super().__init__(why)
+        # Loaded with the first error: each function would pay for it at its start.
+        from deadletter.failure.literals import note_literals
+
         note_literals(self)
         self.category = Category(category)
         self.status = status
@@ -35,6 +37,9 @@ class Transient(Exception):
         self, why: str = "", *, status: int | None = None, retry_after: float | None = None
     ) -> None:
         super().__init__(why)
+        # Loaded with the first error: each function would pay for it at its start.
+        from deadletter.failure.literals import note_literals
+
         note_literals(self)
         self.status = status
         self.retry_after = retry_after
@@ -59,7 +64,21 @@ class Skip(Exception):
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
+        # Loaded with the first error: each function would pay for it at its start.
+        from deadletter.failure.literals import note_literals
+
         note_literals(self)
+
+
+class OutOfTime(Exception):
+    """The function is about to end, and its handler of a message was cancelled.
+
+    `ended` says that the handler has ended by it; else it may go on.
+    """
+
+    def __init__(self, *, ended: bool) -> None:
+        super().__init__("the handler was cancelled because the function was about to end")
+        self.ended = ended
 
 
 def reject_deferred_result(result: object) -> None:
@@ -70,8 +89,8 @@ def reject_deferred_result(result: object) -> None:
         if close is not None:
             close()
         raise TypeError(
-            "a handler must be a plain function: an async one, or one that yields, does no work "
-            "when it is called"
+            "the handler has done no work: it returned a coroutine or a generator; allowed: a plain"
+            " function, or an async one where deadletter.consumer calls it itself"
         )
 
 

@@ -19,6 +19,7 @@ from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import (
     DependencyOpen,
+    OutOfTime,
     Skip,
     is_message_failure,
     reject_deferred_result,
@@ -66,6 +67,9 @@ recorded and returned. At most a fifth of the time that the batch has in all."""
 
 HANDLING_SHARE = 0.7
 """The part of the finishing time before the deadline at which no handler is waited for any more."""
+
+CANCELLING_SHARE = 0.85
+"""The part of the finishing time before the deadline at which an async handler is cancelled."""
 
 RECORDING_SHARE = 0.5
 """The part of the finishing time before the deadline at which nothing more is recorded or hidden:
@@ -182,6 +186,11 @@ class Consumer:
     def reader(self) -> Reader:
         """The reader of this pipeline's records; raises BadSettings."""
         return Reader(self.pipeline, self.trusted_senders, self.clock)
+
+
+def finishing_seconds(seconds: float) -> float:
+    """How long before its deadline a batch that has `seconds` in all begins no message."""
+    return min(FINISHING_SECONDS, seconds / 5)
 
 
 def check_concurrency(concurrency: int) -> None:
@@ -327,7 +336,7 @@ class _Batch:
 
     @property
     def _finishing_seconds(self) -> float:
-        return min(FINISHING_SECONDS, (self.deadline - self.started) / 5)
+        return finishing_seconds(self.deadline - self.started)
 
     @property
     def _is_late(self) -> bool:
@@ -482,6 +491,10 @@ class _Batch:
                 reject_deferred_result(self.consumer.handle(delivery))
         except Skip:
             return self._processed(delivery, claim, Fate.SKIPPED)
+        except OutOfTime as error:
+            if error.ended:
+                self.guard.withdraw(delivery.letter.message_id, claim)
+            return MessageResult(delivery.letter.message_id, Fate.UNFINISHED, error=error)
         except BaseException as error:
             if not is_message_failure(error):
                 raise
