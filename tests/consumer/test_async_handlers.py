@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,12 +20,18 @@ from deadletter.testing import Letterbox
 HANGS = 5.0
 
 
+async def turn() -> None:
+    """Let the loop run the other handlers, for some milliseconds."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), 0.01)
+
+
 def test_an_async_handler_does_its_work(letterbox: Letterbox) -> None:
     seen: list[str] = []
 
     @consumer
     async def handler(record: dict[str, Any]) -> None:
-        await asyncio.sleep(0)
+        await turn()
         seen.append(record["body"])
 
     letterbox.send("x")
@@ -49,7 +56,7 @@ def test_so_many_run_at_the_same_time_in_one_loop(
         running += 1
         most = max(most, running)
         loops.add(id(asyncio.get_running_loop()))
-        await asyncio.sleep(0.01)
+        await turn()
         running -= 1
 
     for number in range(10):
@@ -66,7 +73,7 @@ def test_a_client_made_in_one_batch_works_in_the_next(letterbox: Letterbox) -> N
         if not locks:
             locks.append(asyncio.Lock())
         async with locks[0]:
-            await asyncio.sleep(0.001)
+            await turn()
 
     for _ in range(2):
         for number in range(3):
@@ -78,7 +85,7 @@ def test_a_client_made_in_one_batch_works_in_the_next(letterbox: Letterbox) -> N
 def test_an_error_of_an_async_handler_is_its_messages_failure(letterbox: Letterbox) -> None:
     @consumer(concurrency=2)
     async def handler(record: dict[str, Any]) -> None:
-        await asyncio.sleep(0)
+        await turn()
         if record["body"] == "bad":
             raise Permanent("no such product")
         if record["body"] == "later":
@@ -112,7 +119,7 @@ def test_a_dependency_block_sees_its_own_message(letterbox: Letterbox) -> None:
     @consumer(concurrency=3)
     async def handler(record: dict[str, Any]) -> None:
         with dependency("bank"):
-            await asyncio.sleep(0.005)
+            await turn()
             calls.add(id(_calls.get()))
 
     for number in range(3):
@@ -137,7 +144,7 @@ def test_a_handler_is_cancelled_before_the_deadline_and_its_claim_withdrawn(
 
     async def each(record: dict[str, Any]) -> None:
         try:
-            await asyncio.sleep(HANGS)
+            await asyncio.Event().wait()
         finally:
             cleaned.append(record["body"])
 
@@ -176,7 +183,7 @@ def test_a_handler_that_outlives_its_cancellation_is_not_ended() -> None:
     async def stubborn() -> None:
         for _ in range(100):
             try:
-                await asyncio.sleep(0.01)
+                await turn()
             except asyncio.CancelledError:
                 continue
 
@@ -188,7 +195,7 @@ def test_a_handler_that_outlives_its_cancellation_is_not_ended() -> None:
 def test_a_handler_that_returns_when_it_is_cancelled_has_processed_its_message() -> None:
     async def prompt() -> str:
         try:
-            await asyncio.sleep(HANGS)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             return "done"
         return "never"
