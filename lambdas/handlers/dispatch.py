@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.webhook import consumer_clients, webhook_consumer_for
+from deadletter.aws.wiring.webhook import consumer_clients, webhook_batch_for
 from deadletter.contract import Variable, with_aliases
 from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
@@ -16,8 +16,8 @@ from handlers.runtime import settings, world
 
 logger = Logger(service="dispatch")
 webhook = cache(lambda: webhook_from_json(os.environ[Variable.WEBHOOK]))
-consumer = cache(
-    lambda: webhook_consumer_for(*settings(), webhook(), consumer_clients(), world(), count_metric)
+post_all = cache(
+    lambda: webhook_batch_for(*settings(), webhook(), consumer_clients(), world(), count_metric)
 )
 
 
@@ -25,7 +25,7 @@ consumer = cache(
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
-    result = consumer().process(records_of(event), deadline=deadline, permit=permit_of(context))
+    result = post_all()(records_of(event), deadline=deadline, permit=permit_of(context))
     for name, number in with_aliases(result.counts).items():
         count_metric(name, number)
     for line in result.log_lines():

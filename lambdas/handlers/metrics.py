@@ -3,11 +3,15 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from threading import Lock
 
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from deadletter.contract import APP_DIMENSION, DIMENSION, METRIC_UNITS, NAMESPACE, Variable
 from handlers.runtime import settings
+
+# Two threads must not write into each other's lines.
+_writing = Lock()
 
 
 def write(lines: Iterable[str]) -> None:
@@ -33,8 +37,9 @@ def count_metric(name: str, number: int) -> None:
 
 def count_metric_of(pipeline: str, name: str, number: int) -> None:
     """Count a metric of any pipeline, for the functions that belong to the whole app."""
-    with single_metric(name, unit(name), number, namespace=NAMESPACE) as metric:
-        for dimension, value in dimensions(pipeline).items():
-            metric.add_dimension(dimension, value)
-    # The function may be ended at any moment: what it counts at once has to be out.
-    sys.stdout.flush()
+    with _writing:
+        with single_metric(name, unit(name), number, namespace=NAMESPACE) as metric:
+            for dimension, value in dimensions(pipeline).items():
+                metric.add_dimension(dimension, value)
+        # The function may be ended at any moment: what it counts at once has to be out.
+        sys.stdout.flush()

@@ -51,7 +51,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         runtime.settings,
         runtime.resources,
         runtime.world,
-        dispatch.consumer,
+        dispatch.post_all,
         dispatch.webhook,
     )
     for cached in caches:

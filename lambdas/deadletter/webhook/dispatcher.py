@@ -31,6 +31,10 @@ from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 ATTEMPT = "webhook-attempt"
 """The header with the number of the message's life: 1 is the first, each re-drive adds one."""
 
+POSTS_AT_ONCE = 10
+"""The endpoints of one batch that are posted to at the same time: as many as a batch has
+messages, so that a slow endpoint delays no other."""
+
 LONGEST_PAUSE_SECONDS = 3600.0
 """An endpoint that asks for a longer pause is called again after this."""
 
@@ -137,16 +141,6 @@ class Dispatcher:
             raise EndpointSilent(str(error)) from error
         self._judge(endpoint, answer)
 
-    def lane(self, delivery: Delivery) -> tuple[str, str] | None:
-        """The endpoint of a message, by tenant and name; None if the message names none.
-
-        Messages of one lane are posted one after the other: a slow endpoint delays no other.
-        """
-        context = delivery.document.value["context"]
-        tenant = context.get("tenantId")
-        name = context.get("endpointId", DEFAULT_ENDPOINT)
-        return (tenant, str(name)) if isinstance(tenant, str) else None
-
     def _endpoint(self, document: Document) -> Endpoint:
         if document.unreadable is not None and self._body is Body.JSON:
             # Without the position, so that failures of one kind share a fingerprint.
@@ -238,6 +232,16 @@ class Dispatcher:
         except RegistryUnavailable:
             # This worker knows the pause; each other one learns it from the endpoint.
             return
+
+
+def lane_of(delivery: Delivery) -> tuple[str, str] | None:
+    """The endpoint that a message names, by tenant and name; None if it names none.
+
+    The messages of one endpoint are posted one after the other, in their order.
+    """
+    context = delivery.document.value["context"]
+    tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
+    return (tenant, str(name)) if isinstance(tenant, str) else None
 
 
 def webhook_id(delivery: Delivery) -> str:

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, secretsmanager
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
-from deadletter.processing.batch import Consumer
+from deadletter.processing.crew import Threads
+from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.settings.webhook import Webhook
 from deadletter.webhook.connections import KeptConnections
-from deadletter.webhook.dispatcher import Dispatcher
+from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.http import HttpsClient
 
-__all__ = ["consumer_clients", "dispatcher_for", "webhook_consumer_for"]
+__all__ = ["consumer_clients", "dispatcher_for", "webhook_batch_for"]
 
 
-def webhook_consumer_for(
+def webhook_batch_for(
     pipeline: Pipeline,
     resources: Resources,
     webhook: Webhook,
     clients: ConsumerClients,
     world: World,
     count_metric: Callable[[str, int], None],
-) -> Consumer:
-    """The consumer whose handler is the webhook dispatcher."""
+) -> partial[BatchResult]:
+    """`Consumer.process` with the webhook dispatcher, several endpoints at the same time."""
     dispatcher = dispatcher_for(pipeline, resources, webhook, clients, world)
-    return consumer_for(
-        pipeline, resources, clients, world, handle=dispatcher.deliver, count_metric=count_metric
+    consumer = consumer_for(
+        pipeline,
+        resources,
+        clients,
+        world,
+        handle=dispatcher.deliver,
+        count_metric=count_metric,
+        crew=Threads(world.clock),
     )
+    return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
 
 
 def dispatcher_for(
