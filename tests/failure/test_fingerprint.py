@@ -7,9 +7,12 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+import pytest
+
 from deadletter.failure.classify import diagnose
 from tests.failure.causes_cases import CAUSES, data_of
 from tests.failure.exceptions import caught
+from tests.failure.pair_cases import ONE, TWO, Fail, Pair
 from tests.samples import NOW, letter
 
 LETTERS = 60
@@ -33,3 +36,18 @@ def test_each_cause_has_one_fingerprint_of_its_own() -> None:
     split = Counter(name for counts in groups.values() for name in counts)
     assert {name: count for name, count in split.items() if count > 1} == {}
     assert [sorted(counts) for counts in groups.values() if len(counts) > 1] == []
+
+
+def print_of(fail: Fail, body: str = '{"count": "many", "sku": "a-1"}') -> str:
+    return diagnose(caught(fail), letter(body), now=NOW).fingerprint
+
+
+@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+def test_two_causes_at_one_place_have_two_fingerprints(pair: Pair) -> None:
+    assert print_of(pair.first) == print_of(pair.first)
+    assert print_of(pair.first) != print_of(pair.second)
+
+
+@pytest.mark.parametrize("pair", ONE, ids=lambda pair: pair.name)
+def test_one_cause_in_two_forms_has_one_fingerprint(pair: Pair) -> None:
+    assert print_of(pair.first) == print_of(pair.second)

@@ -26,6 +26,7 @@ from deadletter.failure.foreign import (
     chain_of,
     http_status,
     names_of,
+    own_words,
     text_of,
     within,
 )
@@ -95,7 +96,7 @@ def diagnose(
     error_type = (_first(chain, _no_answer) if no_answer else None) or _name(error)
     # An exception of our own may declare that its text contains no data.
     plain = attribute(type(error), "plain") is True
-    message = text_of(error)
+    message = text_of(error) if plain else own_words(error)
     if not plain:
         message = ledger_message(message, letter, literals, error_type)
     return Diagnosis(

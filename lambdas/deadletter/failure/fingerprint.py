@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -28,7 +29,7 @@ from deadletter.failure.foreign import (
     within,
     wrapped_in,
 )
-from deadletter.failure.template import Kind, Piece, pieces
+from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
 from deadletter.message.letter import Letter
 
 
@@ -52,8 +53,8 @@ _BEHIND = 20
 # Characters of a text inside another one; a shorter one is there by chance.
 _SHORTEST_QUOTE = 4
 
-# Words that a template is made of.
-_WORDS = 60
+# Words of one template.
+_MOST_WORDS = 60
 
 # Characters of a name or a code: a longer one is data.
 _LONGEST_NAME = 60
@@ -109,11 +110,27 @@ _DBAPI = frozenset(
     | {"InternalError", "NotSupportedError", "OperationalError", "ProgrammingError"}
 )
 
+# Types of pydantic's errors that only say how a value is not of a type.
+_REFUSED_TYPE = re.compile(r"_(type|parsing|parsing_size|from_float|unicode|inexact)$")
+
 # A name after one of these is the program's own: of a column, a parameter and so on.
 _NAMES = _words(
     """
     argument attribute column constraint field function index key method module operator option
     parameter property relation sequence table variable view
+    """
+)
+
+# Where a value stands in a document of JSON.
+_JSON_PATH = re.compile(r"\$[.\[][A-Za-z0-9_.\[\]'\"*$-]{0,100}")
+_INDEX = re.compile(r"\[\d+\]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+# The ends of file names and host names, which are no fields of a document or a table.
+_NO_FIELD = _words(
+    """
+    com csv de dev eu example gz html internal io jpg json local log net org parquet pdf png py txt
+    uk xml yaml zip
     """
 )
 
@@ -123,17 +140,20 @@ _ALIKE = {"are": "is", "were": "was", "have": "has", "an": "a"}
 # Where an error's text names the host that did not answer, and its port.
 _HOST_IN_TEXT = re.compile(
     r"""
-    (?: \bhost\s*[=:]?\s*['"]? | \bserver\s+at\s+['"]?
+    (?: \bhost\s*[=:]?\s*['"]? | \bserver\s+(?:at|on)\s+['"]?
       | \bconnect(?:ing|ion)?\s+to\s+(?:the\s+)?(?:host\s+|server\s+)?(?:at\s+)?['"]?
-      | [a-z][a-z0-9+.-]{0,20}://(?:[^\s/@]{0,200}@)?
+      | [a-z][a-z0-9+.-]{0,20}://(?:[^\s/@]{0,200}@)? | ^(?=[a-z0-9._-]{1,100}:\d)
     )
     (?P<host> [a-z0-9_-]{1,63} (?:\.[a-z0-9_-]{1,63}){0,10} )
-    (?: :(?P<port>\d{2,5}) | ['"]?,\s*port[= ](?P<apart>\d{2,5}) )?
+    (?: :(?P<port>\d{2,5}) | ['"]?(?:\s*\([^()]{0,60}\))?,\s*port[= ](?P<apart>\d{2,5}) )?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_NO_HOST = frozenset(
-    {"the", "a", "an", "endpoint", "url", "server", "host", "database", "is", "was"}
+_NO_HOST = _words(
+    """
+    a an any at database endpoint host is it mongodb mysql postgres postgresql proxy redis remote
+    server the to url was your
+    """
 )
 _USUAL_PORTS = frozenset({"", "80", "443"})
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|[0-9a-f]*:[0-9a-f:.]+", re.IGNORECASE)
@@ -346,6 +366,10 @@ def _database_codes(error: BaseException) -> list[str]:
     if isinstance(first, Mapping):
         named += [_name(first.get("C")), _name(first.get("n"))]
     kafka = answer(first, "name") if callable(attribute(first, "code")) else None
+    if next(names_of(error))[1] == "redis":
+        # Redis begins the text of an error with its kind.
+        kind = text_of(error)[:_LONGEST_NAME].partition(" ")[0]
+        named.append(kind if kind.isupper() else "")
     return [*named, _name(kafka)]
 
 
@@ -398,7 +422,10 @@ def _template(error: BaseException, text: str, words: _Words) -> list[str]:
     for pattern, name in _SAME:
         if pattern.search(text):
             return [name]
-    return _stable(pieces(text, words.literals), words)
+    stable = _stable(pieces(text, words.literals), words)
+    # Python names the types of the values that it was given.
+    is_typed = isinstance(error, TypeError | ValueError)
+    return [word for word in stable if not is_typed or word not in _TYPES]
 
 
 def _key(error: KeyError, text: str, words: _Words) -> list[str]:
@@ -411,24 +438,49 @@ def _key(error: KeyError, text: str, words: _Words) -> list[str]:
 def _stable(cut: Sequence[Piece], words: _Words) -> list[str]:
     """The literals and the known words, each once; a name of the program where one is expected."""
     stable: dict[str, None] = {}
-    depth, last = 0, ""
+    depth, last, is_named = 0, "", False
     for piece in cut:
         if piece.kind is Kind.MARK:
-            depth = max(0, depth + (piece.text in "{") - (piece.text in "}"))
+            depth = max(0, depth + (piece.text == "{") - (piece.text == "}"))
+            is_named = is_named and piece.text.isspace()
             continue
+        kept: list[str] = []
         if piece.kind is Kind.LITERAL:
-            found = [word.lower() for word in re.findall(r"[^\W\d_]+", piece.text)]
-        elif piece.kind is Kind.WORD and not depth:
-            found = [piece.text.lower()]
-        elif last in _NAMES and words.owns(piece.text.strip("'\"`")):
-            found = [piece.text.strip("'\"`")]
-        elif piece.kind is Kind.HOST and not depth and words.owns(piece.text):
-            found = [piece.text]
+            kept = [word.lower() for word in _LETTERS.findall(piece.text)]
+        elif depth:
+            pass
+        elif piece.kind is Kind.WORD:
+            # Inside a sentence, words with capitals are names, also if they are known.
+            is_named = _is_capital(piece.text) and (is_named or last.islower())
+            kept = [] if is_named else [piece.text.lower()]
         else:
-            found = []
-        stable.update(dict.fromkeys(_singular(word) for word in found if word not in _TYPES))
-        last = found[-1] if found else ""
-    return sorted(stable)[:_WORDS]
+            is_named = piece.kind is Kind.NAME
+            kept = _own_name(piece, last, words)
+        stable.update(dict.fromkeys(map(_singular, kept)))
+        last = _last_word(piece, kept)
+    return sorted(stable)[:_MOST_WORDS]
+
+
+def _own_name(piece: Piece, last: str, words: _Words) -> list[str]:
+    """A value that is a name of the program: of a column, a field and the like."""
+    name = piece.text.strip("'\"`")
+    if _JSON_PATH.fullmatch(name):
+        return [_INDEX.sub("", name)]
+    if piece.kind is Kind.HOST:
+        is_place = name.rpartition(".")[2].lower() in _NO_FIELD
+        return [name] if not is_place and words.owns(name) else []
+    return [name] if last in _NAMES and words.owns(name) else []
+
+
+def _last_word(piece: Piece, kept: Sequence[str]) -> str:
+    if piece.kind in (Kind.LITERAL, Kind.WORD):
+        found = _LETTERS.findall(piece.text)
+        return found[-1] if found else ""
+    return kept[-1] if kept else ""
+
+
+def _is_capital(word: str) -> bool:
+    return word[:1].isupper() and not word.isupper()
 
 
 def _singular(word: str) -> str:
@@ -444,7 +496,7 @@ def _fields(error: BaseException, words: _Words) -> list[str]:
     details = _pydantic(error)
     if details is not None:
         named = {
-            f"{_field(detail.get('loc'))} {_name(detail.get('type'))}"
+            f"{_field(detail.get('loc'))} {_rule(_name(detail.get('type')))}"
             for detail in details[:_FIELDS]
             if isinstance(detail, Mapping)
         }
@@ -454,10 +506,25 @@ def _fields(error: BaseException, words: _Words) -> list[str]:
         missing = text_of(error).partition("'")[2].partition("'")[0]
         named_field = missing if validator == "required" and words.owns(missing) else ""
         return [validator, _field(path), named_field]
+    rule, place = attribute(error, "rule"), attribute(error, "path")
+    if isinstance(rule, str) and isinstance(place, list | tuple):
+        return [rule[:_LONGEST_NAME], _field(place)]
     messages = attribute(error, "messages")
     if isinstance(messages, Mapping):
-        return sorted(_name(name) for name in list(messages)[:_FIELDS])
+        refused = islice(messages.items(), _FIELDS)
+        return sorted(f"{_name(name)} {_message(value, words)}" for name, value in refused)
     return []
+
+
+def _message(value: Any, words: _Words) -> str:
+    first = value[0] if isinstance(value, list) and value else value
+    return " ".join(_stable(pieces(first), words)) if isinstance(first, str) else ""
+
+
+def _rule(kind: str) -> str:
+    """The rule behind a type of pydantic's: `int_parsing` and `int_type` say that it is no int."""
+    base, _, end = kind.partition("_")
+    return base if end and _REFUSED_TYPE.search(kind) else kind
 
 
 def _pydantic(error: BaseException) -> list[Any] | None:
@@ -530,10 +597,10 @@ def _target(chain: Sequence[Link], words: _Words) -> str:
             return _host(host, words)
     for link in chain:
         if _may_name_a_host(link.error):
-            match = _HOST_IN_TEXT.search(text_of(link.error)[:2_000])
-            if match and match["host"].lower() not in _NO_HOST:
-                port = match["port"] or match["apart"]
-                return _host(f"{match['host']}:{port}" if port else match["host"], words)
+            for match in _HOST_IN_TEXT.finditer(text_of(link.error)[:LONGEST_TEXT]):
+                if match["host"].lower() not in _NO_HOST:
+                    port = match["port"] or match["apart"]
+                    return _host(f"{match['host']}:{port}" if port else match["host"], words)
     return ""
 
 
@@ -554,7 +621,7 @@ def _hosts(error: BaseException) -> Iterator[str]:
     for holder in (attribute(error, "request"), attribute(error, "response"), error):
         url = attribute(holder, "url")
         if url is not None and not callable(url):
-            host = _host_of_url(str(url)[:2_000])
+            host = _host_of_url(str(url)[:LONGEST_TEXT])
             if host:
                 yield host
     for holder in (error, attribute(error, "pool"), attribute(error, "_conn")):

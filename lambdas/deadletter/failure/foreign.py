@@ -142,6 +142,15 @@ def text_of(error: BaseException) -> str:
         return ""
 
 
+def own_words(error: BaseException) -> str:
+    """The exception's text, without the number that drivers of databases give with it."""
+    args = error.args
+    if len(args) == 2 and isinstance(args[0], int) and type(args[1]) is str:
+        text = text_of(error)
+        return args[1] if text == str(args) else text
+    return text_of(error)
+
+
 def names_of(error: BaseException) -> Iterator[tuple[str, str]]:
     """For each class of the exception, nearest first: its name, and its library's."""
     for kind in type(error).__mro__:
