@@ -51,3 +51,11 @@ def test_two_causes_at_one_place_have_two_fingerprints(pair: Pair) -> None:
 @pytest.mark.parametrize("pair", ONE, ids=lambda pair: pair.name)
 def test_one_cause_in_two_forms_has_one_fingerprint(pair: Pair) -> None:
     assert print_of(pair.first) == print_of(pair.second)
+
+
+def test_the_same_failure_of_two_named_dependencies_has_two_fingerprints() -> None:
+    error = caught(lambda: exec("raise TimeoutError()"))  # noqa: S102 - at one place
+    prints = {
+        diagnose(error, letter(), now=NOW, dependency=name).fingerprint for name in ("", "a", "b")
+    }
+    assert len(prints) == 3

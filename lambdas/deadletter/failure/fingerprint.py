@@ -211,10 +211,10 @@ def _identity(
 ) -> list[Any]:
     error = chain[0].error
     errors = _distinct((error, speaker, _root(error)))
-    target = dependency or _target(chain, words)
+    target = _target(chain, words)
     no_answer = error_type in (TIMEOUT, CONNECTION_REFUSED)
     # The texts of broken connections differ, and say no more than the error's class.
-    silent = no_answer and bool(target)
+    silent = no_answer and bool(dependency or target)
     texts = [_text(item) for item in errors]
     for item, text in zip(errors[1:], texts[1:], strict=True):
         # Wrappers quote what they wrap, which is described by itself.
@@ -230,7 +230,7 @@ def _identity(
         ]
         for item, text in zip(errors, texts, strict=True)
     ]
-    return [error_type, target, *described]
+    return [error_type, dependency, target, *described]
 
 
 def _distinct(errors: Sequence[BaseException | None]) -> list[BaseException]:

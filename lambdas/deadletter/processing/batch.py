@@ -551,7 +551,7 @@ class _Batch:
             # The batch has given the message back: it may be elsewhere by now, and is not parked.
             self.guard.withdraw(letter.message_id, claim)
             return MessageResult(letter.message_id, Fate.UNFINISHED, error=error)
-        diagnosis = self._diagnose(error, letter, now, self.consumer.team)
+        diagnosis = self._diagnose(error, letter, now, self.consumer.team, circuit)
         known_stamp = self._known_stamp(delivery)
         stamp = known_stamp or delivery.stamp
         if (causes := self._causes) is not None:
@@ -580,9 +580,10 @@ class _Batch:
         letter: Letter | None,
         now: float,
         team: TeamsWord | None = None,
+        circuit: str = "",
     ) -> Diagnosis:
         """The diagnosis of one message's failure, without its text if the pipeline keeps none."""
-        diagnosis = diagnose(error, letter, now=now, team=team)
+        diagnosis = diagnose(error, letter, now=now, team=team, dependency=circuit)
         if self.consumer.pipeline.ledger_message is LedgerMessage.NONE:
             return replace(diagnosis, message="")
         return diagnosis

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 
 def diagnose(
-    error: BaseException, letter: Letter | None, *, now: float, team: TeamsWord | None = None
+    error: BaseException,
+    letter: Letter | None,
+    *,
+    now: float,
+    team: TeamsWord | None = None,
+    dependency: str = "",
 ) -> Diagnosis:
     """As `failure.classify.diagnose`; without `team` the team says nothing of its exceptions."""
     from deadletter.failure import blame, classify
 
-    return classify.diagnose(error, letter, now=now, team=blame.SILENT if team is None else team)
+    team = blame.SILENT if team is None else team
+    return classify.diagnose(error, letter, now=now, team=team, dependency=dependency)
 
 
 def given_back(fate: Fate) -> Diagnosis:
