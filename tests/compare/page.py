@@ -1,0 +1,62 @@
+"""The tables of docs/compare.md: `python -m tests.compare` writes them anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.compare.cases import CASES
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "compare.md"
+
+# Of docs/scenarios.md: what it is, and the columns of its table that are copied.
+SCENARIOS = (
+    "nothing happens (control)",
+    "total outage, 3 min",
+    "total outage, 30 min",
+    "total outage, 6 h",
+    "brown-out 30 %, 30 min",
+    "brown-out 60 %, 30 min",
+    "flapping 20/20 s, 10 min",
+)
+COLUMNS = ("good- put", "dead requests", "open after", "90 % after", "surge", "letters")
+
+
+def cases() -> Iterator[str]:
+    """The table of the cases, each played now."""
+    yield "| case | Powertools | Deadletter | |"
+    yield "|---|---|---|---|"
+    for case in CASES:
+        powertools, deadletter = case.play(case.powertools()), case.play(case.deadletter())
+        yield f"| {case.title} | {powertools} | {deadletter} | {case.remark} |"
+
+
+def outages() -> Iterator[str]:
+    """Rows of the bench of outages, as its page has them."""
+    lines = (DOCS / "scenarios.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    head = next(row for row in rows if row[1] == "system" and len(row) > 5)
+    picked = [head.index(column) for column in COLUMNS]
+    yield f"| outage | system | {' | '.join(COLUMNS)} |"
+    yield f"|---|---|{'--:|' * len(COLUMNS)}"
+    scenario = ""
+    for row in rows[rows.index(head) + 2 :]:
+        if len(row) != len(head):
+            continue
+        scenario = re.sub(r" \([^()]*\)$", "", row[0]) or scenario
+        if scenario in SCENARIOS:
+            yield f"| {scenario} | {row[1]} | {' | '.join(row[index] for index in picked)} |"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"cases": cases, "outages": outages}
+
+
+def rendered(page: str) -> str:
+    """The page with its tables made anew."""
+    for name, table in TABLES.items():
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        before, rest = page.split(begin)
+        page = before + begin + "\n".join(table()) + "\n" + end + rest.split(end)[1]
+    return page
