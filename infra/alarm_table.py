@@ -487,6 +487,19 @@ def _on_failures(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
     )
     yield Row(
         Page(
+            Alarm.MANY_COLLISIONS,
+            "many messages have the idempotency key of a processed message and differ from it;"
+            " they are processed again, and not parked.",
+            "a part of the message that each publishing writes anew, such as a time or a request"
+            " id: name what is to be compared in idempotency_payload. `dlq status` names the"
+            " paths.",
+        ),
+        ours(Metric.MANY_COLLISIONS, app.app, settings.name, statistic="Sum"),
+        1,
+        Evaluation(periods=2, datapoints=1, period=LONGEST_LOOK),
+    )
+    yield Row(
+        Page(
             Alarm.CONFIGURATION_HELD,
             "a dependency refuses the consumer itself: an invalid key, a missing permission or"
             " endpoint. Letters wait and use no attempt.",

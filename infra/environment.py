@@ -37,6 +37,8 @@ RUNTIME_KEYS = {
     "circuit",
     "idempotency_key",
     "idempotency_keep",
+    "idempotency_payload",
+    "collision",
     "ledger_message",
     "park_permanent",
     "retry",

@@ -6,14 +6,25 @@ Durations are whole seconds, or text such as "15m".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jmespath
+from jmespath import functions
 from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from deadletter.contract import Body, LedgerMessage, Mode, Reason
+from deadletter.contract import (
+    EVERYTHING,
+    NOTHING,
+    PATH_FUNCTIONS,
+    Body,
+    Collision,
+    LedgerMessage,
+    Mode,
+    Reason,
+)
 
 from ..arn import Arn, NotAnArn
 from ..duration import DAY, HOUR, MINUTE, seconds
@@ -60,12 +71,32 @@ def _arn(kind: str, pattern: str, example: str) -> Any:
     return AfterValidator(check), Field(json_schema_extra={"allowed": f"an ARN like {example}"})
 
 
+# JMESPath itself notices an unknown function only when it meets a message, and finds nothing.
+_FUNCTIONS = {*functions.Functions.FUNCTION_TABLE, *PATH_FUNCTIONS}
+
+
 def _expression(text: str) -> str:
     try:
-        jmespath.compile(text)
+        tree = jmespath.compile(text).parsed
     except JMESPathError as error:
         raise PydanticCustomError("jmespath", "does not compile") from error
+    if unknown := sorted(set(_called(tree)) - _FUNCTIONS):
+        raise PydanticCustomError(
+            "jmespath", "calls {unknown}, which is no function", {"unknown": ", ".join(unknown)}
+        )
     return text
+
+
+def _called(tree: dict[str, Any]) -> Iterator[str]:
+    """The names of the functions that an expression calls."""
+    if tree["type"] == "function_expression":
+        yield tree["value"]
+    for child in tree["children"]:
+        yield from _called(child)
+
+
+def _compared(text: str) -> str:
+    return text if text in (EVERYTHING, NOTHING) else _expression(text)
 
 
 AppName = Annotated[str, _words(APP_LENGTH)]
@@ -155,7 +186,22 @@ KeyArn = Annotated[
 Path = Annotated[
     str,
     AfterValidator(_expression),
-    Field(json_schema_extra={"allowed": "a JMESPath expression, such as body.tenant"}),
+    Field(
+        json_schema_extra={
+            "allowed": "a JMESPath expression, such as body.tenant or json(body.Message).tenant"
+        }
+    ),
+]
+
+
+Compared = Annotated[
+    str,
+    AfterValidator(_compared),
+    Field(
+        json_schema_extra={
+            "allowed": f"{EVERYTHING}, {NOTHING}, or a JMESPath expression, such as body.order"
+        }
+    ),
 ]
 
 
@@ -163,12 +209,14 @@ if TYPE_CHECKING:
     ModeText = Mode
     BodyText = Body
     LedgerMessageText = LedgerMessage
+    CollisionText = Collision
     ReasonText = Reason
 else:
     # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
     ModeText = Literal[tuple(Mode)]
     BodyText = Literal[tuple(Body)]
     LedgerMessageText = Literal[tuple(LedgerMessage)]
+    CollisionText = Literal[tuple(Collision)]
     ReasonText = Literal[tuple(Reason)]
 
 

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from pydantic import Field, model_validator
 
-from deadletter.contract import CIRCUIT, DEFAULT_PARKING, ENDPOINT_KEY, MAIN_DLQ, PIPELINE, Mode
+from deadletter.contract import (
+    CIRCUIT,
+    DEFAULT_PARKING,
+    ENDPOINT_KEY,
+    EVERYTHING,
+    MAIN_DLQ,
+    PIPELINE,
+    Mode,
+)
 
 from ..duration import DAY, HOUR, MINUTE, written
 from ..refusal import refuse
@@ -18,6 +26,8 @@ from .kinds import (
     LONGEST_RETENTION,
     LONGEST_VISIBILITY,
     BodyText,
+    CollisionText,
+    Compared,
     Id,
     LedgerMessageText,
     ModeText,
@@ -100,8 +110,21 @@ class PipelineSettings(Settings):
     )
     idempotency_key: Path | None = Field(
         default=None,
-        description="where the business key of a message is, so that no key is processed"
-        " twice; else the MessageId of its first life",
+        description="where the business key of a message is, so that none is processed twice"
+        " with the same payload; else the MessageId of its first life. It is looked for in the"
+        " body, then in what an SNS notification or an EventBridge event wraps",
+    )
+    idempotency_payload: Compared = Field(
+        default=PIPELINE.idempotency_payload,
+        description="what of two messages with one key is compared: all (the body without"
+        " wrappers, and the attributes), none (the key alone decides), or a path to the part that"
+        " a second publishing does not change",
+    )
+    collision: CollisionText | None = Field(
+        default=PIPELINE.collision,
+        description="what becomes of a message whose key belongs to a processed message that"
+        " differs: park, or count (it is processed). Else count in the pipeline's first day,"
+        " and park then",
     )
     idempotency_keep: Seconds = Field(
         default=PIPELINE.idempotency_keep,
@@ -271,11 +294,22 @@ class PipelineSettings(Settings):
             )
 
     def _check_consumer(self) -> None:
-        if of_one_copy := _OF_ONE_COPY.search(self.idempotency_key or ""):
+        for key, path in (
+            ("idempotency_key", self.idempotency_key or ""),
+            ("idempotency_payload", self.idempotency_payload),
+        ):
+            if of_one_copy := _OF_ONE_COPY.search(path):
+                raise refuse(
+                    key,
+                    path,
+                    f"a value that the producer wrote; {of_one_copy[1]} is another one in each"
+                    " copy",
+                )
+        if self.idempotency_payload != EVERYTHING and self.idempotency_key is None:
             raise refuse(
-                "idempotency_key",
-                self.idempotency_key,
-                f"a value that the producer wrote; {of_one_copy[1]} is another one in each copy",
+                "idempotency_payload",
+                self.idempotency_payload,
+                f"{EVERYTHING}, because without idempotency_key no two messages share a key",
             )
         if isinstance(self.consumer, WebhookConsumer) and not self.writes_ledger:
             raise refuse("consumer_library", False, "true, because the webhook writes the ledger")

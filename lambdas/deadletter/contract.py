@@ -5,7 +5,7 @@ place of everything that both sides, or several packages, have to spell alike. N
 are wire names: they stand in deployed tables, alarms, dashboards and messages, and outlive
 a deployment. All durations are whole seconds.
 
-    Mode, Body, Reason                words of settings and letters
+    Mode, Body, Collision, Reason     words of settings and letters
     Variable                          environment variables of our functions
     Table, LETTERS, RULES, ...        tables, their keys and indexes
     Partition, lane_partition, ...    how keys are composed
@@ -62,6 +62,22 @@ class LedgerMessage(StrEnum):
     NONE = "none"
 
 
+class Collision(StrEnum):
+    """What becomes of a message whose idempotency key belongs to a processed message with
+    another payload: parked, or processed and counted."""
+
+    PARK = "park"
+    COUNT = "count"
+
+
+EVERYTHING, NOTHING = "all", "none"
+"""What `idempotency_payload` may be beside a JMESPath expression: the whole payload is compared,
+or the key alone decides."""
+
+PATH_FUNCTIONS = ("json", "powertools_json")
+"""The functions of JMESPath paths in the settings beside the standard ones."""
+
+
 class Reason(StrEnum):
     """Why automation has given a letter up and a person has to look at it."""
 
@@ -72,6 +88,7 @@ class Reason(StrEnum):
     POISON = "POISON"
     SILENT = "SILENT"
     EXHAUSTED = "EXHAUSTED"
+    COLLISION = "COLLISION"
 
 
 # Environment
@@ -272,6 +289,10 @@ CAUSES_ROW = "#causes"
 """The sort key, in the circuits table, of the row with a pipeline's causes of failure."""
 
 
+COLLISIONS_ROW = "#collisions"
+"""The sort key, in the circuits table, of the row with a pipeline's idempotency collisions."""
+
+
 def cause_lane(fingerprint: str) -> str:
     """The lane of the letters that wait because one cause suddenly dominates."""
     return f"cause:{fingerprint}"
@@ -411,7 +432,14 @@ class Metric(StrEnum):
     )
     BUSY_ELSEWHERE = "BusyElsewhere", "Copies of a message that was being processed."
     IDEMPOTENCY_UNAVAILABLE = "IdempotencyUnavailable", "Claims that gave no answer."
-    IDEMPOTENCY_COLLISION = "IdempotencyCollision", "Messages with the key of another message."
+    IDEMPOTENCY_COLLISION = (
+        "IdempotencyCollision",
+        "Messages with the idempotency key of a processed message that differs from them.",
+    )
+    MANY_COLLISIONS = (
+        "ManyCollisions",
+        "Colliding messages that were processed and not parked, because many collide.",
+    )
     REFUSED_WHILE_OPEN = (
         "RefusedWhileOpen",
         "Messages given back because their circuit is open, or does not admit them yet.",
@@ -573,6 +601,7 @@ class Alarm(StrEnum):
     """Behind `<app>-`: the rule checker belongs to the whole app."""
     DOMINANT_FAILURE = "DominantFailure"
     SUDDENLY_PERMANENT = "SuddenlyPermanent"
+    MANY_COLLISIONS = "ManyCollisions"
     LEDGER_UNAVAILABLE = "LedgerUnavailable"
     CIRCUIT_OPEN = "CircuitOpen"
     CONFIGURATION_HELD = "ConfigurationHeld"
@@ -658,6 +687,8 @@ class PipelineDefaults(NamedTuple):
     max_delay: int = 7 * DAY
     poison_lives: int = 3
     idempotency_keep: int = ROWS_KEPT
+    idempotency_payload: str = EVERYTHING
+    collision: Collision | None = None
     ledger_message: LedgerMessage = LedgerMessage.REDACTED
     park_permanent: bool = True
     refuse_when_open: bool = True

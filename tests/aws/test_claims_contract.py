@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from deadletter.aws.claims import DynamoDBClaims
+from deadletter.contract import EVERYTHING
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.processing.payload import Content, content_of
 from deadletter.testing.fakes.errors import client_error
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
@@ -145,8 +148,14 @@ def test_a_zombie_changes_nothing_of_a_newer_owners_row(desk: Desk, ended: str) 
 def test_a_claim_whose_answer_was_lost_is_known_by_its_owner(desk: Desk) -> None:
     desk.calls.lose_answers()
     assert desk.claim("one", lease=60).standing is MINE
-    assert desk.claim("one", OTHER, lease=60).standing is MINE
     assert desk.claim("two").standing is BUSY
+
+
+def test_a_claim_apart_whose_answer_was_lost_is_known_by_its_owner(desk: Desk) -> None:
+    desk.port.done(desk.claim("one"))
+    desk.calls.lose_answers()
+    other = desk.claim("two", OTHER, lease=60)
+    assert (other.standing, other.collision) == (MINE, True)
 
 
 @pytest.mark.parametrize("ended", ["done", "withdraw"])
@@ -172,37 +181,111 @@ def test_a_released_claim_can_still_be_done_unless_it_was_taken(desk: Desk) -> N
     assert desk.claim("two").standing is DUPLICATE
 
 
-def test_another_payload_under_the_same_key_is_another_message(desk: Desk) -> None:
+def test_a_payload_is_compared_with_a_message_that_is_done_and_no_other(desk: Desk) -> None:
     first = desk.claim("one", ORDER, lease=60)
-    other = desk.claim("two", OTHER, lease=60)
-    assert (first.collision, other.collision) == (False, True)
-    assert (first.standing, other.standing) == (MINE, MINE)
-    assert desk.claim("three", OTHER).standing is BUSY
-    desk.port.done(other)
-    assert desk.claim("four", OTHER).standing is DUPLICATE
-    assert desk.claim("four", OTHER).collision
-    assert desk.claim("five", ORDER).standing is BUSY
+    waiting = desk.claim("two", OTHER)
+    assert (waiting.standing, waiting.collision) == (BUSY, False)
+    assert waiting.until == first.until
     desk.port.done(first)
+    other = desk.claim("three", OTHER, lease=60)
+    assert (other.standing, other.collision) == (MINE, True)
+    assert desk.claim("four", OTHER).standing is BUSY
+    desk.port.done(other)
+    assert desk.claim("five", OTHER).standing is DUPLICATE
     assert desk.claim("six", ORDER).standing is DUPLICATE
 
 
-def test_a_colliding_message_never_takes_the_place_of_a_released_one(desk: Desk) -> None:
-    """Else the first one, come back, would collide with it and lose its own history."""
-    desk.port.withdraw(desk.claim("one", ORDER))
-    other = desk.claim("two", OTHER)
-    assert other.collision
+@pytest.mark.parametrize("ended", ["withdrawn", "abandoned"])
+def test_a_key_whose_message_was_not_processed_belongs_to_the_next(desk: Desk, ended: str) -> None:
+    first = desk.claim("one", ORDER)
+    if ended == "withdrawn":
+        desk.port.withdraw(first)
+    else:
+        desk.aws.clock.advance(LEASE + 1)
+    other = desk.claim("two", OTHER, lease=60)
+    assert (other.standing, other.collision) == (MINE, False)
+    assert other.taken_over is (ended == "abandoned")
     desk.port.done(other)
-    again = desk.claim("three", ORDER)
-    assert again.standing is MINE
-    assert not again.collision
-    assert desk.claim("four", OTHER).standing is DUPLICATE
+    again = desk.claim("three", ORDER, lease=60)
+    assert (again.standing, again.collision) == (MINE, True)
 
 
-def test_a_colliding_message_does_not_take_over_an_abandoned_row(desk: Desk) -> None:
-    desk.claim("one", ORDER)
-    desk.aws.clock.advance(LEASE + 1)
-    assert desk.claim("two", OTHER).collision
-    assert not desk.claim("three", ORDER).collision
+def content(**body: Any) -> Content:
+    return content_of(EVERYTHING, {"body": body}, {})
+
+
+def key(digest: str, **body: Any) -> BusinessKey:
+    """The key of an order that was received as one text and says one thing."""
+    return BusinessKey("key:7", digest, content(**body))
+
+
+def test_what_is_compared_is_the_content_and_the_paths_that_differ_are_named(desk: Desk) -> None:
+    desk.port.done(desk.claim("one", key("raw", order=7, lines=[{"price": 1}])))
+    again = desk.claim("two", key("wrapped", order=7, lines=[{"price": 1}]))
+    assert (again.standing, again.collision) == (DUPLICATE, False)
+    other = desk.claim("three", key("raw 2", order=7, lines=[{"price": 2}]), lease=60)
+    assert (other.standing, other.collision) == (MINE, True)
+    assert other.differences == ("body.lines[].price",)
+    desk.port.done(other)
+    same = desk.claim("four", key("wrapped 2", order=7, lines=[{"price": 2}]))
+    assert same.standing is DUPLICATE
+
+
+def test_without_a_payload_the_key_alone_decides(desk: Desk) -> None:
+    desk.port.done(desk.claim("one", BusinessKey("key:7", "a", compared=False)))
+    assert desk.claim("two", BusinessKey("key:7", "b", compared=False)).standing is DUPLICATE
+
+
+def test_a_key_that_a_person_accepted_is_compared_with_none(desk: Desk) -> None:
+    desk.port.done(desk.claim("one", key("a", amount=1)))
+    accepted = replace(key("b", amount=2), apart=True)
+    claim = desk.claim("two", accepted)
+    assert (claim.standing, claim.collision) == (MINE, False)
+    desk.port.done(claim)
+    assert desk.claim("three", replace(accepted, payload="c")).standing is DUPLICATE
+    assert desk.claim("four", key("b", amount=2)).standing is DUPLICATE
+
+
+def test_a_row_of_an_earlier_release_is_compared_as_it_was_then(desk: Desk) -> None:
+    """It has no content: a message that it may be is neither skipped nor called a collision."""
+    desk.port.done(desk.claim("one", BusinessKey("key:7", "a")))
+    assert desk.claim("two", key("a", amount=1)).standing is DUPLICATE
+    unknown = desk.claim("three", key("b", amount=1))
+    assert (unknown.standing, unknown.collision, unknown.differences) == (MINE, True, None)
+    desk.port.done(unknown)
+    # As an earlier release had claimed it.
+    assert desk.claim("four", BusinessKey("key:7", "b")).standing is DUPLICATE
+
+
+def test_a_row_of_another_setting_is_compared_as_it_was_received(desk: Desk) -> None:
+    """Else the setting that a page asks for would make each message of the past collide."""
+    desk.port.done(desk.claim("one", key("a", amount=1)))
+    by_path = BusinessKey("key:7", "a", content_of("body.amount", {"payload": 1}, {}))
+    assert desk.claim("two", by_path).standing is DUPLICATE
+    other = desk.claim("three", replace(by_path, payload="b"))
+    assert (other.standing, other.differences) == (MINE, None)
+
+
+def test_an_execution_that_goes_on_finds_its_own_claim_and_keeps_it_for_longer(desk: Desk) -> None:
+    desk.claim("execution/m1", lease=60)
+    again = desk.claim("execution/m1", lease=600)
+    assert (again.standing, again.taken_over) == (MINE, False)
+    desk.aws.clock.advance(61)
+    assert desk.claim("another").standing is BUSY
+    assert desk.port.done(again)
+    # Its handler runs again, because what it has done is in its checkpoints.
+    assert desk.claim("execution/m1", lease=600).standing is MINE
+    assert desk.claim("another").standing is DUPLICATE
+
+
+def test_a_row_with_a_content_of_many_paths_is_still_one_write_unit(desk: Desk) -> None:
+    body = {f"field{'abcdefghij'[n % 10]}{n}": n for n in range(500)}
+    long = BusinessKey("key:7", "0" * 64, content(**body))
+    desk.claim("5b1e7c3a-7f54-4c7b-9f0e-6a1d2c3b4a59", long)
+    [row] = desk.rows()
+    assert len(row["content"]["B"]) <= 600
+    sizes = [len(name) + len(*value.values()) for name, value in row.items()]
+    assert sum(sizes) < 1_024
 
 
 def test_a_row_that_is_past_its_time_counts_as_not_there(desk: Desk) -> None:
@@ -210,7 +293,9 @@ def test_a_row_that_is_past_its_time_counts_as_not_there(desk: Desk) -> None:
     forgetful = desk.with_keep(1_000)
     forgetful.done(forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE))
     desk.aws.clock.advance(1_001)
-    assert desk.claim("two", OTHER).standing is MINE
+    other = desk.claim("two", OTHER)
+    assert (other.standing, other.collision) == (MINE, False)
+    desk.port.done(other)
     assert desk.claim("three", ORDER).collision
 
 
@@ -240,7 +325,8 @@ def before_each_update(desk: Desk, deed: Callable[[], Any]) -> None:
 
 
 def test_who_keeps_a_row_longer_never_shortens_it(desk: Desk) -> None:
-    desk.with_keep(1_000).claim(ORDER, "one", desk.aws.clock() + 60)
+    forgetful = desk.with_keep(1_000)
+    forgetful.done(forgetful.claim(ORDER, "one", desk.aws.clock() + 60))
     [row] = desk.rows()
     later = {"N": str(int(row["ttl"]["N"]) * 2)}
     before_each_update(
@@ -251,13 +337,15 @@ def test_who_keeps_a_row_longer_never_shortens_it(desk: Desk) -> None:
 
 
 def test_a_row_that_goes_away_meanwhile_leaves_its_place(desk: Desk) -> None:
-    desk.with_keep(1_000).claim(ORDER, "one", desk.aws.clock() + 60)
+    forgetful = desk.with_keep(1_000)
+    forgetful.done(forgetful.claim(ORDER, "one", desk.aws.clock() + 60))
     [row] = desk.rows()
     key = {"pk": row["pk"], "sk": row["sk"]}
     before_each_update(desk, lambda: desk.aws.dynamodb.delete_item(TableName=LETTERS, Key=key))
     claim = desk.claim("two", OTHER, lease=60)
     assert claim.standing is MINE
     assert not claim.collision
+    desk.port.done(claim)
     assert desk.claim("three", ORDER).collision
 
 

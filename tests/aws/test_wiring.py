@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 MOST_MODULES = {
     # What a batch needs that succeeds: settings, letters, claims, circuits and their adapters.
     # Diagnoses, ledger, parking, causes and trips are loaded when they are first used.
-    "deadletter.consumer": 42,
+    # 1 for the paths of settings, with the function `json`.
+    "deadletter.consumer": 43,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.

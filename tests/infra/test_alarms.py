@@ -60,6 +60,9 @@ ALARMS: dict[str, tuple[str, ...]] = {
     "DominantFailure": ("Deadletter FailureDominates", OURS, *LEVEL),
     "CircuitHeld": ("Deadletter CircuitHeld", OURS, *LEVEL),
     "SuddenlyPermanent": ("Deadletter CausesHeld", OURS, *LEVEL),
+    "ManyCollisions": (
+        *("Deadletter ManyCollisions", OURS, "Sum", ">= 1", "1 of 2 x 300", "notBreaching"),
+    ),
     "ConfigurationHeld": ("Deadletter ConfigurationHeld", OURS, *LEVEL),
     "LedgerUnavailable": (
         *("Deadletter LedgerUnavailable", OURS, "Sum", ">= 1", "5 of 5 x 60", "notBreaching"),
@@ -258,5 +261,8 @@ def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Syn
     of_ours = {"FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"}
     of_each = {name for name in ALARMS if "_" not in name} | of_ours
     # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.
-    of_failures = {"DominantFailure", "SuddenlyPermanent", "ConfigurationHeld", "LedgerUnavailable"}
+    of_failures = {
+        *("DominantFailure", "SuddenlyPermanent", "ManyCollisions"),
+        *("ConfigurationHeld", "LedgerUnavailable"),
+    }
     assert names == of_each - of_failures - {"OpenCircuits"}

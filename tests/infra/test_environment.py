@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import ENDPOINT_KEY, Body, LedgerMessage, Mode
+from deadletter.contract import ENDPOINT_KEY, Body, Collision, LedgerMessage, Mode
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
@@ -46,6 +46,8 @@ EVERYTHING: dict[str, Any] = {
     },
     "idempotency_key": "body.orderId",
     "idempotency_keep": "60d",
+    "idempotency_payload": "json(body.Message).order",
+    "collision": "park",
     "ledger_message": "none",
     "park_permanent": False,
     "retry": {"cap": "5m"},
@@ -87,6 +89,8 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         circuit=CircuitPolicy(window=300, lease=1200, pause_consumer=True),
         idempotency_key="body.orderId",
         idempotency_keep=5_184_000,
+        idempotency_payload="json(body.Message).order",
+        collision=Collision.PARK,
         ledger_message=LedgerMessage.NONE,
         park_permanent=False,
         retry=Backoff(10, 2.0, 300, 1),

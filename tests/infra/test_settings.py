@@ -206,7 +206,32 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"retry": {"cap": 9}}, "retry.cap is 9; allowed: at least the base, 10s"),
     (
         {"idempotency_key": "body.["},
-        'idempotency_key is "body.["; allowed: a JMESPath expression, such as body.tenant',
+        'idempotency_key is "body.["; allowed: a JMESPath expression, such as body.tenant'
+        " or json(body.Message).tenant",
+    ),
+    (
+        {"idempotency_key": "jsn(body.Message).orderId"},
+        'idempotency_key is "jsn(body.Message).orderId"; allowed: a JMESPath expression, such as'
+        " body.tenant or json(body.Message).tenant",
+    ),
+    (
+        {"idempotency_key": "body.id", "idempotency_payload": "everything("},
+        'idempotency_payload is "everything("; allowed: all, none, or a JMESPath expression, such'
+        " as body.order",
+    ),
+    (
+        {"idempotency_key": "body.id", "idempotency_payload": "system.SentTimestamp"},
+        'idempotency_payload is "system.SentTimestamp"; allowed: a value that the producer wrote;'
+        " SentTimestamp is another one in each copy",
+    ),
+    (
+        {"idempotency_payload": "none"},
+        'idempotency_payload is "none"; allowed: all, because without idempotency_key no two'
+        " messages share a key",
+    ),
+    (
+        {"collision": "skip"},
+        'collision is "skip"; allowed: park, count',
     ),
     (
         {"redrive": {"timeout": 10}},
@@ -248,16 +273,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"context": {"tenantId": "body.["}},
-        'context.tenantId is "body.["; allowed: a JMESPath expression, such as body.tenant',
+        'context.tenantId is "body.["; allowed: a JMESPath expression, such as body.tenant'
+        " or json(body.Message).tenant",
     ),
     (
         {"circuit_key": "]"},
-        'circuit_key is "]"; allowed: a JMESPath expression, such as body.tenant',
+        'circuit_key is "]"; allowed: a JMESPath expression, such as body.tenant'
+        " or json(body.Message).tenant",
     ),
     (
         {"parking_for": {"BORING": "default"}},
         'parking_for has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT,'
-        " POISON, SILENT, EXHAUSTED",
+        " POISON, SILENT, EXHAUSTED, COLLISION",
     ),
     (
         {"parking": ["later"], "parking_for": {"POISON": "lator"}},

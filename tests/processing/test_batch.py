@@ -26,10 +26,10 @@ from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import SendResult
-from deadletter.message.stamp import Stamp, initial_stamp
+from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import FINISHING_SECONDS, process_unguarded, unhandled
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
-from deadletter.processing.idempotency import BusinessKey, Claim, key_of
+from deadletter.processing.idempotency import BusinessKey, Claim, payload_of
 from deadletter.processing.result import BatchResult
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
@@ -870,8 +870,7 @@ def test_without_claims_a_permanent_failure_is_parked() -> None:
 def test_a_copy_that_another_process_is_parking_comes_back() -> None:
     site = Site(raises={"m1": Permanent()})
     copy = record(letter())
-    key = key_of(letter(), initial_stamp(letter()), None, {})
-    site.claims.rows["parked:m1", key.payload] = "claimed"
+    site.claims.rows["parked:m1", payload_of(letter())] = "claimed"
     assert fates(site.process(copy)) == ["FAILED"]
     assert site.lot.sent == []
 

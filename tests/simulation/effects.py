@@ -86,7 +86,7 @@ class Effects:
 
     def parked(self, process: Process, copy: str, mark: stamps.Stamp | None) -> None:
         """A consumer's send of a letter to the parking lot was taken."""
-        if mark is None or mark.decision != "PARK" or mark.reason != "PERMANENT":
+        if mark is None or mark.decision != "PARK" or mark.reason not in ("PERMANENT", "COLLISION"):
             raise Broken(f"{process.name} parks {copy} and does not say why")
         for earlier in self._parked[copy]:
             if not earlier.faults:
@@ -116,12 +116,15 @@ class Effects:
         self._claims[partition] = dict(row)
         if before is None:
             return
-        if before["payload"] != row["payload"]:
+        live = before["status"]["S"] == "CLAIMED" and (
+            float(before["until"]["N"]) > self._scheduler.now
+        )
+        if before["payload"] != row["payload"] and (live or before["status"]["S"] == "DONE"):
             raise Broken(f"{process.name} puts another message into the place of one")
         if before["status"]["S"] == "DONE" and row["status"] != before["status"]:
             raise Broken(f"{process.name} forgets what was done")
         writer = options.get("ExpressionAttributeValues", {}).get(":own", before["own"])
-        if writer != before["own"]:
+        if "Item" not in options and writer != before["own"]:
             raise Broken(f"{process.name} changes the claim of another")
 
     def check_end(self) -> None:

@@ -19,7 +19,7 @@ from deadletter.message import envelope
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
-from deadletter.processing import delivery, guard, parking, result
+from deadletter.processing import guard, idempotency, parking, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.redrive import (
     fifo,
@@ -677,8 +677,8 @@ def _() -> Iterator[None]:
 @bug("anybody may take over a claim at once")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def put(self: Any, claim: Any, payload: str, now: float) -> Any:
-            return original(self, claim, payload, 1e9 + now)
+        def put(self: Any, claim: Any, key: Any, now: float) -> Any:
+            return original(self, claim, key, 1e9 + now)
 
         return put
 
@@ -724,7 +724,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def claim(self: Any, key: Any, owner: str, until: float) -> Any:
-            return original(self, replace(key, payload="any"), owner, until)
+            return original(self, replace(key, compared=False), owner, until)
 
         return claim
 
@@ -770,12 +770,12 @@ def _() -> Iterator[None]:
 @bug("the key of a message is the id of its copy")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def key_of(letter: Any, *rest: Any) -> Any:
-            return replace(original(letter, *rest), text=f"origin:{letter.message_id}")
+        def key_of(self: Any, letter: Any, *rest: Any) -> Any:
+            return replace(original(self, letter, *rest), text=f"origin:{letter.message_id}")
 
         return key_of
 
-    with replaced(delivery, "key_of", make):
+    with replaced(idempotency.Identity, "key_of", make):
         yield
 
 

@@ -85,9 +85,10 @@ class Workers:
         self.scheduler.run()
         self._healing = True
         self.scheduler.now += 10 * LEASE
+        # One after the other: two messages with one key wait for each other.
         for key in KEYS:
             self.scheduler.add(partial(self._deliver, Process("healer"), key, works=True))
-        self.scheduler.run()
+            self.scheduler.run()
         self._check_end()
 
     def _worker(self, name: str) -> Callable[[], None]:
@@ -118,6 +119,7 @@ class Workers:
                 raise Broken(f"{key} was never processed and is called a duplicate")
             if claim.standing is not Standing.MINE:
                 return
+            self._check_others(claim, key)
             held = self._won(Held(claim, process, faults), key)
             # The effect takes its time, and others have their turn meanwhile.
             self.scheduler.sleep(self._random.random() * 5)
@@ -140,6 +142,24 @@ class Workers:
         book.held.append(held)
         return held
 
+    def _check_others(self, claim: Claim, key: BusinessKey) -> None:
+        """A message is compared with one that was processed, and waits for any other."""
+        others = [
+            held
+            for other, book in self._books.items()
+            for held in book.held
+            if other != key and other.text == key.text
+        ]
+        if claim.collision and not any(held.effect for held in others):
+            raise Broken(f"{key} collides with a message that was never processed")
+        if not claim.collision:
+            for held in others:
+                # One that was claimed apart is another message by now.
+                if not held.claim.collision and not held.excused and not held.ended:
+                    raise Broken(f"{key} may be processed beside {held.claim.owner}")
+                if held.effect and not held.excused:
+                    raise Broken(f"{key} takes the key of a message that was processed")
+
     def _written(self, process: Process, service: str, name: str, options: Any, _: Any) -> None:
         """A row belongs to the owner who claimed it: no other owner may change its standing."""
         for row in self._dynamodb.items(LETTERS):
@@ -147,8 +167,9 @@ class Workers:
             self._rows[row["pk"]["S"]] = dict(row)
             if before is None:
                 continue
-            if before["payload"] != row["payload"]:
-                raise Broken(f"{process.name} puts another message into a row")
+            taken = float(before["until"]["N"]) > self.scheduler.now
+            if before["payload"] != row["payload"] and before["status"]["S"] == "CLAIMED" and taken:
+                raise Broken(f"{process.name} puts another message into the row of a live claim")
             if before["status"] == row["status"]:
                 continue
             if before["status"]["S"] == "DONE":
@@ -204,6 +225,27 @@ def _deleting(self: DynamoDBClaims, claim: Claim) -> bool:
     return True
 
 
+def _compared_while_claimed(
+    self: DynamoDBClaims, key: BusinessKey, owner: str, until: float
+) -> Claim:
+    """As releases before did it: another payload is another message, whatever became of one."""
+    claim = _claim(self, key, owner, until)
+    if claim.standing is not Standing.BUSY or key.payload == "a":
+        return claim
+    return replace(_claim(self, replace(key, apart=True), owner, until), collision=True)
+
+
+def _with_the_payload_of_the_first(
+    self: DynamoDBClaims, key: BusinessKey, owner: str, until: float
+) -> Claim:
+    """A withdrawn row keeps the payload of its message."""
+    claim = _claim(self, key, owner, until)
+    if claim.standing is Standing.MINE and not claim.collision:
+        change = {"payload": "a"}
+        self._change(claim, change, "own = :own", {":own": owner})
+    return claim
+
+
 def _without_payload(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
     return _claim(self, replace(key, payload="any"), owner, until)
 
@@ -224,6 +266,8 @@ BUGS: dict[str, Any] = {
     "released whatever the owner": ("_change", _whatever_the_owner("RELEASED")),
     "a withdrawal deletes the row": ("withdraw", _deleting),
     "no hash of the payload": ("claim", _without_payload),
+    "a payload is compared with a claim": ("claim", _compared_while_claimed),
+    "a row keeps the payload of its first message": ("claim", _with_the_payload_of_the_first),
     "a lease that never ends": ("claim", _with_lease(1e10)),
     "a lease that has ended at once": ("claim", _with_lease(0)),
     "one token for all": ("claim", _with_one_owner),

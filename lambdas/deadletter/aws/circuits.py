@@ -24,7 +24,7 @@ from deadletter.circuit.state import (
     Pollers,
     State,
 )
-from deadletter.contract import CAUSES_ROW, CIRCUITS, TROUBLED
+from deadletter.contract import CAUSES_ROW, CIRCUITS, COLLISIONS_ROW, TROUBLED
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -95,7 +95,7 @@ class DynamoDBCircuits(Circuits):
         )
         try:
             keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
-            return [key for key in keys if key != CAUSES_ROW]
+            return [key for key in keys if key not in (CAUSES_ROW, COLLISIONS_ROW)]
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
 

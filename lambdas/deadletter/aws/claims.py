@@ -41,16 +41,17 @@ class DynamoDBClaims:
 
     #  no row ──claim──► CLAIMED ──done──► DONE ─────────────── keep ──► no row
     #                     │    ▲
-    #            withdraw │    │ claim, by a new owner
+    #            withdraw │    │ claim, by a new owner, with this payload or another
     #    (effect failed)  ▼    │
-    #                   RELEASED             (the row stays, for the hash of its payload)
+    #                   RELEASED
     #
     #  owner 1 ─claim─────────────────┤until             done ✗ withdraw ✗ (row is owner 2's)
     #  owner 2        claim: BUSY     │  claim: takes over ──effect──done─► DONE
     #  owner 3                        │                                      claim: DUPLICATE
+    #  another payload: BUSY          │                                      claim: apart
     #
     # The good path takes two round trips: claim and done. A message whose key belongs to
-    # another message has a row of its own, and needs two more.
+    # another message that is done has a row of its own, and needs two more.
 
     def __init__(
         self,
@@ -67,14 +68,19 @@ class DynamoDBClaims:
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         first = Claim(key.digest, owner, until, Standing.MINE, collision=False, taken_over=False)
-        second = replace(first, key=key.digest_with_payload, collision=True)
         for _ in range(_MOST_TRIES):
             now = self._clock()
-            claim, conflicting = self._put(first, key.payload, now)
-            if conflicting is None or conflicting["payload"] == key.payload:
-                return self._with_standing(claim, conflicting)
-            if self._keep_longer(first, conflicting, now):
-                return self._with_standing(*self._put(second, key.payload, now))
+            claim, row = self._put(first, key, now)
+            # Only what is done can be compared: nothing has happened to any other message yet.
+            if row is None or key.apart or row["own"] == owner or row["status"] != _DONE:
+                return self._with_standing(claim, row)
+            differences = key.differences(row["payload"], row.get("content"))
+            if differences == ():
+                return self._with_standing(claim, row)
+            if self._keep_longer(first, row, now):
+                apart = key.beside(differences)
+                second = replace(first, key=apart.digest, collision=True, differences=differences)
+                return self._with_standing(*self._put(second, apart, now))
         raise ClaimsUnavailable("the row of another message with this key changes too often")
 
     def done(self, claim: Claim) -> bool:
@@ -95,32 +101,34 @@ class DynamoDBClaims:
         )
 
     def _put(
-        self, claim: Claim, payload: str, now: float
+        self, claim: Claim, key: BusinessKey, now: float
     ) -> tuple[Claim, Mapping[str, Any] | None]:
         """Write the row of a claim. Returns the claim, and the conflicting row if there is one."""
         never_claimed = "attribute_not_exists(pk)"
         # DynamoDB deletes an expired row hours or days later.
         expired = "#ttl <= :now"
-        same_message = "payload = :payload"
         withdrawn = "#status = :released"
         abandoned = "#status = :claimed AND #until <= :now"
-        item = {
+        # An execution that was suspended goes on, and needs its claim for longer.
+        resumed = "own = :own AND #status = :claimed"
+        item: dict[str, Any] = {
             PARTITION: self._partition(claim),
             SORT: _ROW,
             "own": claim.owner,
-            "payload": payload,
+            "payload": key.payload,
             "status": _CLAIMED,
             "until": stored_number(claim.until),
             "ttl": self._ttl(now),
         }
+        if key.content is not None:
+            item["content"] = key.content.stored()
         try:
             answer = self._table.put(
                 item,
-                f"{never_claimed} OR {expired}"
-                f" OR ({same_message} AND ({withdrawn} OR ({abandoned})))",
+                f"{never_claimed} OR {expired} OR {withdrawn} OR ({abandoned}) OR ({resumed})",
                 {
                     ":now": stored_number(now),
-                    ":payload": payload,
+                    ":own": claim.owner,
                     ":released": _RELEASED,
                     ":claimed": _CLAIMED,
                 },
@@ -132,20 +140,21 @@ class DynamoDBClaims:
                 raise ClaimsUnavailable("the claims gave no answer") from error
             return claim, _checked(row)
         before = plain(answer.get("Attributes", {}))
-        abandoned_before = before.get("status") == _CLAIMED and before.get("payload") == payload
+        abandoned_before = before.get("status") == _CLAIMED and before.get("own") != claim.owner
         return replace(claim, taken_over=abandoned_before), None
 
-    def _with_standing(self, claim: Claim, conflicting: Mapping[str, Any] | None) -> Claim:
+    def _with_standing(self, claim: Claim, row: Mapping[str, Any] | None) -> Claim:
         """The claim with its standing, which the conflicting row decides; no row, no conflict."""
-        # The conflicting row may be ours, from a first try whose answer was lost.
-        ours = conflicting is None or (
-            conflicting["own"] == claim.owner and conflicting["status"] == _CLAIMED
-        )
+        # Our own row is that of a first try whose answer was lost, or of a durable execution
+        # that runs its handler again: what it had done is in its checkpoints.
+        ours = row is None or row["own"] == claim.owner
         if ours and self._clock() < claim.until:
             return claim
-        done = conflicting is not None and conflicting["status"] == _DONE
+        if row is not None and row["status"] == _DONE:
+            return replace(claim, standing=Standing.DUPLICATE)
         # A call that outlasts our own lease is BUSY: another owner may have the message by now.
-        return replace(claim, standing=Standing.DUPLICATE if done else Standing.BUSY)
+        until = claim.until if row is None else float(row["until"])
+        return replace(claim, standing=Standing.BUSY, until=until)
 
     def _keep_longer(self, claim: Claim, row: Mapping[str, Any], now: float) -> bool:
         """Extend the first message's row to live as long as a second message's row from now.
@@ -194,6 +203,8 @@ class DynamoDBClaims:
 def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row, if it is a claim's; raises ClaimsUnavailable if it is not."""
     texts = all(isinstance(row.get(name), str) for name in ("own", "payload", "status"))
-    if not texts or not isinstance(row.get("ttl"), Decimal):
+    numbers = all(isinstance(row.get(name), Decimal) for name in ("until", "ttl"))
+    content = row.get("content")
+    if not texts or not numbers or not isinstance(content, bytes | None):
         raise ClaimsUnavailable("a row of the claims is malformed")
     return row

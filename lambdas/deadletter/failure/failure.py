@@ -42,6 +42,10 @@ class Blame(StrEnum):
     NEITHER = "neither"
 
 
+COLLIDED = "collision"
+"""The fingerprint of a letter that was not processed because its idempotency key belongs to
+another message; of no exception."""
+
 PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
 """Categories that further attempts cannot cure."""
 

@@ -31,7 +31,9 @@ class Stamp:
     the life before was not tried or did not fail by the letter's fault. Failures of the
     lives before `spared` do not park the letter: they had a cause that suddenly dominated.
     The other fields hold the last decision and its time (`at`, epoch seconds). `canary`
-    is the permit under which this life tries an open circuit.
+    is the permit under which this life tries an open circuit. `accept` is what a person who
+    released the letter accepts of it: "collision", that another message with its idempotency
+    key was processed.
     """
 
     origin: str
@@ -47,6 +49,7 @@ class Stamp:
     canary: str | None = None
     base: int = 0
     spared: int = 0
+    accept: str | None = None
 
     @property
     def attempts_used(self) -> int:
@@ -72,6 +75,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "canary": (str, type(None)),
     "base": (int,),
     "spared": (int,),
+    "accept": (str, type(None)),
 }
 
 _LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})

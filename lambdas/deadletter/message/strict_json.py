@@ -11,8 +11,21 @@ class Unreadable(ValueError):
     """The text is not JSON that every parser reads the same way; the message says why."""
 
 
-def read_json(text: str) -> Any:
+class ExactFloat(float):
+    """A number with a fraction or an exponent; `text` is how its sender wrote it."""
+
+    def __new__(cls, text: str) -> ExactFloat:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
+
+
+def read_json(text: str, *, exact: bool = False) -> Any:
     """The value in a body. Raises Unreadable, and no other error, for any text.
+
+    With `exact` its numbers are ExactFloat where a float may differ from what was written.
 
     Stricter than `json.loads`, it refuses: a duplicate key (the last value would win here,
     and the first elsewhere), NaN and infinities (not JSON), a number with too many digits
@@ -21,7 +34,10 @@ def read_json(text: str) -> Any:
     """
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_float=_exact_float if exact else _float,
         )
     except RecursionError as error:
         raise Unreadable("nested too deep") from error
@@ -53,6 +69,11 @@ def _float(text: str) -> float:
     if not math.isfinite(value):
         raise Unreadable("a number too large to read")
     return value
+
+
+def _exact_float(text: str) -> ExactFloat:
+    _float(text)
+    return ExactFloat(text)
 
 
 def _refuse_lone_surrogates(text: str, value: Any) -> None:

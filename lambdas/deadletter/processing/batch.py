@@ -39,9 +39,15 @@ from deadletter.processing.delivery import (
     queue_of,
     receive_of,
 )
-from deadletter.processing.diagnosing import diagnose, given_back
+from deadletter.processing.diagnosing import collided, diagnose, given_back
 from deadletter.processing.guard import Guard
-from deadletter.processing.idempotency import Claim, Claims, ClaimsUnavailable, Standing
+from deadletter.processing.idempotency import (
+    ACCEPTED,
+    Claim,
+    Claims,
+    ClaimsUnavailable,
+    Standing,
+)
 from deadletter.processing.named_dependencies import DependencyCalls, refusal_in
 from deadletter.processing.result import (
     BatchResult,
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
     from deadletter.failure.blame import TeamsWord
     from deadletter.failure.classify import Diagnosis
     from deadletter.message.queue import Queue
+    from deadletter.processing.collisions import Collisions
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
 
@@ -117,9 +124,10 @@ class Consumer:
     `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
     against being processed twice. `count_now` publishes a metric before the batch goes on.
     `team` is what the team says of its own exceptions. `causes` says for which causes
-    parking has stopped; without it every permanent failure is parked. `crew` makes threads
-    for messages that are handled at the same time; without it one follows the other.
-    `replace` gives it another handler.
+    parking has stopped; without it every permanent failure is parked. `collisions` says whether
+    a message that collides with another one is parked; without it such a message is processed.
+    `crew` makes threads for messages that are handled at the same time; without it one follows
+    the other. `replace` gives it another handler.
 
     What happens to a message if a step fails:
 
@@ -151,6 +159,7 @@ class Consumer:
     named: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
     crew: Crew | None = None
+    collisions: Collisions | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -421,6 +430,10 @@ class _Batch:
         if causes is not None and self.consumer.clock() < self.last_record:
             with self._counting():
                 causes.report()
+        collisions = self.consumer.collisions
+        if collisions is not None and self.consumer.clock() < self.last_record:
+            with self._counting():
+                collisions.report()
 
     def _process(self, record: Record, reading: Reading | None) -> MessageResult:
         message_id = id_of(record)
@@ -460,10 +473,10 @@ class _Batch:
         except ClaimsUnavailable as error:
             diagnosis = diagnose(error, None, now=self.started)
             return MessageResult(message_id, Fate.UNGUARDED, diagnosis)
-        if claim is not None and claim.collision:
-            self.troubles.notice(message_id, Trouble.COLLISION)
         if claim is not None and claim.standing is Standing.BUSY:
-            return MessageResult(message_id, Fate.BUSY)
+            wait = self.guard.seconds_busy(claim, self.consumer.clock())
+            return MessageResult(message_id, Fate.BUSY, wait=wait)
+        self._count_claim(message_id, claim)
         if claim is not None and claim.standing is Standing.DUPLICATE:
             # The process that handled it may have died before it recorded the recovery.
             self._record_recovery(reading, unasked=True)
@@ -472,6 +485,10 @@ class _Batch:
             # Reading the circuits or claiming has taken all the time that was left.
             self.guard.withdraw(message_id, claim)
             return MessageResult(message_id, Fate.LATE, wait=0.0)
+        if claim is not None and claim.collision:
+            parked = self._park_collision(reading, claim)
+            if parked is not None:
+                return parked
         calls = DependencyCalls(
             wait_for=lambda key: self.gate.wait_for(reading, key),
             team=self.consumer.team,
@@ -673,6 +690,47 @@ class _Batch:
             kept = self.consumer.log.stored_stamp(message_id)
             return delivery.stamp if kept is None else kept
         return None
+
+    # Collisions.
+
+    def _count_claim(self, message_id: str, claim: Claim | None) -> None:
+        collisions = self.consumer.collisions
+        if claim is not None and collisions is not None and not self.canary:
+            with self._counting(message_id):
+                collisions.seen(claim)
+
+    def _park_collision(self, delivery: Delivery, claim: Claim) -> MessageResult | None:
+        """Park a message whose key belongs to a processed message that differs from it.
+
+        Returns None if it is processed beside the other one: in the first day of a pipeline,
+        while many collide, or if a person has accepted that it collides.
+        """
+        from deadletter.processing.payload import listed
+
+        message_id = delivery.letter.message_id
+        differences = claim.differences
+        paths = "" if differences is None else f"differs in {listed(differences)}"
+        self.troubles.notice(message_id, Trouble.COLLISION, paths)
+        collisions, parks = self.consumer.collisions, False
+        # Nothing is known of the other one if an earlier release or another setting stored it.
+        if collisions is not None and differences is not None:
+            with self._counting(message_id):
+                parks = collisions.parks()
+        if not parks:
+            return None
+        known_stamp = self._known_stamp(delivery)
+        if known_stamp is not None and known_stamp.accept == ACCEPTED:
+            return None
+        diagnosis, now = collided(paths), self.consumer.clock()
+        stamp = known_stamp or delivery.stamp
+        self._record_failure(delivery.record, stamp, diagnosis, delivery, now)
+        is_ours = self.guard.withdraw(message_id, claim)
+        if is_ours and known_stamp is not None and not self.canary:
+            because = f"another message with its idempotency key was processed; it {paths}"
+            if self._parking().park(delivery, known_stamp, Reason.COLLISION, because):
+                return MessageResult(message_id, Fate.PARKED, diagnosis)
+        wait = self._wait_after_failure(delivery.record, diagnosis)
+        return MessageResult(message_id, Fate.FAILED, diagnosis, wait)
 
     # Parking.
 

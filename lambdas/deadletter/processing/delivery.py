@@ -9,7 +9,7 @@ from typing import Any
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Letter, from_event, whole_number
 from deadletter.message.stamp import Stamp
-from deadletter.processing.idempotency import BusinessKey, compiled, key_of
+from deadletter.processing.idempotency import BusinessKey, Identity
 from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
 
@@ -59,16 +59,14 @@ class Reader:
         self._documents = DocumentBuilder(pipeline)
         self._trusted = trusted_senders
         self._clock = clock
-        if pipeline.idempotency_key is not None:
-            compiled(pipeline.idempotency_key)
+        self._identity = Identity(pipeline)
 
     def read(self, record: Mapping[str, Any]) -> Delivery:
         """The delivery in a record; raises NotALetter. A body that is not JSON is a letter."""
         letter = from_event(record)
         reading = stamps.read(letter, self._trusted)
         document = self._documents.build(letter, reading.stamp, None, self._clock())
-        path = self._pipeline.idempotency_key
-        key = key_of(letter, reading.stamp, path, document.value)
+        key = self._identity.key_of(letter, reading.stamp, document.value)
         return Delivery(record, letter, reading.stamp, key, document, reading.forged)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deadletter.failure.failure import Category
+from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ def given_back(fate: Fate) -> Diagnosis:
     from deadletter.failure.classify import Diagnosis
 
     return Diagnosis(Category.TRANSIENT, str(fate), GIVEN_BACK)
+
+
+def collided(differences: str) -> Diagnosis:
+    """What is recorded of a message whose key belongs to another one: the redriver parks it."""
+    from deadletter.failure.classify import Diagnosis
+
+    return Diagnosis(Category.BUSINESS, "Collision", differences, fingerprint=COLLIDED)
 
 
 def chain_of(error: BaseException) -> Sequence[Link]:

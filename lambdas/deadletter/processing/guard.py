@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deadletter.contract import MINUTE
 from deadletter.processing.idempotency import BusinessKey, Claim, Claims, ClaimsUnavailable
 from deadletter.processing.result import Trouble, Troubles
 
 CLAIM_MARGIN_SECONDS = 5.0
 """How long a claim outlasts its batch: clocks differ, and the process ends at its deadline."""
+
+
+LONGEST_BUSY_SECONDS = 15.0 * MINUTE + CLAIM_MARGIN_SECONDS
+"""How long a message is hidden at most while another process has its key: as long as Lambda
+lets a function run. A poller may hold a claim for longer; then its copy asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,10 @@ class Guard:
         if self.claims is None:
             return None
         return self.claims.claim(key, self.new_id(), self.deadline + CLAIM_MARGIN_SECONDS)
+
+    def seconds_busy(self, claim: Claim, now: float) -> float:
+        """Seconds until another owner's claim ends, after which the message may be processed."""
+        return min(LONGEST_BUSY_SECONDS, max(1.0, claim.until - now))
 
     def done(self, message_id: str, claim: Claim | None) -> None:
         """Mark a message as processed. Its effect has happened, so an error is only noted."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import jmespath
-from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 
+from deadletter.contract import EVERYTHING, NOTHING
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import Letter, utf8
+from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
-from deadletter.settings.json_fields import BadSettings
+from deadletter.rules.document import attribute_value
+from deadletter.rules.paths import compiled, value_at
+from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.processing.payload import Content
+    from deadletter.processing.wrappers import Opened
 
 # Attributes that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray, Datadog,
 # New Relic, Sentry): a producer's second send of one message differs in nothing else.
@@ -47,31 +52,55 @@ class BusinessKey:
     """Identifies a message across all its sends and receives.
 
     `text` is the producer's key or the origin id; it may be personal data and leaves this
-    object as a hash only. `payload` is a hash of body and attributes: the same text with
-    another payload is another message.
+    object as a hash only. `payload` is a hash of body and attributes as they were received,
+    and `content` what of them is compared; without it only equal payloads are known to be one
+    message. If the payload is not `compared`, the text alone decides. An `apart` key is that of
+    a message whose text belongs to another one: text and content together.
     """
 
     text: str = field(repr=False)
     payload: str
+    content: Content | None = None
+    compared: bool = True
+    apart: bool = False
 
     @property
     def digest(self) -> str:
         """The key as it is stored: 64 hexadecimal digits."""
-        return _digest(utf8(self.text))
+        if not self.apart:
+            return _digest(utf8(self.text))
+        whole = utf8(self.payload) if self.content is None else self.content.identity
+        return _digest(utf8(self.text), whole)
 
-    @property
-    def digest_with_payload(self) -> str:
-        """The key of a message whose text is already used by another message."""
-        return _digest(utf8(self.text), utf8(self.payload))
+    def differences(self, payload: str, content: bytes | None) -> tuple[str, ...] | None:
+        """The paths in which it differs from a message with the same text: none if it is the same.
+
+        None if that cannot be known, because the other one was stored by an earlier release or
+        under another setting.
+        """
+        if not self.compared or payload == self.payload:
+            return ()
+        if self.content is None or content is None:
+            return None
+        return self.content.differences(content)
+
+    def beside(self, differences: tuple[str, ...] | None) -> BusinessKey:
+        """The key of a message that differs from the one its text belongs to.
+
+        Where the differences are not known, it is the key that earlier releases gave it.
+        """
+        return replace(self, apart=True, content=None if differences is None else self.content)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One attempt to claim a message; its standing holds until `until` (epoch seconds).
 
-    `key` is the hash that was claimed, `owner` the token of the claim. `collision` says that
-    another message had the same business key before, `taken_over` that an earlier owner has
-    neither finished nor withdrawn its claim: its effect may have happened.
+    `key` is the hash that was claimed, `owner` the token of the claim. A BUSY claim's `until`
+    is when the other owner's claim ends. `collision` says that another message with the same
+    business key was processed; then `differences` are the paths in which the payloads differ,
+    None if they are not known. `taken_over` says that an earlier owner has neither finished nor
+    withdrawn its claim: its effect may have happened.
     """
 
     key: str
@@ -80,17 +109,23 @@ class Claim:
     standing: Standing
     collision: bool
     taken_over: bool
+    differences: tuple[str, ...] | None = None
 
 
 class Claims(Protocol):
     """Stores the claims; raises ClaimsUnavailable if it gives no answer.
 
     A claim that is neither done nor withdrawn ends at its `until`: then the message may be
-    processed again.
+    processed again. Payloads are compared with a message that is done: while another one has
+    the key, it is BUSY, and a key whose message was withdrawn belongs to the next.
     """
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
-        """Claim the message; `owner` must be a token that was never used before."""
+        """Claim the message; `owner` is a token that no other claim has.
+
+        A claim that the owner holds already is extended. A message that differs from the one
+        that its key belongs to is claimed apart: see `BusinessKey.beside`.
+        """
 
     def done(self, claim: Claim) -> bool:
         """Mark the message as processed. Returns False if a newer owner has claimed it."""
@@ -102,58 +137,129 @@ class Claims(Protocol):
         """
 
 
-def key_of(
-    letter: Letter, stamp: Stamp, path: str | None, document: Mapping[str, Any]
-) -> BusinessKey:
-    """The key of a letter: the value of `path`, a JMESPath expression, in the rules' document.
+ACCEPTED = "collision"
+"""What a stamp accepts after a person has released a letter that collided."""
 
-    The origin id is the key if there is no path, or if the value is neither a number nor a
-    non-empty text. A letter that its producer sends twice is then processed twice. It is never
-    confused with another letter. Raises BadSettings for an invalid path.
-    """
-    value = None if path is None else _value_at(compiled(path), document)
-    # The prefix keeps a producer's key from being the origin id of another letter.
-    text = f"origin:{stamp.origin}" if value is None else f"key:{value}"
-    return BusinessKey(text, payload_of(letter))
+
+class Identity:
+    """How the messages of a pipeline are identified; raises BadSettings for an invalid path."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        key, payload = pipeline.idempotency_key, pipeline.idempotency_payload
+        self._key = None if key is None else compiled("idempotency_key", key)
+        self._compares = payload != NOTHING
+        self._setting = payload
+        self._compared = (
+            None if payload in (EVERYTHING, NOTHING) else compiled("idempotency_payload", payload)
+        )
+
+    def key_of(self, letter: Letter, stamp: Stamp, document: Mapping[str, Any]) -> BusinessKey:
+        """The key of a letter: the value of the pipeline's path in the rules' document.
+
+        If the path finds nothing there, it is tried on the documents of the wrapped messages:
+        one path serves a message that comes raw, by SNS or by EventBridge. The origin id is the
+        key if there is no path, or if its value is neither a number nor a non-empty text. A
+        letter that its producer sends twice is then processed twice. It is never confused with
+        another letter. Never raises.
+        """
+        payload = payload_of(letter)
+        accepted = stamp.accept == ACCEPTED
+        # The prefix keeps a producer's key from being the origin id of another letter.
+        origin = BusinessKey(f"origin:{stamp.origin}", payload, apart=accepted)
+        if self._key is None:
+            return origin
+        # Loaded where messages have a key.
+        from deadletter.processing.wrappers import opened
+
+        message = opened(letter.body)
+        documents = list(_documents(document, message))
+        text = next(filter(None, (_text_at(self._key, each) for each in documents)), None)
+        if text is None:
+            return origin
+        content = self._content(letter, documents) if self._compares or accepted else None
+        return BusinessKey(f"key:{text}", payload, content, self._compares, accepted)
+
+    def _content(self, letter: Letter, documents: list[Mapping[str, Any]]) -> Content:
+        from deadletter.processing.payload import content_of
+        from deadletter.processing.wrappers import opened
+
+        message = opened(letter.body, exact=True)
+        wrappers = [(wrapper.service, wrapper.facts) for wrapper in message.wrappers]
+        if self._compared is not None:
+            values = (value_at(self._compared, document) for document in documents)
+            value = next((value for value in values if not _is_empty(value)), None)
+            if value is not None:
+                return content_of(self._setting, {"payload": value}, {})
+        attributes = {**message.attributes, **_sent(letter)}
+        # Text that is not JSON is not the same as JSON with that text.
+        name = "body" if message.readable else "text"
+        return content_of(self._setting, {name: message.body}, attributes, wrappers)
 
 
 def payload_of(letter: Letter) -> str:
-    """A hash of all that the producer sent: body and attributes with their types.
+    """A hash of all that was received: body and attributes with their types.
 
     It leaves out stamps, ours or copied along by a sender, and the attributes that tracing
     libraries add. A producer's own attribute `Redrive` counts under one name in all lives.
     """
     attributes = []
+    for name, attribute in _sent_attributes(letter):
+        content = attribute.value
+        value = content if isinstance(content, bytes) else utf8(content)
+        attributes.append((utf8(name), utf8(attribute.data_type), value))
+    return _digest(utf8(letter.body), *chain.from_iterable(sorted(attributes)))
+
+
+def _sent_attributes(letter: Letter) -> Iterator[tuple[str, Attribute]]:
+    """The producer's own attributes, under names that no life changes."""
     for name, attribute in letter.attributes.items():
         reserved = stamps.is_reserved(name)
         if name.lower() in _TRACING or (reserved and stamps.parse(attribute.value) is not None):
             continue
-        content = attribute.value
-        value = content if isinstance(content, bytes) else utf8(content)
-        hashed_name = utf8(stamps.KEPT_NAME if reserved else name)
-        attributes.append((hashed_name, utf8(attribute.data_type), value))
-    return _digest(utf8(letter.body), *chain.from_iterable(sorted(attributes)))
+        yield stamps.KEPT_NAME if reserved else name, attribute
 
 
-def compiled(path: str) -> ParsedResult:
-    """The compiled expression of a pipeline's setting; raises BadSettings if it is invalid."""
-    try:
-        return jmespath.compile(path)
-    except JMESPathError as error:
-        raise BadSettings(f"idempotency_key: {path!r} is not a JMESPath expression") from error
+def _sent(letter: Letter) -> dict[str, Attribute]:
+    """Those attributes by name; of two that one life names alike, each counts."""
+    named: dict[str, Attribute] = {}
+    for name, attribute in sorted(_sent_attributes(letter), key=repr):
+        while name in named:
+            name += "+"
+        named[name] = attribute
+    return named
 
 
-def _value_at(path: ParsedResult, document: Mapping[str, Any]) -> str | None:
-    # The message may hold any JSON, which JMESPath's functions may refuse; see document.py.
-    try:
-        value = path.search(document)
-    except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError):
-        return None
+def _documents(document: Mapping[str, Any], message: Opened) -> Iterator[Mapping[str, Any]]:
+    """The document as it is, then as it would be without its wrappers, one after the other."""
+    yield document
+    attributes = {
+        **{
+            name: attribute_value(attribute)
+            for name, attribute in message.attributes.items()
+            if not isinstance(attribute.value, bytes)
+        },
+        **document.get("attributes", {}),
+    }
+    for body in message.bodies[1:]:
+        yield {**document, "body": body, "attributes": attributes}
+
+
+def _text_at(path: ParsedResult, document: Mapping[str, Any]) -> str | None:
+    value = value_at(path, document)
     # A boolean identifies no message: the path is wrong.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     text = str(value)
     return text if text.strip() else None
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a path has found nothing at all: comparing that would make all messages one."""
+    if isinstance(value, dict):
+        return all(map(_is_empty, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_empty, value))
+    return value is None
 
 
 def _digest(*pieces: bytes) -> str:

@@ -9,7 +9,7 @@ from random import Random
 from deadletter.circuit.state import Circuit
 from deadletter.contract import Body, Reason, cause_lane, circuit_lane
 from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
-from deadletter.failure.failure import PERMANENT, Failure
+from deadletter.failure.failure import COLLIDED, PERMANENT, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import DUE, LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
@@ -157,6 +157,9 @@ def permanent(case: Case) -> Decision | None:
     """
     last = case.row.last
     if last is not None and last.category in PERMANENT and case.counts(last):
+        if last.fingerprint == COLLIDED:
+            because = "another message with its idempotency key was processed"
+            return Park(Reason.COLLISION, f"{because}; it {last.message}")
         return Park(Reason.PERMANENT, f"last failure was of category {last.category}")
     return None
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jmespath
-from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 
 from deadletter.contract import is_reserved_key
@@ -16,7 +14,7 @@ from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.settings.json_fields import BadSettings
+from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 # Bytes; a DynamoDB sort key holds 1,024, and the key is part of the name of a lane too. One
@@ -43,10 +41,10 @@ class DocumentBuilder:
     def __init__(self, pipeline: Pipeline) -> None:
         self._name = pipeline.name
         self._context = {
-            name: _compiled(f"context.{name}", path) for name, path in pipeline.context.items()
+            name: compiled(f"context.{name}", path) for name, path in pipeline.context.items()
         }
         key = pipeline.circuit_key
-        self._circuit_key = _compiled("circuit_key", key) if key else None
+        self._circuit_key = compiled("circuit_key", key) if key else None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
         """The document of a letter. Never raises, for any content."""
@@ -61,7 +59,7 @@ class DocumentBuilder:
         value: dict[str, Any] = {
             "pipeline": self._name,
             "attributes": {
-                name: _attribute_value(attribute)
+                name: attribute_value(attribute)
                 for name, attribute in producers.items()
                 if not isinstance(attribute.value, bytes)
             },
@@ -83,19 +81,8 @@ class DocumentBuilder:
         return Document(value, unreadable, None if key is None else _as_key(str(key)))
 
 
-def _compiled(where: str, path: str) -> ParsedResult:
-    try:
-        return jmespath.compile(path)
-    except JMESPathError as error:
-        raise BadSettings(f"{where}: {path!r} is not a JMESPath expression") from error
-
-
 def _scalar(path: ParsedResult, value: Mapping[str, Any]) -> str | int | float | bool | None:
-    # An expression that fails on one body leaves out that context; it must not fail the batch.
-    try:
-        result = path.search(value)
-    except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError):
-        return None
+    result = value_at(path, value)
     return result if isinstance(result, str | int | float | bool) else None
 
 
@@ -106,7 +93,8 @@ def _as_key(text: str) -> str | None:
     return text
 
 
-def _attribute_value(attribute: Attribute) -> str | int | float:
+def attribute_value(attribute: Attribute) -> str | int | float:
+    """An attribute that is no binary, as rules and paths see it: a number where it is one."""
     text = str(attribute.value)
     if attribute.data_type.partition(".")[0] == "Number":
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, LedgerMessage, Mode, Variable
+from deadletter.contract import Body, Collision, LedgerMessage, Mode, Variable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
 
@@ -41,11 +41,13 @@ class Pipeline:
     document; `message_ttl` counts from the first send of the letter's first life.
     `circuit_key` is a JMESPath expression too (None: one circuit for the whole pipeline),
     and so is `idempotency_key` (None: the origin id); `idempotency_keep` is how long a
-    processed message is remembered. With `ledger_message` NONE the text of a handler's error
-    is not kept anywhere, not even redacted. `park_permanent` sends a permanent failure straight to
-    the parking lot, `retry` sets the delays between the receives of one life (here an
-    attempt is a receive), and `refuse_when_open` gives letters back unprocessed while their
-    circuit is open.
+    processed message is remembered, and `idempotency_payload` (EVERYTHING, NOTHING or a JMESPath
+    expression) what of another message with its key is compared. `collision` says what becomes
+    of one that differs; None is COUNT in the pipeline's first day, and PARK then. With
+    `ledger_message` NONE the text of a handler's error is not kept anywhere, not even redacted.
+    `park_permanent` sends a permanent failure straight to the parking lot, `retry` sets the
+    delays between the receives of one life (here an attempt is a receive), and
+    `refuse_when_open` gives letters back unprocessed while their circuit is open.
     """
 
     name: str
@@ -62,6 +64,8 @@ class Pipeline:
     circuit_key: str | None = None
     idempotency_key: str | None = None
     idempotency_keep: float = contract.PIPELINE.idempotency_keep
+    idempotency_payload: str = contract.PIPELINE.idempotency_payload
+    collision: Collision | None = contract.PIPELINE.collision
     ledger_message: LedgerMessage = contract.PIPELINE.ledger_message
     park_permanent: bool = contract.PIPELINE.park_permanent
     retry: Backoff = RETRY
@@ -89,6 +93,8 @@ def pipeline_from_json(text: str) -> Pipeline:
     try:
         data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
         data["body"] = Body(data.get("body", Body.JSON))
+        if data.get("collision") is not None:
+            data["collision"] = Collision(data["collision"])
         data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
     except ValueError as error:
         raise BadSettings(f"{Variable.PIPELINE}: {error}") from error

@@ -252,7 +252,7 @@ def webhook_id(delivery: Delivery) -> str:
     message with the same key.
     """
     by_origin = delivery.key.text == f"origin:{delivery.stamp.origin}"
-    return delivery.stamp.origin if by_origin else delivery.key.digest_with_payload
+    return delivery.stamp.origin if by_origin else delivery.key.beside(None).digest
 
 
 def pause_of(answer: HttpResponse, now: float) -> float | None:

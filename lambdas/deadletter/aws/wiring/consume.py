@@ -15,6 +15,7 @@ from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consume
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.world import World
+from deadletter.contract import NOTHING
 from deadletter.processing.batch import Consumer, Handle, unhandled
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.ledger import DynamoDBLedger
     from deadletter.aws.queue import SqsQueue
+    from deadletter.processing.collisions import Collisions
     from deadletter.processing.crew import Crew
     from deadletter.processing.sudden_causes import SuddenCauses
 
@@ -49,6 +51,7 @@ def consumer_for(
     """
     name = pipeline.name
     rarely = _Rarely(pipeline, resources, clients, world)
+    can_collide = pipeline.idempotency_key is not None and pipeline.idempotency_payload != NOTHING
     return Consumer(
         pipeline=pipeline,
         handle=handle,
@@ -78,6 +81,7 @@ def consumer_for(
         count_now=count_now or count_metric,
         causes=lazily(lambda: rarely.causes(count_metric)),
         crew=crew,
+        collisions=lazily(lambda: rarely.collisions(count_metric)) if can_collide else None,
     )
 
 
@@ -137,3 +141,11 @@ class _Rarely:
         table, name = self._resources.circuits_table, self._pipeline.name
         store = DynamoDBCauses(self._clients.dynamodb, table, name, self._world.new_id)
         return SuddenCauses(store, self._world.clock, count_metric)
+
+    def collisions(self, count_metric: Callable[[str, int], None]) -> Collisions:
+        from deadletter.aws.collisions import DynamoDBCollisions
+        from deadletter.processing.collisions import Collisions
+
+        table, pipeline = self._resources.circuits_table, self._pipeline
+        store = DynamoDBCollisions(self._clients.dynamodb, table, pipeline.name)
+        return Collisions(pipeline.collision, store, self._world.clock, count_metric)
