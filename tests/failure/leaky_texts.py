@@ -218,7 +218,7 @@ SHAPES = [
     Leaky("coordinates 52.5200 N 13.4050 E are outside", "52|13", "are outside"),
     Leaky("born 1984-02-29, too young", "1984", "too"),
     Leaky("SSN 078-05-1120 is invalid", "078|1120", "is invalid"),
-    Leaky("X-Amz-Signature=abcdef&X-Amz-Date=20260101 expired", "abcdef|2026", "expired"),
+    Leaky("X-Amz-Signature=abcdef&X-Amz-Date=20260101 expired", "abcdef|2026"),
     Leaky("header X-User: open, X-City: long", "open|long"),
     Leaky("Host: open.example\r\nAccept: text\r\nX-Name: anna", "open|anna"),
     Leaky("swordfish", "swordfish"),
@@ -307,4 +307,56 @@ USEFUL = [
     Leaky("No such file or directory: '/tmp/anna'", "anna|tmp", "No such file or directory"),
 ]
 
-TEXTS = [*PROSE, *SECRETS, *OTHER_LANGUAGES, *ROWS, *SHAPES, *USEFUL]
+MORE = [
+    Leaky("the password of user 17 is too long and contains: open market", "17|open|market"),
+    Leaky("invalid credentials for admin / open", "admin|open", "invalid credentials for"),
+    Leaky("login as admin with password open market failed", "open|market", "login as"),
+    Leaky("could not connect: user=admin, pass=open market, host=db", "admin|open|market|db"),
+    Leaky("Database=orders;User ID=admin;Password=open market", "orders|admin|open|market"),
+    Leaky("My secret is that the market is open", "market|open"),
+    Leaky(
+        "The customer Grace Page from Reading has cancelled", "grace|page|reading", "has cancelled"
+    ),
+    Leaky("Payment by Frank Bank was declined", "frank|bank", "payment by|was declined"),
+    Leaky("Mr. Price and Mrs. Long were not found", "price|long", "were not found"),
+    Leaky(
+        "Invoice for Long & Short Ltd. could not be created", "long|short", "could not be created"
+    ),
+    Leaky("account holder: Long, Will", "long|will"),
+    Leaky("delivery address: Market Place 5, Reading", "market|place|reading", "delivery address"),
+    Leaky("deliver to Market Place 5 in Reading", "market|place|reading", "deliver to"),
+    Leaky("comment: please call before delivery", "call|before"),
+    Leaky("note 'call first' left by Anna", "call|anna", "left by"),
+    Leaky("message was: please deliver to the back door", "deliver|back|door", "message was"),
+    Leaky("customer said: the market is closed", "market|closed"),
+    Leaky("she wrote: open the market", "open|market"),
+    Leaky("Row: open, market, long", "open|market|long"),
+    Leaky("values (open, market)", "open|market"),
+    Leaky("error collection: shop.orders dup key: { email: open }", "shop|email|open"),
+    Leaky("Unexpected token open in JSON at position 4", "open|4", "unexpected token"),
+    Leaky("credit card number is four one one one", "four|one"),
+    Leaky("one-time code is four five six", "four|five|six"),
+    Leaky("recovery phrase: market open long short table", "market|open|long|short|table"),
+    Leaky("seed phrase market open long short table", "market|open|long|short|table"),
+    Leaky("mnemonic market open long short table", "market|open|long|short|table"),
+    Leaky("API key open market is not valid", "open|market", "api key"),
+    Leaky("The token market was revoked", "market", "the token"),
+    Leaky("Secret market was not found", "market", "secret"),
+    Leaky("password was set to open market", "open|market", "password was"),
+    Leaky("password has been changed to market", "market", "password has been changed"),
+    Leaky("password changed from market to table", "market|table", "password changed"),
+    Leaky("old password: market, new password: table", "market|table", "old password"),
+    Leaky("username market password table", "market|table", "username"),
+    Leaky("user market / password table", "market|table", "user"),
+    Leaky("login: market password: table", "market|table", "login"),
+    Leaky("market:table@host refused", "market|table|host", "refused"),
+    Leaky("curl -u market:table failed", "market|table", "failed"),
+    Leaky("--password market", "market"),
+    Leaky("--password=market table", "market|table"),
+    Leaky("-p market", "market"),
+    Leaky("PGPASSWORD=market table", "market|table"),
+    Leaky("export TOKEN=market", "market", "export token"),
+    Leaky("key market not found", "market"),
+]
+
+TEXTS = [*PROSE, *SECRETS, *OTHER_LANGUAGES, *ROWS, *SHAPES, *USEFUL, *MORE]

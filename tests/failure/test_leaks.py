@@ -119,6 +119,32 @@ def test_the_handlers_own_words_are_never_masked_away() -> None:
     assert diagnose(caught(unusual), subject, now=NOW).message == wanted
 
 
+def test_the_handlers_own_words_remain_in_every_script() -> None:
+    def closed() -> None:
+        raise Transient("倉庫は閉まっています。")
+
+    def crowded() -> None:
+        raise Transient("Das Lager ist überfüllt, später wieder")
+
+    assert diagnose(caught(closed), letter(), now=NOW).message == "倉庫は閉まっています"
+    wanted = "Das Lager ist überfüllt, später wieder"
+    assert diagnose(caught(crowded), letter(), now=NOW).message == wanted
+
+
+@pytest.mark.parametrize("body", ['{"shipping": 1, "orderId": "8"}', '{"a": {"orderId": null}}'])
+def test_names_of_fields_in_the_programs_words_remain(body: str) -> None:
+    def missing() -> None:
+        fields: dict[str, int] = {}
+        fields["orderId"]  # noqa: B018
+
+    def attribute() -> None:
+        letter().shipping  # type: ignore[attr-defined]  # noqa: B018
+
+    subject = letter(body)
+    assert diagnose(caught(missing), subject, now=NOW).message == "orderId"
+    assert diagnose(caught(attribute), subject, now=NOW).message.endswith("attribute shipping")
+
+
 @pytest.mark.parametrize("name", ["Anna Schmidt", "order", "open order", "Mark", "is open", "7"])
 def test_a_value_that_the_program_inserts_is_masked_whatever_it_is(name: str) -> None:
     def blocked() -> None:
@@ -168,7 +194,8 @@ def test_a_single_word_of_the_program_that_is_also_in_the_letter_may_be_data() -
 
 def test_a_key_that_the_program_asks_for_remains() -> None:
     def ask() -> None:
-        {}["orderId"]
+        fields: dict[str, int] = {}
+        fields["orderId"]  # noqa: B018
 
     assert diagnose(caught(ask), letter(), now=NOW).message == "orderId"
 

@@ -8,10 +8,6 @@ from collections.abc import Iterator
 
 from deadletter.message.letter import Letter
 
-# Words of at least this many letters are searched inside other words too: a shorter one, like
-# "in", is part of almost any text.
-_SEARCHED_INSIDE = 4
-
 _WORD = re.compile(r"[A-Za-z]+")
 
 # Any number of backslashes: JSON inside JSON doubles them. Tried only where a run of them
@@ -22,34 +18,37 @@ _ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
 _LAYERS = 2
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE = str.maketrans("-_", "+/")
-_LONGER_WORD = re.compile(rf"[A-Za-z]{{{_SEARCHED_INSIDE},}}")
+# In bytes that are not text, shorter runs of letters are chance.
+_LONGER_WORD = re.compile(r"[A-Za-z]{4,}")
+
+# The name of a field, in JSON, in JSON inside JSON, and as Python writes it.
+_FIELD = re.compile(r"""["'][^"'\\\n]{0,64}\\{0,8}["']\s{0,8}:""")
 
 
 class LetterWords:
-    """The words in a letter's body and in the values of its attributes, in lower case."""
+    """The words in the values of a letter's body and in its attributes, in lower case.
+
+    The names of its fields are left out: they are the program's as well.
+    """
 
     def __init__(self, letter: Letter | None) -> None:
         self._letter = letter
-        self._known: tuple[str, frozenset[str]] | None = None
+        self._words: frozenset[str] | None = None
 
     def contain(self, word: str) -> bool:
-        """True if the word (in lower case) is in the letter, or has a word of the letter in it."""
-        if self._known is None:
+        """True if the word (in lower case), its singular or its plural is in the letter."""
+        if self._words is None:
             # A letter may have a mebibyte, and most errors name nothing that it could hold.
             text = "" if self._letter is None else searchable_text(self._letter)
-            self._known = text, frozenset(_WORD.findall(text))
-        text, words = self._known
-        if len(word) >= _SEARCHED_INSIDE and word in text:
-            return True
-        return word in words or any(
-            word[start:end] in words
-            for start in range(len(word))
-            for end in range(start + _SEARCHED_INSIDE, len(word) + 1)
-        )
+            self._words = frozenset(_WORD.findall(text))
+        return not self._words.isdisjoint((word, word.removesuffix("s"), f"{word}s"))
 
 
 def searchable_text(letter: Letter) -> str:
-    """The whole text of a letter in lower case: as it is, unescaped, and decoded from base64."""
+    """The text of a letter in lower case: as it is, unescaped, and decoded from base64.
+
+    Without the names of fields.
+    """
     layer = "\n".join(_parts(letter))
     layers = [layer]
     for depth in range(_LAYERS + 1):
@@ -59,7 +58,7 @@ def searchable_text(letter: Letter) -> str:
         if depth < _LAYERS:
             layer = "\n".join(filter(None, map(_decoded, _BASE64.findall(layer))))
             layers.append(layer)
-    return "\n".join(layers).lower()
+    return "\n".join(_FIELD.sub(" ", layer) for layer in layers).lower()
 
 
 def _decoded(run: str) -> str:

@@ -17,6 +17,8 @@ from deadletter.failure.secretive import (
     LABELS,
     NAME_LIKE,
     NARROW,
+    NOUNS,
+    NUMBERS,
     PERSONS,
     STATES,
     TOO,
@@ -155,6 +157,8 @@ _WRITTEN = re.compile(rf"[{re.escape(_CLOSING)}]*([.,;:])")
 _CONTENT = re.compile(r"[\w…]")
 _CLOSED = re.compile(r"[(\[]*(?:…+|[\d.,]+)[)\],;]*")
 _ASSIGNMENT = re.compile(r"[(\[{]?[\w.-]*=")
+_GLUED = re.compile(r"[:=][^\s:=]")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _HEADER = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+:")
 
 # The word at the beginning of "key=…", "key:…" and "call(…)".
@@ -196,6 +200,12 @@ _LAST_CHUNK = re.compile(r"\S+\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
+def _names_value(label: str) -> bool:
+    """True for the name before a value, False for a value with a colon, as in "user:pass"."""
+    name = label[:-1].lower()
+    return not label.endswith(":") or name in LABELS or announces_secret(name, "", has_value=True)
+
+
 class _MarkedText:
     """The beginning of a text, with what each of its characters is part of."""
 
@@ -233,7 +243,7 @@ class _MarkedText:
         core = edges[1] if edges else ""
         word, has_value = core if self._is_word(core, core_start) else "", False
         label = None if word else _LABEL.match(core)
-        if label and self._is_word(label[1], core_start):
+        if label and self._is_word(label[1], core_start) and _names_value(label[0]):
             word, has_value = label[1], True
         literal = self.literals[core_start] if word else 0
         phrase = self.phrases[literal]
@@ -284,6 +294,12 @@ class _MarkedText:
             self._hide(start, end)
 
 
+def _assigns(chunk: _Chunk) -> bool:
+    """True if all up to the end of the clause is a value, as behind "city=Long"."""
+    own = chunk.literal and chunk.phrase and not chunk.has_value
+    return not own and _ASSIGNMENT.match(chunk.raw) is not None and not chunk.ends_clause
+
+
 class _Reader:
     """Reads a text from its beginning, and knows what the words before mean for the next ones."""
 
@@ -292,8 +308,8 @@ class _Reader:
         self._letter_words = letter_words
         # The chunk that named a secret in this sentence.
         self._secret: _Chunk | None = None
-        # Whether all is data: up to the end of the sentence, and up to the end of the clause.
-        self._hides_sentence = self._hides_clause = False
+        # Whether all is data: up to the end of the sentence, of the line, and of the clause.
+        self._hides_sentence = self._hides_line = self._hides_clause = False
         # Whether the chunk before was data with a capital: a part of a name.
         self._after_name = False
 
@@ -306,7 +322,8 @@ class _Reader:
                 yield chunk.word if chunk.has_value else chunk.written
             if chunk.has_value or (not remains and (chunk.word or chunk.is_data)):
                 yield MASK
-            self._after_name = not remains and chunk.is_capital and not chunk.announces_value
+            if chunk.word or chunk.is_data:
+                self._after_name = not remains and chunk.is_capital and not chunk.announces_value
             self._expect(chunk, at)
             self._leave(chunk)
 
@@ -316,16 +333,17 @@ class _Reader:
         if goes_on:
             self._hides_sentence = False
         if goes_on or chunk.begins_line:
-            self._hides_clause = False
+            self._hides_line = self._hides_clause = False
 
     def _leave(self, chunk: _Chunk) -> None:
         if chunk.ends_sentence:
-            self._secret, self._hides_sentence, self._after_name = None, False, False
+            self._secret, self._after_name = None, False
+            self._hides_sentence = self._hides_line = False
         if chunk.ends_clause:
             self._hides_clause = False
 
     def _remains(self, chunk: _Chunk, at: int) -> bool:
-        if not chunk.word or self._hides_sentence or self._hides_clause:
+        if not chunk.word or self._hides_sentence or self._hides_line or self._hides_clause:
             return False
         if self._secret is not None and not self._may_follow_secret(chunk, at):
             self._hides_sentence = not chunk.literal
@@ -352,20 +370,23 @@ class _Reader:
                 return True
         if chunk.lower in TOO:
             return self._before(at).lower == "too"
+        if chunk.lower in NOUNS and self._before(at) is self._secret:
+            return self._after(at).lower in NARROW
         another = is_secretive_word(chunk.lower) and self._before(at).lower in FUNCTION
         return chunk.lower in NARROW or another
 
     def _expect(self, chunk: _Chunk, at: int) -> None:
         """What the chunk says of those behind it."""
-        following = self._chunks[at + 1] if at + 1 < len(self._chunks) else None
-        verb = following is not None and following.lower in VERBS
+        following = self._after(at)
+        verb = following.lower in VERBS
         value = chunk.announces_value or chunk.has_value
-        next_value = following is not None and not following.word and following.announces_value
+        next_value = not following.word and following.announces_value
         if self._names_secret(chunk, at, has_value=value or next_value or verb):
             self._secret = chunk
         if self._secret is None:
-            self._hides_clause = self._hides_clause or self._announces_data(chunk, next_value)
-        elif chunk.has_value and not chunk.ends_sentence:
+            self._hides_clause = self._hides_clause or _assigns(chunk)
+            self._hides_line = self._hides_line or self._is_label(chunk, at, next_value)
+        elif _GLUED.search(chunk.raw) and not chunk.ends_sentence:
             self._hides_sentence = True
         elif chunk.announces_value or chunk.lower in VERBS:
             allowed = STATES if chunk.announces_value else NARROW | TOO
@@ -395,20 +416,23 @@ class _Reader:
 
     # Other values, and names.
 
-    def _announces_data(self, chunk: _Chunk, next_value: bool) -> bool:
-        """True if all up to the end of the clause is data."""
-        if chunk.literal and chunk.phrase and not chunk.has_value:
-            return False
-        if _ASSIGNMENT.match(chunk.raw):
-            return not chunk.ends_clause
+    def _is_label(self, chunk: _Chunk, at: int, next_value: bool) -> bool:
+        """True if the sentence goes on with data, as behind "note:" and "the message was:"."""
         if _HEADER.fullmatch(chunk.raw):
             return True
-        return chunk.label in LABELS and (chunk.announces_value or next_value)
+        if not (chunk.announces_value or next_value):
+            return False
+        label = self._before(at).label if chunk.lower in VERBS else chunk.label
+        return label in LABELS
 
     def _may_be_name(self, chunk: _Chunk, at: int) -> bool:
         if chunk.lower in FUNCTION and not chunk.word.istitle():
             return False
         before = self._before(at)
+        if _OPTION.fullmatch(before.raw):
+            return True
+        if chunk.lower in NUMBERS and {before.lower, self._after(at).lower} & NUMBERS:
+            return True
         if before.lower in PERSONS and before.word == before.raw and chunk.lower not in NARROW:
             return True
         if not chunk.is_capital:
@@ -418,12 +442,14 @@ class _Reader:
         if chunk.word.isupper():
             return False
         goes_on = before.word[:1].islower() and before.raw[-1:].isalnum() and not chunk.begins_line
-        following = self._chunks[at + 1] if at + 1 < len(self._chunks) else None
-        is_verb = following is not None and following.word.islower()
+        is_verb = self._after(at).word.islower()
         return goes_on or (chunk.lower in NAME_LIKE and not is_verb)
 
     def _before(self, at: int) -> _Chunk:
         return self._chunks[at - 1] if at else _NOTHING
+
+    def _after(self, at: int) -> _Chunk:
+        return self._chunks[at + 1] if at + 1 < len(self._chunks) else _NOTHING
 
 
 _NOTHING = _Chunk("", "", 0, False, False, True, False)

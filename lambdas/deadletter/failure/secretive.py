@@ -13,8 +13,8 @@ def _words(text: str) -> frozenset[str]:
 _SECRETIVE = _words(
     """
     accesskey apikey authtoken authorization bearer cookie cookies credential credentials csrf cvc
-    cvv jwt key keys maiden nonce otp passcode passphrase passwd password passwords pin pw pwd salt
-    secret secrets sig signature ssn token tokens
+    cvv jwt key keys maiden mnemonic nonce otp passcode passphrase passwd password passwords phrase
+    pin psw pw pwd salt secret secrets sig signature ssn token tokens
     """
 )
 # In other languages: the value behind it may be English.
@@ -69,6 +69,18 @@ STATES = _words(
 )
 """What an error says of a secret behind a colon."""
 
+NOUNS = frozenset(
+    {"char", "column", "field", "format", "index", "json", "length", "name", "parameter", "policy"}
+    | {"request", "response", "server", "service", "table", "type", "user", "value", "values"}
+)
+"""They may follow the name of a secret only if the sentence goes on: else they are the secret."""
+
+NUMBERS = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty"
+    " hundred thousand million"
+)
+"""Two of them in a row are a number in words."""
+
 TOO = frozenset({"large", "long", "old", "short", "weak", "simple"})
 """They may follow "too"."""
 
@@ -88,8 +100,8 @@ LABELS = PERSONS | _words(
     """
     address body city comment company content contents country data description diagnosis email
     example fax first firstname host input label last lastname location message mobile name note
-    notes param parameters params payload phone place postcode record region remark row street
-    subject surname text title value values zip
+    notes param parameters params payload phone place postcode record region remark row said says
+    street subject surname text title value values wrote zip
     """
 )
 """What follows one of these and a colon is data."""
