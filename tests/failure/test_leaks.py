@@ -135,7 +135,7 @@ def test_the_handlers_own_words_remain_in_every_script() -> None:
 def test_names_of_fields_in_the_programs_words_remain(body: str) -> None:
     def missing() -> None:
         fields: dict[str, int] = {}
-        fields["orderId"]  # noqa: B018
+        fields["orderId"]
 
     def attribute() -> None:
         letter().shipping  # type: ignore[attr-defined]  # noqa: B018
@@ -195,7 +195,7 @@ def test_a_single_word_of_the_program_that_is_also_in_the_letter_may_be_data() -
 def test_a_key_that_the_program_asks_for_remains() -> None:
     def ask() -> None:
         fields: dict[str, int] = {}
-        fields["orderId"]  # noqa: B018
+        fields["orderId"]
 
     assert diagnose(caught(ask), letter(), now=NOW).message == "orderId"
 

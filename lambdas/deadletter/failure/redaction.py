@@ -40,13 +40,13 @@ MASK = "…"
 _LOOKED_AT = 1_000
 
 # Chunks between white space that are read; behind that many, all is data.
-_MOST_CHUNKS = 150
+_MOST_CHUNKS = 100
 
 # Brackets looked into; behind that many, all is data.
 _MOST_BRACKETS = 40
 
 # Chunks that may say how a secret is: a longer text is no state.
-_LONGEST_STATE = 12
+_LONGEST_STATE = 8
 
 
 def redact(text: str, letter: Letter | None, literals: frozenset[str] = frozenset()) -> str:
