@@ -116,8 +116,8 @@ class Shop:
             "consumer_library": True,
             "trusted_senders": [role_id],
             "idempotency_key": "body.orderId",
-            # Compressed in time. What is refused is not to die of it here.
-            "main_queue": {"max_receive_count": 50},
+            # Compressed in time. Nothing pauses the mapping, so the canary is a message that died.
+            "main_queue": {"max_receive_count": 3},
             "retry": {"base": 1, "cap": 1, "floor": 0},
             "circuit": {
                 "window": 10,
