@@ -95,10 +95,11 @@ $(MUTATION)/.ready: tools/mutation/requirements.txt
 	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r tools/mutation/requirements.txt
 	@touch $@
 
-bench: $(READY) ## What rules, hostile messages, the consumer library and moving letters cost
+bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks and moving letters cost
 	$(BIN)/python -m tools.bench.rules
 	$(BIN)/python -m tools.bench.hostile
 	$(BIN)/python -m tools.bench.consumer
+	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out

@@ -1,1 +1,1 @@
-"""What rules, hostile messages, the consumer library and moving letters cost."""
+"""What rules, hostile messages, the consumer library, webhooks and moving letters cost."""

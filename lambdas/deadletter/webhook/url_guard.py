@@ -1,7 +1,7 @@
 """Refuses URLs and addresses that nothing may be posted to, such as those of private networks.
 
 A URL is checked twice: as it is written (`read_url`), and by every address that its host
-resolves to at the moment of posting (`refuse_addresses`). The registry is untrusted: a
+resolves to when it is looked up (`refuse_addresses`). The registry is untrusted: a
 tenant may put any URL into it.
 """
 
