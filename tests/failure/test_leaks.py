@@ -158,6 +158,75 @@ def test_a_value_that_the_program_inserts_is_masked_whatever_it_is(name: str) ->
         assert message == "customer … is blocked"
 
 
+def shop_errors() -> list[Callable[[object], None]]:
+    """Handlers that raise with a value in their text, in many forms."""
+
+    def blocked(value: object) -> None:
+        raise ValueError(f"customer {value} is blocked")
+
+    def subject(value: object) -> None:
+        raise ValueError(f"{value} is blocked")
+
+    def at_the_end(value: object) -> None:
+        raise ValueError(f"cannot ship to {value}")
+
+    def quoted(value: object) -> None:
+        raise ValueError(f"no product '{value}' in the catalogue")
+
+    def shown(value: object) -> None:
+        raise ValueError(f"bad order {value!r}, try again")
+
+    def pair(value: object) -> None:
+        raise ValueError(f"{value} and {value} are the same")
+
+    def formatted(value: object) -> None:
+        raise ValueError("customer {} of {} is blocked".format(value, value))  # noqa: UP032
+
+    def percent(value: object) -> None:
+        raise ValueError("customer %s of %s is blocked" % (value, value))  # noqa: UP031
+
+    def added(value: object) -> None:
+        raise ValueError("cannot find " + str(value))
+
+    def row(value: object) -> None:
+        raise ValueError(f"row ({value}, 7) is refused")
+
+    def named(value: object) -> None:
+        raise ValueError(f"wrong customer={value} in the order")
+
+    def secret(value: object) -> None:
+        raise ValueError(f"password {value} was refused")
+
+    def data(value: object) -> None:
+        raise ValueError({"order": value})
+
+    def argument(value: object) -> None:
+        raise KeyError(value)
+
+    def wrapped(value: object) -> None:
+        try:
+            raise KeyError(value)
+        except KeyError as error:
+            raise Transient(f"order {value} failed") from error
+
+    forms = locals()
+    return list(forms.values())
+
+
+@given(
+    st.sampled_from(shop_errors()),
+    passphrases.filter(lambda words: " " in words) | unknown_words | st.integers(10).map(str),
+    st.sampled_from(["{}", "[]"]),
+)
+def test_no_value_that_a_program_inserts_remains(
+    throw: Callable[[object], None], value: str, body: str
+) -> None:
+    message = diagnose(caught(lambda: throw(value)), letter(body), now=NOW).message.lower()
+    constants = " ".join(map(str, throw.__code__.co_consts)).lower()
+    words = [word for word in value.lower().split() if word not in constants]
+    assert not [word for word in words if word in message.split()]
+
+
 @pytest.mark.parametrize("name", ["swordfish", "order", "correct horse battery", "open order"])
 def test_the_programs_words_go_on_behind_a_secret(name: str) -> None:
     def weak() -> None:
@@ -206,3 +275,15 @@ def test_a_message_is_never_only_a_mask(text: str) -> None:
     error = KeyError(text)
     assert diagnose(error, letter(), now=NOW).message in ("KeyError", "a …")
     assert ledger_message("", None, frozenset(), "KeyError") == ""
+
+
+def test_the_text_of_another_error_remains_behind_a_colon() -> None:
+    def pay() -> None:
+        try:
+            raise ConnectionRefusedError(111, "Connection refused")
+        except OSError as error:
+            raise Transient(f"the bank failed: {error}") from error
+
+    message = diagnose(caught(pay), letter(), now=NOW).message
+    assert message.startswith("the bank failed: ")
+    assert message.endswith("Connection refused")

@@ -42,6 +42,12 @@ _LOOKED_AT = 1_000
 # Chunks between white space that are read; behind that many, all is data.
 _MOST_CHUNKS = 100
 
+# Words of a value at the beginning of a text; longer ones may be an error's text.
+_LONGEST_SUBJECT = 3
+
+# Behind a text of the program with one of these, the text of another error may follow.
+_OPEN_ENDS = (":", ".", ",", ";", "(", "-")
+
 # Brackets looked into; behind that many, all is data.
 _MOST_BRACKETS = 40
 
@@ -306,6 +312,8 @@ class _Reader:
     def __init__(self, text: _MarkedText, letter_words: LetterWords) -> None:
         self._chunks = list(islice(text.chunks(), _MOST_CHUNKS))
         self._letter_words = letter_words
+        # Whether the program inserts a value here, behind a text of its own or before one.
+        self._is_inserted = self._begins_with_value()
         # The chunk that named a secret in this sentence.
         self._secret: _Chunk | None = None
         # Whether all is data: up to the end of the sentence, of the line, and of the clause.
@@ -316,7 +324,7 @@ class _Reader:
     def visible(self) -> Iterator[str]:
         """What remains of each chunk; MASK for data, nothing for punctuation."""
         for at, chunk in enumerate(self._chunks):
-            self._enter(chunk)
+            self._enter(chunk, at)
             remains = self._remains(chunk, at)
             if remains:
                 yield chunk.word if chunk.has_value else chunk.written
@@ -327,13 +335,25 @@ class _Reader:
             self._expect(chunk, at)
             self._leave(chunk)
 
-    def _enter(self, chunk: _Chunk) -> None:
+    def _enter(self, chunk: _Chunk, at: int) -> None:
         """The program's own sentence goes on behind a value, and a line ends a clause."""
+        before = self._before(at)
+        if before.phrase and not before.raw.endswith(_OPEN_ENDS):
+            self._is_inserted = True
+        if chunk.phrase:
+            self._is_inserted = False
         goes_on = chunk.phrase and (self._secret is None or chunk.literal != self._secret.literal)
         if goes_on:
             self._hides_sentence = False
         if goes_on or chunk.begins_line:
             self._hides_line = self._hides_clause = False
+
+    def _begins_with_value(self) -> bool:
+        """True if the text begins as in f"{name} is blocked"."""
+        for chunk in self._chunks[: _LONGEST_SUBJECT + 1]:
+            if chunk.phrase:
+                return chunk.lower in FUNCTION and chunk is not self._chunks[0]
+        return False
 
     def _leave(self, chunk: _Chunk) -> None:
         if chunk.ends_sentence:
@@ -343,6 +363,8 @@ class _Reader:
             self._hides_clause = False
 
     def _remains(self, chunk: _Chunk, at: int) -> bool:
+        if self._is_inserted and not chunk.phrase:
+            return False
         if not chunk.word or self._hides_sentence or self._hides_line or self._hides_clause:
             return False
         if self._secret is not None and not self._may_follow_secret(chunk, at):
