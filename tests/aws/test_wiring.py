@@ -88,7 +88,7 @@ LATER = (
     *("deadletter.failure.causes", "deadletter.message.envelope", "deadletter.processing.parking"),
     *("deadletter.aws.breaker", "deadletter.aws.ledger", "deadletter.aws.queue"),
     *("deadletter.circuit.transitions", "deadletter.outage.executions", "asyncio.events"),
-    "deadletter.consumer.poll",
+    "deadletter.consumer.polling",
 )
 """What a team's function does not load before a message fails, is parked, or a circuit opens."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from deadletter.consumer import runtime
 from deadletter.contract import ALIASES, Metric
 from deadletter.failure.fate import Fate
 from deadletter.processing.result import MISCONFIGURED, RECOVERED, Trouble
@@ -38,7 +41,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
         text=True,
         check=False,
     )
-    assert "4 passed" in finished.stdout, finished.stdout + finished.stderr
+    assert "5 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,27 @@ def test_each_form_of_the_example_ships_the_order(
     assert sys.modules["shop"].shipped == [7]
     monkeypatch.delitem(sys.modules, "shop")
     monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_container_ships_the_order(
+    example: Path, letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(example))
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    calls: list[tuple[Any, dict[str, Any]]] = []
+    monkeypatch.setattr("deadletter.consumer.poll", lambda each, **said: calls.append((each, said)))
+    runpy.run_path(str(example / "container.py"), run_name="__main__")
+    [(each, options)] = calls
+    monkeypatch.undo()
+    monkeypatch.setattr(runtime, "current_runtime", lambda: letterbox.runtime)
+    letterbox.send({"orderId": 7, "count": 1})
+    letterbox.poll(each, **options)
+    assert each.__globals__["shipped"] == [7]
+
+
+def test_a_whole_container_is_five_lines_at_most() -> None:
+    [text] = re.findall(r"```python\n# container.py\n(.*?)```", PAGE, re.DOTALL)
+    assert 1 <= len([line for line in text.splitlines() if line.strip()]) <= 5
 
 
 def test_the_table_has_every_metric_and_no_other() -> None:

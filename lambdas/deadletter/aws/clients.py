@@ -49,6 +49,12 @@ _JOURNAL = _brisk(tries=2, read_timeout=1.5)
 _BODIES = _brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
 _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
+_PATIENT_ONCE = Config(
+    connect_timeout=3,
+    read_timeout=25,
+    retries={"total_max_attempts": 1},
+    max_pool_connections=32,
+)
 # For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
 # because the one read before is good enough.
 _BRIEF = Config(
@@ -139,6 +145,16 @@ def consumer_clients() -> ConsumerClients:
 def ssm() -> SSMClient:
     """The client that looks up registrations. Made only where a pipeline is looked up."""
     return boto3.client("ssm", config=_BRIEF)
+
+
+@cache
+def polling() -> SQSClient:
+    """The client of a consumer that polls: a receive waits for messages up to 20 seconds.
+
+    One try a call: after a lost answer a second receive would hide more messages, and the poller
+    itself repeats what failed, less and less often.
+    """
+    return boto3.client("sqs", config=_PATIENT_ONCE)
 
 
 @cache

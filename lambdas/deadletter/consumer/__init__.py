@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deadletter.consumer import runtime
 from deadletter.consumer.finished import finished
@@ -44,6 +44,8 @@ from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from deadletter.failure.blame import Errors, TeamsWord
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "consumer",
     "dependency",
     "handle",
+    "poll",
 ]
 
 Record = Mapping[str, Any]
@@ -141,6 +144,51 @@ def handle(
     """As `consume`, for the records of a Lambda event; returns the result of each."""
     team = _teams_word(dependency_errors, ignored_errors)
     return _handle(records, context, each, team, concurrency)
+
+
+def poll(
+    each: Each,
+    *,
+    queue_url: str | None = None,
+    concurrency: int = 1,
+    longest: float = 300.0,
+    stop_within: float = 25.0,
+    metrics: Literal["emf"] | None = "emf",
+    dependency_errors: Errors = (),
+    ignored_errors: Errors = (),
+    stop: Event | None = None,
+) -> None:
+    """Process the messages of the pipeline's main queue with `each`, until the end is asked for.
+
+    `each` takes one record in Lambda's form, as with `deadletter.consumer.consumer`, and may be
+    async. It runs in a thread, `concurrency` of them at the same time (1 to 64); messages of a
+    FIFO group stay in order. While it runs its message is kept hidden, for `longest` seconds at
+    most: a handler that takes longer is left behind, and its message comes back.
+
+    SIGTERM, SIGINT or `stop` ends it: nothing more is received, what is in hand is finished
+    within `stop_within` seconds and the rest is given back at once. ECS and Kubernetes kill after
+    30 seconds. Only messages that the library acknowledges are deleted.
+
+    `metrics` is "emf" for lines of CloudWatch's embedded metric format on the output, or None.
+    With DEADLETTER=off the library is switched off, and needs `queue_url`.
+
+    Raises ValueError for other values, and BadSettings or NotRegistered if DEADLETTER names no
+    pipeline.
+    """
+    # A Lambda function does not poll, and does not pay for it.
+    from deadletter.consumer import polling
+
+    polling.poll(
+        each,
+        queue_url=queue_url,
+        concurrency=concurrency,
+        longest=longest,
+        stop_within=stop_within,
+        metrics=metrics,
+        dependency_errors=dependency_errors,
+        ignored_errors=ignored_errors,
+        stop=stop,
+    )
 
 
 def _handle(

@@ -13,10 +13,12 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
-from random import SystemRandom
+from random import Random, SystemRandom
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws import emf
 from deadletter.aws.clients import consumer_clients, ssm
@@ -29,6 +31,9 @@ from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
 
+if TYPE_CHECKING:
+    from deadletter.processing.poller import Source
+
 OFF = "off"
 
 _NAMED = re.compile(r"([a-z][a-z0-9-]*)/([a-z][a-z0-9-]*)")
@@ -39,7 +44,8 @@ class Runtime:
     """What a process consumes with: `consumer` is None if the library is switched off.
 
     `write_line` writes one line of output; `app` is the first dimension of its metrics;
-    `pending_metrics` are counts of adapters that the next batch reports.
+    `pending_metrics` are counts of adapters that the next batch reports. `queue_url` is the
+    pipeline's main queue, if it is known, and `source` receives from a queue by its URL.
     """
 
     consumer: Consumer | None
@@ -47,18 +53,39 @@ class Runtime:
     write_line: Callable[[str], object]
     app: str
     pending_metrics: Counter[str] = field(default_factory=Counter)
+    queue_url: str = ""
+    source: Callable[[str], Source] = field(default=lambda url: _source(url))
+    random: Random = field(default_factory=SystemRandom)
+    emits_metrics: bool = True
+    # Several threads may report.
+    lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
     def report(self, result: BatchResult) -> None:
         """Write what became of a batch: one line for each failure, and one of metrics."""
-        dimensions = {} if self.consumer is None else {"pipeline": self.consumer.pipeline.name}
         for entry in result.log_lines():
-            line = {"level": "WARNING", "logger": "deadletter", **dimensions, **entry}
-            self.write_line(json.dumps(line))
-        counts = with_aliases(self.pending_metrics + Counter(result.counts))
-        self.pending_metrics.clear()
-        if self.consumer is not None and counts:
+            self._warn(entry)
+        with self.lock:
+            counts = with_aliases(self.pending_metrics + Counter(result.counts))
+            self.pending_metrics.clear()
+        if self.consumer is not None and counts and self.emits_metrics:
             name = self.consumer.pipeline.name
             self.write_line(emf.line(counts, app=self.app, pipeline=name, at=self.clock()))
+
+    def warn(self, what: str, why: str) -> None:
+        """Write one line about a trouble beside the messages; `why` must be redacted."""
+        self._warn({"what": what, "why": why})
+
+    def without_metrics(self) -> Runtime:
+        """The same, without lines of metrics."""
+        consumer = self.consumer
+        if consumer is not None:
+            consumer = replace(consumer, count_now=lambda _name, _number: None)
+        return replace(self, consumer=consumer, emits_metrics=False)
+
+    def _warn(self, entry: Mapping[str, Any]) -> None:
+        dimensions = {} if self.consumer is None else {"pipeline": self.consumer.pipeline.name}
+        line = {"level": "WARNING", "logger": "deadletter", **dimensions, **entry}
+        self.write_line(json.dumps(line))
 
 
 @cache
@@ -85,6 +112,12 @@ def runtime_from(value: str | None) -> Runtime:
             f"such as deadletter/orders, or {OFF}"
         )
     metrics: Counter[str] = Counter()
+    lock = Lock()
+
+    def count(name: str, number: int) -> None:
+        with lock:
+            metrics[name] += number
+
     pipeline, resources = look_up(ssm(), named[1], named[2])
     world = World(
         clock=time.time, wait=time.sleep, new_id=lambda: uuid.uuid4().hex, random=SystemRandom()
@@ -94,13 +127,30 @@ def runtime_from(value: str | None) -> Runtime:
         resources,
         consumer_clients(),
         world,
-        count_metric=lambda name, number: metrics.update({name: number}),
+        count_metric=count,
         count_now=lambda name, number: _write_line(
             emf.line({name: number}, app=named[1], pipeline=pipeline.name, at=time.time())
         ),
         crew=Threads(time.time),
     )
-    return Runtime(consumer, time.time, _write_line, named[1], metrics)
+    return Runtime(
+        consumer,
+        time.time,
+        _write_line,
+        named[1],
+        metrics,
+        queue_url=resources.main_url,
+        lock=lock,
+    )
+
+
+def _source(url: str) -> Source:
+    # For consumers that poll; a Lambda function does not.
+    from deadletter.aws.clients import polling
+    from deadletter.aws.messages import SqsMessages, arn_of
+
+    client = consumer_clients().sqs
+    return SqsMessages(client, polling(), url, arn_of(client, url))
 
 
 def _write_line(line: str) -> None:

@@ -113,6 +113,14 @@ def unhandled(_: Delivery) -> None:
     raise LookupError("no handler was given for this message")
 
 
+def _always() -> bool:
+    return True
+
+
+def _never() -> float:
+    return math.inf
+
+
 def _publish_nothing(_metric: str, _number: int) -> None:
     """For consumers whose results are read in the same process."""
 
@@ -127,7 +135,8 @@ class Consumer:
     parking has stopped; without it every permanent failure is parked. `collisions` says whether
     a message that collides with another one is parked; without it such a message is processed.
     `crew` makes threads for messages that are handled at the same time; without it one follows
-    the other. `replace` gives it another handler.
+    the other. With `bounded` it makes one for a single handler too, so that no handler outlives
+    its batch. `replace` gives it another handler.
 
     What happens to a message if a step fails:
 
@@ -159,6 +168,7 @@ class Consumer:
     named: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
     crew: Crew | None = None
+    bounded: bool = False
     collisions: Collisions | None = None
 
     def __post_init__(self) -> None:
@@ -173,11 +183,13 @@ class Consumer:
         permit: str | None = None,
         concurrency: int = 1,
         lane: Lane | None = None,
+        cut: Callable[[], float] | None = None,
     ) -> BatchResult:
         """Process each record with the handler. A failing message raises nothing.
 
         `deadline` is when the process ends (epoch seconds): nothing is begun or waited for that
-        would pass it, and what is left is given back. With a canary's `permit` the probe alone
+        would pass it, and what is left is given back. `cut` gives an earlier deadline, which may
+        come up while the batch runs. With a canary's `permit` the probe alone
         judges: no message is refused, reported to the circuit, hidden or parked.
 
         So many handlers as `concurrency` says (1 to MOST_AT_ONCE) run at the same time, each
@@ -189,7 +201,7 @@ class Consumer:
         Raises ValueError for another concurrency.
         """
         check_concurrency(concurrency)
-        batch = _Batch(self, deadline, canary=permit is not None)
+        batch = _Batch(self, deadline, canary=permit is not None, cut=cut or _never)
         return batch.run(records, concurrency, lane)
 
     def reader(self) -> Reader:
@@ -217,13 +229,15 @@ def process_unguarded(
     *,
     crew: Crew | None = None,
     concurrency: int = 1,
+    goes_on: Callable[[], bool] = _always,
 ) -> BatchResult:
     """Process records with the library switched off: only the handler and partial failures.
 
-    The order within a FIFO group is kept all the same.
+    The order within a FIFO group is kept all the same. No message is begun once `goes_on` says
+    no: it is given back.
     """
     check_concurrency(concurrency)
-    results: list[MessageResult] = [MessageResult("", Fate.LATE)] * len(records)
+    results = [MessageResult(id_of(record), Fate.LATE) for record in records]
     stopped_groups: set[str] = set()
 
     def process(position: int) -> None:
@@ -233,6 +247,8 @@ def process_unguarded(
         if group and group in stopped_groups:
             results[position] = MessageResult(message_id, Fate.HELD_BACK)
             return
+        if not goes_on():
+            return
         result = _unguarded(record, message_id, handle, now)
         if group and not result.acknowledged:
             stopped_groups.add(group)
@@ -240,7 +256,7 @@ def process_unguarded(
 
     lanes = _lanes([_fifo_group(record) or None for record in records], concurrency)
     tasks = [partial(_each_of, process, lane) for lane in lanes]
-    (crew or InTurn(lambda: now)).work(tasks, at_once=concurrency, until=math.inf)
+    (crew or InTurn(lambda: now)).work(tasks, at_once=concurrency, until=_never)
     return BatchResult(tuple(results))
 
 
@@ -290,8 +306,9 @@ class _Batch:
     """One batch while it is processed; `canary` says that a probe sent it."""
 
     consumer: Consumer
-    deadline: float
+    last_deadline: float
     canary: bool
+    cut: Callable[[], float]
     started: float = field(init=False)
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
@@ -324,9 +341,14 @@ class _Batch:
         self.guard = Guard(
             claims=self.consumer.claims,
             new_id=self.consumer.new_id,
-            deadline=self.deadline,
+            deadline=self.last_deadline,
             troubles=self.troubles,
         )
+
+    @property
+    def deadline(self) -> float:
+        """When the process ends, as it is known now (epoch seconds)."""
+        return min(self.last_deadline, self.cut())
 
     @property
     def last_start(self) -> float:
@@ -363,9 +385,12 @@ class _Batch:
         self.results = [None] * len(records)
         keys = [self._lane_of(record, reading, lane) for record, reading in self.readings]
         tasks = [partial(self._process_lane, positions) for positions in _lanes(keys, concurrency)]
-        crew = self.consumer.crew if concurrency > 1 else None
+        in_threads = concurrency > 1 or self.consumer.bounded
+        crew = self.consumer.crew if in_threads else None
         (crew or InTurn(self.consumer.clock)).work(
-            tasks, at_once=concurrency, until=self.last_wait if concurrency > 1 else math.inf
+            tasks,
+            at_once=concurrency,
+            until=(lambda: self.last_wait) if in_threads else _never,
         )
         results = self._close()
         self._finish(results)
@@ -416,12 +441,12 @@ class _Batch:
         if not self.canary:
             tasks += self._hidings(results)
             tasks += self._untried(results)
-        until, now = self.last_record, self.consumer.clock()
+        time_left = self.last_record - self.consumer.clock()
         crew = self.consumer.crew
-        if crew is None or (len(tasks) <= FEW_CALLS and until - now > LONGEST_CALL_SECONDS):
+        if crew is None or (len(tasks) <= FEW_CALLS and time_left > LONGEST_CALL_SECONDS):
             self._report()
             tasks, crew = tasks[1:], InTurn(self.consumer.clock)
-        crew.work(tasks, at_once=CALLS_AT_ONCE, until=until)
+        crew.work(tasks, at_once=CALLS_AT_ONCE, until=lambda: self.last_record)
 
     def _report(self) -> None:
         with self._counting():

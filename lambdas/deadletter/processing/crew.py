@@ -15,16 +15,18 @@ LOOK_SECONDS = 0.05
 """How often the caller looks at the clock while it waits for tasks."""
 
 Task = Callable[[], object]
+Until = Callable[[], float]
 
 
 class Crew(Protocol):
     """Runs tasks, in a process whose time is limited."""
 
-    def work(self, tasks: Sequence[Task], *, at_once: int, until: float) -> None:
+    def work(self, tasks: Sequence[Task], *, at_once: int, until: Until) -> None:
         """Run tasks in their order, at most `at_once` at the same time.
 
-        None is begun at `until` (epoch seconds) or later, and tasks that still run then may be
-        left to themselves. An error of a task ends the work, and is raised.
+        `until` gives the time (epoch seconds) from which on none is begun: it may come nearer
+        meanwhile. Tasks that still run then may be left to themselves. An error of a task ends
+        the work, and is raised.
         """
 
 
@@ -34,9 +36,9 @@ class InTurn:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
 
-    def work(self, tasks: Sequence[Task], *, at_once: int, until: float) -> None:
+    def work(self, tasks: Sequence[Task], *, at_once: int, until: Until) -> None:
         for task in tasks:
-            if self._clock() >= until:
+            if self._clock() >= until():
                 return
             task()
 
@@ -51,7 +53,7 @@ class Threads:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
 
-    def work(self, tasks: Sequence[Task], *, at_once: int, until: float) -> None:
+    def work(self, tasks: Sequence[Task], *, at_once: int, until: Until) -> None:
         work = _Work(tasks, self._clock, until)
         for _ in range(min(at_once, len(tasks))):
             thread = Thread(target=copy_context().run, args=(work.do,), daemon=True)
@@ -70,7 +72,7 @@ class Threads:
 class _Work:
     """Tasks that several threads do; `working` is how many of them are not done yet."""
 
-    def __init__(self, tasks: Sequence[Task], clock: Callable[[], float], until: float) -> None:
+    def __init__(self, tasks: Sequence[Task], clock: Callable[[], float], until: Until) -> None:
         self._tasks = deque(tasks)
         self._clock = clock
         self._until = until
@@ -96,17 +98,22 @@ class _Work:
     def wait(self) -> None:
         """Wait for the threads until the time is over; raises the error of a task."""
         # The clock may stand still, as in a test: the real time that was waited counts as well.
-        remaining = self._until - self._clock()
+        waited = 0.0
+        began = self._clock()
         with self._changed:
-            while self._ended < self.working and remaining > 0 and self._clock() < self._until:
+            while self._ended < self.working:
+                until = self._until()
+                remaining = min(until - self._clock(), until - began - waited)
+                if remaining <= 0:
+                    break
                 if not self._changed.wait(min(LOOK_SECONDS, remaining)):
-                    remaining -= LOOK_SECONDS
+                    waited += min(LOOK_SECONDS, remaining)
             self._closed = True
             if self._error is not None:
                 raise self._error
 
     def _next(self) -> Task | None:
         with self._changed:
-            if self._closed or not self._tasks or self._clock() >= self._until:
+            if self._closed or not self._tasks or self._clock() >= self._until():
                 return None
             return self._tasks.popleft()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
-from threading import RLock
+from threading import Event, RLock
 from typing import Any
 
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.messages import SqsMessages
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
+from deadletter.consumer import poll
 from deadletter.consumer.runtime import Runtime
 from deadletter.contract import ROWS_KEPT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
@@ -22,6 +24,7 @@ from deadletter.message.letter import from_api, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import Threads
+from deadletter.processing.poller import Source
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing.clock import START, Clock
@@ -96,6 +99,7 @@ class Letterbox:
 
     def __post_init__(self) -> None:
         self._numbers = Random(1)
+        self._lock = RLock()
         self.sqs = MemorySqs(
             self.clock, self.new_id, sender_id=_PRODUCER, on_wait=self.clock.advance
         )
@@ -109,7 +113,15 @@ class Letterbox:
     def runtime(self) -> Runtime:
         """What the library consumes with here, made at the first event as in a real process."""
         if self._runtime is None:
-            self._runtime = Runtime(self._consumer(), self.clock, self.lines.append, app="test")
+            self._runtime = Runtime(
+                self._consumer(),
+                self.clock,
+                self.lines.append,
+                app="test",
+                queue_url=self.main,
+                source=self._source,
+                random=Random(1),
+            )
         return self._runtime
 
     def new_id(self) -> str:
@@ -179,6 +191,21 @@ class Letterbox:
             tuple(receipt for receipt in handles if receipt in failed),
         )
 
+    def poll(self, each: Callable[[Any], object], **options: Any) -> None:
+        """Let `deadletter.consumer.poll` process what is in the main queue, until it is empty.
+
+        `options` are those of `poll`.
+        """
+        options.setdefault("stop", Event())
+        running = self.runtime
+        self._runtime = replace(
+            running, source=lambda url: UntilEmpty(running.source(url), options["stop"])
+        )
+        try:
+            poll(each, **options)
+        finally:
+            self._runtime = running
+
     def context(self, permit: str | None = None) -> Context:
         """The context of an invocation that begins now."""
         custom = None if permit is None else ClientContext({"deadletter_permit": permit})
@@ -233,11 +260,17 @@ class Letterbox:
             },
         )
 
-    def _consumer(self) -> Consumer:
+    def _locked(self, client: object) -> Any:
         # The fakes belong to one thread at a time; real clients may be shared.
-        lock = RLock()
-        sqs: Any = OneAtATime(self.sqs.as_sender(_CONSUMER), lock)
-        dynamodb: Any = OneAtATime(self.dynamodb, lock)
+        return OneAtATime(client, self._lock)
+
+    def _source(self, url: str) -> SqsMessages:
+        client = self._locked(self.sqs.as_sender(_CONSUMER))
+        return SqsMessages(client, client, url, self._arn_of(url))
+
+    def _consumer(self) -> Consumer:
+        sqs = self._locked(self.sqs.as_sender(_CONSUMER))
+        dynamodb = self._locked(self.dynamodb)
         clients = ConsumerClients(sqs=sqs, sending=sqs, dynamodb=dynamodb)
         world = World(
             clock=self.clock, wait=self.clock.advance, new_id=self.new_id, random=Random(1)
@@ -304,6 +337,26 @@ class Letterbox:
 
     def _bodies(self, url: str) -> list[str]:
         return [message.body for message in self.sqs.snapshot() if message.queue == _name(url)]
+
+
+class UntilEmpty:
+    """A source that ends polling when it has no more messages."""
+
+    def __init__(self, source: Source, stop: Event) -> None:
+        self._source = source
+        self._stop = stop
+
+    def receive(self, most: int, *, hidden: int, wait: int) -> Sequence[Mapping[str, Any]]:
+        records = self._source.receive(most, hidden=hidden, wait=0)
+        if not records:
+            self._stop.set()
+        return records
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        return self._source.hide(waits)
+
+    def delete(self, handles: Sequence[str]) -> Sequence[str]:
+        return self._source.delete(handles)
 
 
 class OneAtATime:
