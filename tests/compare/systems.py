@@ -74,6 +74,14 @@ class Faulty:
         return call
 
 
+def unwrapped(body: dict[str, Any]) -> dict[str, Any]:
+    """The order in a body that may be SNS's or EventBridge's, as the handler takes it out."""
+    if "TopicArn" in body:
+        order: dict[str, Any] = json.loads(body["Message"])
+        return order
+    return dict(body["detail"]) if "detail-type" in body else body
+
+
 class System(ABC):
     """A queue with its consumer. `effects` are the orders whose effect happened, in their order.
 
@@ -153,7 +161,14 @@ class Powertools(System):
 
     name = "powertools"
 
-    def __init__(self, *, validates: bool = False, expires: int = 3600, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        validates: bool = False,
+        expires: int = 3600,
+        path: str = "order.orderId",
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self.box.dynamodb.create_table(
             TableName=TABLE,
@@ -163,7 +178,7 @@ class Powertools(System):
         )
         payload = {"payload_validation_jmespath": "order"} if validates else {}
         self.config = IdempotencyConfig(
-            event_key_jmespath="order.orderId" if self.keyed else "messageId",
+            event_key_jmespath=path if self.keyed else "messageId",
             expires_after_seconds=expires,
             raise_on_no_idempotency_key=True,
             **payload,
@@ -183,7 +198,7 @@ class Powertools(System):
         self.config.register_lambda_context(context)
 
         def consume(data: dict[str, Any]) -> object:
-            return self.work(data["order"])
+            return self.work(unwrapped(data["order"]))
 
         function: Callable[..., object] = idempotent_function(
             consume,
@@ -241,6 +256,6 @@ class Deadletter(System):
         consumer = self.box.runtime.consumer
         assert consumer is not None
         guarded = replace(
-            consumer, handle=lambda delivery: self.work(json.loads(delivery.letter.body))
+            consumer, handle=lambda delivery: self.work(unwrapped(json.loads(delivery.letter.body)))
         )
         return guarded.process(event["Records"], deadline=context.deadline).to_response()
