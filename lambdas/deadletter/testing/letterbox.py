@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -108,6 +109,7 @@ class Letterbox:
         _create_table(self.dynamodb, "circuits", "pipeline", "circuit_key")
         self._create_queues()
         self._runtime: Runtime | None = None
+        self._counted: Counter[str] = Counter()
 
     @property
     def runtime(self) -> Runtime:
@@ -118,6 +120,7 @@ class Letterbox:
                 self.clock,
                 self.lines.append,
                 app="test",
+                pending_metrics=self._counted,
                 queue_url=self.main,
                 source=self._source,
                 random=Random(1),
@@ -287,7 +290,7 @@ class Letterbox:
             resources,
             clients,
             world,
-            count_metric=lambda *_: None,
+            count_metric=lambda name, number: self._counted.update({name: number}),
             crew=Threads(self.clock),
         )
 
