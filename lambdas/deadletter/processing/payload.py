@@ -43,6 +43,8 @@ HIDDEN = "…"
 GROUPING = "the order or grouping of values"
 """In place of a path: the values at each path are the same."""
 
+BEYOND = f"a path beyond the first {MOST_PATHS}"
+
 Path = tuple[str, ...]
 
 
@@ -96,7 +98,8 @@ class Content:
         if gone and len(before.paths) < MOST_PATHS and len(self.paths) < MOST_PATHS:
             paths.append(f"{gone} more that only the first message has")
         paths.extend(f"the facts of {name}" for name in changed)
-        return tuple(paths) or (GROUPING,)
+        unnamed = GROUPING if len(self.paths) < MOST_PATHS else BEYOND
+        return tuple(paths) or (unnamed,)
 
 
 def content_of(
