@@ -6,6 +6,8 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from time import process_time
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,15 @@ def test_each_cause_has_one_fingerprint_of_its_own() -> None:
     assert [sorted(counts) for counts in groups.values() if len(counts) > 1] == []
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_thousand_errors_of_twelve_causes_make_twelve_groups(seed: int) -> None:
+    names = random.Random(seed).sample(sorted(CAUSES), 12)
+    groups = groups_of(names, letters=84)
+    pure = sum(counts.most_common(1)[0][1] for counts in groups.values())
+    assert len(groups) == 12
+    assert pure == 12 * 84
+
+
 def print_of(fail: Fail, body: str = '{"count": "many", "sku": "a-1"}') -> str:
     return diagnose(caught(fail), letter(body), now=NOW).fingerprint
 
@@ -59,3 +70,91 @@ def test_the_same_failure_of_two_named_dependencies_has_two_fingerprints() -> No
         diagnose(error, letter(), now=NOW, dependency=name).fingerprint for name in ("", "a", "b")
     }
     assert len(prints) == 3
+
+
+def test_a_name_of_the_letters_is_data_unless_it_is_a_key_of_a_document() -> None:
+    """A table is looked up by a product of the letter; a field is looked up in the letter."""
+
+    def look_up(name: str) -> Fail:
+        return lambda: {}[name]
+
+    for body, is_same in (
+        ('{"sku": "pear", "x": ["plum"]}', True),
+        ('{"pear": 1, "plum": 2}', False),
+    ):
+        assert (print_of(look_up("pear"), body) == print_of(look_up("plum"), body)) is is_same
+
+
+class Hostile(Exception):
+    """An exception all of whose parts raise, or lie."""
+
+    def __str__(self) -> str:
+        return Text("x" * 10**6)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") or name == "args":
+            return super().__getattribute__(name)
+        raise RuntimeError(name)
+
+
+class Text(str):
+    """A text whose methods raise."""
+
+    def replace(self, *_: Any) -> str:  # type: ignore[override]
+        raise RuntimeError
+
+    split = partition = replace  # type: ignore[assignment]
+
+
+class Odd(Exception):
+    """An exception whose attributes answer anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Odd() if name.startswith("o") else lambda *_: [{}, Odd()]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Hostile(),
+        Odd(),
+        KeyError(["unhashable"]),
+        KeyError(),
+        KeyError(1, 2),
+        ExceptionGroup("two", [Hostile(), Odd()]),
+        ValueError(Text("x")),
+        OSError(1, Text("y")),
+        type("Odd", (Exception,), {"url": property(lambda _: 1 / 0), "args": ({},)})(),
+    ],
+    ids=ascii,
+)
+def test_the_fingerprint_of_a_hostile_exception_exists(error: Exception) -> None:
+    for item in (error, caught(lambda: exec("raise error", {"error": error}))):  # noqa: S102
+        assert len(diagnose(item, letter(), now=NOW).fingerprint) == 16
+
+
+LONG = [
+    "word ",
+    " ",
+    "'",
+    '"',
+    "a.",
+    "{",
+    "http://",
+    "host ",
+    "\n",
+    "é",
+    "connect to ",
+    "1:",
+    "x=",
+    "A",
+]
+
+
+@pytest.mark.parametrize("part", LONG, ids=ascii)
+def test_a_failure_costs_little_whatever_its_text(part: str) -> None:
+    error = caught(lambda: exec("raise TimeoutError(text)", {"text": part * 2**18}))  # noqa: S102
+    started = process_time()
+    for _ in range(10):
+        diagnose(error, letter(), now=NOW)
+    assert process_time() - started < 0.5

@@ -38,6 +38,8 @@ _EVERY_DBAPI = _DBAPI | _DBAPI_NEITHER | {_DBAPI_OPERATIONAL}
 # Drivers whose errors carry no number of MySQL or SQL Server.
 _NO_NUMBERS = frozenset({"asyncpg", "oracledb", "psycopg", "psycopg2", "pyodbc", "snowflake"})
 
+_SQLSTATE_LENGTH = 5
+
 # In the text of a driver's error without a code.
 _LOST = ("closed", "lost", "gone away", "terminat", "could not connect", "SSL SYSCALL", "(0, '')")
 
@@ -225,7 +227,10 @@ def _of_database_code(error: BaseException) -> Blame | None:
     # pg8000 keeps the fields of the server's answer, by their letters.
     field = first.get("C") if isinstance(first, dict) else first
     for state in (attribute(error, "sqlstate"), attribute(error, "pgcode"), field):
-        if isinstance(state, str) and codes.SQLSTATE.fullmatch(state):
+        # The length first: the pattern would read a whole message.
+        if not isinstance(state, str) or len(state) != _SQLSTATE_LENGTH:
+            continue
+        if codes.SQLSTATE.fullmatch(state):
             blame = codes.of_sqlstate(state)
             if blame is not None:
                 return blame

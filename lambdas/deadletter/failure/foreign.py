@@ -34,6 +34,13 @@ _STATUS_FIRST = frozenset({"elasticsearch", "opensearchpy"})
 _NOT_HTTP = ("AMQP", "PyMongo", "SMTP")
 
 
+# The classes that every Python driver of a database has.
+_DBAPI = frozenset(
+    {"DBAPIError", "DatabaseError", "DataError", "IntegrityError", "InterfaceError"}
+    | {"InternalError", "NotSupportedError", "OperationalError", "ProgrammingError"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """One exception of a chain, `depth` steps behind the one that was raised.
@@ -155,3 +162,8 @@ def names_of(error: BaseException) -> Iterator[tuple[str, str]]:
     """For each class of the exception, nearest first: its name, and its library's."""
     for kind in type(error).__mro__:
         yield kind.__name__, str(kind.__module__).partition(".")[0]
+
+
+def is_of_database(error: BaseException) -> bool:
+    """True for an error of a driver that follows Python's standard for databases."""
+    return any(name in _DBAPI for name, _ in names_of(error))

@@ -1,0 +1,79 @@
+"""The place of a failure: which function of the team's own code called what failed."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+
+# Frames read of a traceback; further out, a recursion began.
+_FRAMES = 200
+
+# Steps of a traceback: Python's own limit of a recursion is 1,000.
+_STEPS = 3_000
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Libraries by their own name, where they lie beside the handler and not in site-packages.
+_LIBRARIES = _words(
+    """
+    MySQLdb PIL aiobotocore aiohttp aiomysql aiopg anthropic asyncpg attr attrs
+    aws_lambda_powertools aws_xray_sdk boto3 botocore cachetools cattr cattrs celery certifi
+    charset_normalizer clickhouse_connect clickhouse_driver confluent_kafka cx_Oracle dateutil
+    ddtrace deadletter django dns elastic_transport elasticsearch fastjsonschema firebase_admin
+    flask google googleapiclient gql graphql grpc grpc_status grpclib h11 h2 hiredis httpcore
+    httplib2 httpx influxdb_client jmespath jose jsonpath_ng jsonschema jwt kafka kombu ldap3
+    lxml marshmallow msgpack msgspec mysql nats neo4j newrelic numpy oauthlib openai
+    opensearchpy opentelemetry oracledb orjson pandas paramiko peewee pg8000 phonenumbers pika
+    pkg_resources prometheus_client psycopg psycopg2 pyarrow pyasn1 pydantic pydantic_core
+    pymemcache pymongo pymysql pynamodb pyodbc pytz redis requests requests_oauthlib rsa s3fs
+    s3transfer sentry_sdk simplejson six slack_sdk snowflake sqlalchemy starlette stripe suds
+    tenacity thrift tornado twilio typeguard ujson urllib3 voluptuous websocket websockets
+    werkzeug wrapt xmltodict yaml zeep
+    """
+) | set(sys.stdlib_module_names)
+_LIBRARY_PATHS = ("site-packages", "dist-packages", "/var/runtime/", "/var/lang/", "<frozen")
+
+
+def place_of(error: BaseException, *, only_own: bool) -> list[str]:
+    """Module and function of the team's own code that called what failed."""
+    frames = frames_of(error)
+    own = [frame for frame in frames if not is_library(frame)]
+    if isinstance(error, RecursionError) and own:
+        # The depth at which a recursion ends is chance; the functions in it are not.
+        return min(map(_function, own))
+    if own:
+        return _function(own[-1])
+    return _function(frames[-1]) if frames and not only_own else []
+
+
+def frames_of(error: BaseException) -> list[FrameType]:
+    """The innermost frames of an error's traceback, the innermost last."""
+    trace, steps = error.__traceback__, 0
+    frames: list[FrameType] = []
+    while trace is not None and steps < _STEPS:
+        frames.append(trace.tb_frame)
+        trace, steps = trace.tb_next, steps + 1
+    return frames[-_FRAMES:]
+
+
+def _function(frame: FrameType) -> list[str]:
+    names = frame.f_code.co_qualname.split(".")
+    # A comprehension is no function since Python 3.12.
+    while len(names) > 2 and names[-1] in ("<listcomp>", "<dictcomp>", "<setcomp>"):
+        names = names[:-2]
+    return [_module(frame), ".".join(names)]
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def is_library(frame: FrameType) -> bool:
+    """True for code of Python or of a library, and not of the team."""
+    code: CodeType = frame.f_code
+    if _module(frame).partition(".")[0] in _LIBRARIES:
+        return True
+    return any(part in code.co_filename for part in _LIBRARY_PATHS)
