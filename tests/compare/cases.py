@@ -458,6 +458,7 @@ CASES = [
     Case(
         "What a batch of ten costs",
         cost_of_ten,
-        "**Powertools is cheaper:** Deadletter also reads and reports the circuit.",
+        "**Powertools is cheaper:** Deadletter also reads and reports the circuit, and counts"
+        " causes and collisions.",
     ),
 ]

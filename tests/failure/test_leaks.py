@@ -287,3 +287,15 @@ def test_the_text_of_another_error_remains_behind_a_colon() -> None:
     message = diagnose(caught(pay), letter(), now=NOW).message
     assert message.startswith("the bank failed: ")
     assert message.endswith("Connection refused")
+
+
+def test_an_entry_of_a_table_in_the_function_is_no_text_of_the_program() -> None:
+    def refuse(number: int) -> None:
+        names = ["Anna Schmidt", "Mark Price", "the market of Reading"]
+        raise ValueError(names[number])
+
+    for number in range(3):
+        assert diagnose(caught(lambda: refuse(number)), letter(), now=NOW).message in (  # noqa: B023
+            "ValueError",
+            "the market of …",
+        )

@@ -135,11 +135,13 @@ def _pieces(text: str) -> Iterator[str]:
         yield from filter(_LETTERS.search, dict.fromkeys((text, *_PLACEHOLDER.split(text))))
 
 
-def _texts(constants: Iterable[Any], depth: int) -> Iterator[str]:
+def _texts(constants: Iterable[Any], depth: int, *, in_tuple: bool = False) -> Iterator[str]:
     for constant in islice(constants, _CONSTANTS):
         if isinstance(constant, str):
-            yield constant
+            # A sentence in a tuple is an entry of a table more often than the text of an error.
+            if not in_tuple or " " not in constant:
+                yield constant
         elif depth < _DEPTH and isinstance(constant, tuple | frozenset):
-            yield from _texts(constant, depth + 1)
+            yield from _texts(constant, depth + 1, in_tuple=True)
         elif depth < _DEPTH and isinstance(constant, CodeType):
             yield from _texts(constant.co_consts, depth + 1)
