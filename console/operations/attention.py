@@ -23,6 +23,7 @@ from deadletter.message import stamp
 
 from .causes import CauseRow
 from .circuits import CircuitRow
+from .collisions import ManyCollisions
 from .queue import QueueDepth
 from .watched import RunEnding, SourceStatus
 from .words import clock, count, duration
@@ -40,8 +41,8 @@ _RECENT = timedelta(hours=1)
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CAUSE", "CONFIGURATION"),
-    *("CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CAUSE", "COLLISIONS"),
+    *("CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
 )
 
 
@@ -52,8 +53,8 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CAUSE, CONFIGURATION, CIRCUIT, HELD, "
-        "UNREAD, PARKED or LOOKED, in this order",
+        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CAUSE, COLLISIONS, CONFIGURATION, "
+        "CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
 
@@ -89,6 +90,8 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
         )
     for cause in pipeline.causes:
         yield "CAUSE", _cause_says(pipeline.name, cause, now)
+    if (many := pipeline.collisions) is not None:
+        yield "COLLISIONS", _collisions_say(many)
     for key in pipeline.misconfigured:
         yield "CONFIGURATION", _configuration_says(pipeline.name, key)
     own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
@@ -196,6 +199,15 @@ def _cause_says(pipeline: str, cause: CauseRow, now: datetime) -> str:
     return (
         f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters wait "
         f"and are not parked; dlq cause list --pipeline {pipeline} shows them"
+    )
+
+
+def _collisions_say(many: ManyCollisions) -> str:
+    differ = f" and differ from it in {', '.join(many.paths)}" if many.paths else ""
+    return (
+        f"{many.collided:,} of {count(many.messages, 'message')} of ten minutes have the "
+        f"idempotency key of a processed message{differ}: they are processed and not parked; "
+        "say in idempotency_payload what is to be compared"
     )
 
 

@@ -22,6 +22,7 @@ from .attention import URGENCY, Attention, attention
 from .aws import Read, Start, side_by_side
 from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, circuit_row, opens_at
+from .collisions import ManyCollisions, many_collisions
 from .item import jsonable
 from .problem import Problem
 from .queue import QueueDepth, depth
@@ -105,6 +106,9 @@ class PipelineStatus:
     causes: Annotated[
         Sequence[CauseRow], "the causes of failure that suddenly dominate; letters not counted"
     ] = ()
+    collisions: Annotated[
+        ManyCollisions | None, "if so many messages collide that none is parked for it"
+    ] = None
     watch_ran_at: Annotated[
         datetime | None, "when its watch last ran; null if it never did, or could not be read"
     ] = None
@@ -227,6 +231,7 @@ class _PipelineReads:
             held=() if circuits is None else circuits[1],
             misconfigured=() if circuits is None else circuits[2],
             causes=() if circuits is None else circuits[3],
+            collisions=None if circuits is None else circuits[4],
             watch_ran_at=None if known is None else known.ran_at,
             stalled=None if known is None else known.stalled,
             sources=() if known is None else known.sources,
@@ -247,11 +252,13 @@ class _PipelineReads:
 
 def _circuits(
     session: Session, app: App, pipeline: DeployedPipeline
-) -> tuple[CircuitStatus, Sequence[CircuitRow], Sequence[str], Sequence[CauseRow]]:
+) -> tuple[
+    CircuitStatus, Sequence[CircuitRow], Sequence[str], Sequence[CauseRow], ManyCollisions | None
+]:
     """What the circuits table says of a pipeline.
 
-    Its own circuit, those that a person holds, the open ones for configuration, and the causes
-    that are held.
+    Its own circuit, those that a person holds, the open ones for configuration, the causes
+    that are held, and whether many messages collide.
     """
     from deadletter.aws.circuits import DynamoDBCircuits
 
@@ -270,7 +277,8 @@ def _circuits(
         row.key for row in rows if is_config_key(row.key) and row.state != State.CLOSED
     ]
     causes = read_causes(session, app, pipeline)
-    return CircuitStatus(state, opens_at(own)), held, misconfigured, causes
+    many = many_collisions(session, app, pipeline)
+    return CircuitStatus(state, opens_at(own)), held, misconfigured, causes, many
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
 
+from deadletter.circuit.state import CircuitsUnavailable
 from deadletter.contract import DAY, MINUTE, Collision, Metric
 from deadletter.processing.idempotency import Claim, Standing
 from deadletter.processing.payload import MOST_NAMED
@@ -41,7 +42,7 @@ Counts = Mapping[int, tuple[int, int]]
 """Messages, and those of them that collided, by minute (epoch)."""
 
 
-class CollisionsUnavailable(Exception):
+class CollisionsUnavailable(CircuitsUnavailable):
     """The counts of collisions could not be written."""
 
 

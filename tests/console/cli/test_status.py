@@ -15,6 +15,7 @@ from console.cli.output import TextTable
 from console.cli.status import show
 from console.operations import status
 from console.operations.queue import QueueDepth
+from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.contract import DAY, HOUR, Metric
 from deadletter.watch.row import QueueRow, Stalled
 
@@ -477,3 +478,18 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     assert row.split()[5:8] == ["2", "2/0/0", "3/0/0"]
     shown = dlq("status", "--pipeline", "orders").stdout
     assert re.search(r"^parking queue default +1 +0 +0 +1 *$", shown, re.MULTILINE)
+
+
+def test_many_collisions_are_named_with_the_paths_that_differ(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    row, now = DynamoDBCollisions(cloud.dynamodb, "circuits", "orders"), time.time()
+    row.count({int(now // 60): (400, 30)}, ("body.sentAt", "body.requestId"), now)
+    assert only_pipeline(dlq)["collisions"] is None
+    row.stop(now + 600, now)
+    assert only_pipeline(dlq)["collisions"]["collided"] == 30
+    [says] = [item["says"] for item in answer(dlq)["attention"] if item["kind"] == "COLLISIONS"]
+    assert says == (
+        "30 of 400 messages of ten minutes have the idempotency key of a processed message and"
+        " differ from it in body.sentAt, body.requestId: they are processed and not parked; say in"
+        " idempotency_payload what is to be compared"
+    )
