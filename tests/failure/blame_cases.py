@@ -1323,3 +1323,31 @@ for operation, blame, category in (("Publish", C, ""), ("AdminGetUser", N, INTEG
         blame,
         category,
     )
+
+
+# Answers with status 200, whose error is a word: Slack's API, and OAuth.
+for word, blame in (
+    ("ratelimited", D),
+    ("internal_error", D),
+    ("service_unavailable", D),
+    ("invalid_auth", C),
+    ("token_expired", C),
+    ("missing_scope", C),
+    ("channel_not_found", N),
+):
+    case(
+        f"slack {word}",
+        lambda word=word: fake(  # type: ignore[misc]
+            "slack_sdk.errors.SlackApiError < slack_sdk.errors.SlackClientError",
+            f"The request to the Slack API failed. The server responded with: {word}",
+            response={"ok": False, "error": word},
+        ),
+        blame,
+        TRANSIENT if blame == D else INTEGRATION,
+    )
+for word, blame in (("temporarily_unavailable", D), ("invalid_client", C), ("invalid_scope", C)):
+    case(
+        f"oauth {word}",
+        lambda word=word: fake("oauthlib.oauth2.rfc6749.errors.OAuth2Error", word, error=word),  # type: ignore[misc]
+        blame,
+    )

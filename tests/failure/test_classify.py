@@ -265,7 +265,7 @@ ENDLESS: list[Any] = []
 ENDLESS += [ENDLESS, ENDLESS]
 
 
-@pytest.mark.parametrize("odd", [None, 7, {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
+@pytest.mark.parametrize("odd", [None, 1, 8, "", {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
 def test_data_that_is_not_the_letters_is_no_schema_failure(odd: Any) -> None:
     body = json.dumps({"orderId": 7, "meta": {}, "lines": [], "note": None})
     assert diagnose(make("ValidationError", data=odd), letter(body), now=NOW).category is TRANSIENT
@@ -339,7 +339,9 @@ def test_documents_are_read_three_deep(layers: int, category: Category) -> None:
         ({"path": ["data", "lines", 1, "sku"]}, TRANSIENT),
         ({"path": ["lines", 0, "sku", "deeper"]}, TRANSIENT),
         ({"path": "lines"}, TRANSIENT),
-        ({}, TRANSIENT),
+        ({"path": "lines.0.sku"}, SCHEMA),
+        # A validator of one value gives no place.
+        ({}, SCHEMA),
     ],
 )
 def test_a_single_value_is_the_letters_only_at_its_place(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import enum
+import ipaddress
 import json
+import uuid
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+import yaml
+from pydantic import BaseModel, PositiveInt, TypeAdapter
 
 from deadletter.failure.refused import refuses_the_letter
 from tests.failure.exceptions import caught, fake
@@ -102,3 +109,73 @@ def test_twenty_steps_of_a_path_are_followed(steps: int, found: bool) -> None:
     for step in reversed(path):
         body = {step: body}
     assert refuses(invalid("many", *path), body) is found
+
+
+class Side(enum.Enum):
+    """A choice."""
+
+    LEFT = "left"
+
+
+@pytest.mark.parametrize(
+    ("fail", "refused", "other"),
+    [
+        (int, "many", "few"),
+        (float, "many", "few"),
+        (datetime.datetime.fromisoformat, "soon", "late"),
+        (lambda text: datetime.datetime.strptime(text, "%Y %z"), "soon", "late"),
+        (Side, "cyan", "grey"),
+        (uuid.UUID, "cyan", "grey"),
+        (ipaddress.ip_address, "cyan", "grey"),
+        (lambda text: base64.b64decode(text, validate=True), "cyan!", "grey!"),
+        (ET.fromstring, "<a><b></a>", "<html><a></html>"),
+        (lambda text: yaml.safe_load(text), "a: b: c", "502: bad: x"),
+        (TypeAdapter(int).validate_python, "many", "few"),
+        (TypeAdapter(PositiveInt).validate_python, -3, -4),
+        (lambda value: raise_(fake("shop.InvalidAmount", value=value)), -3, -4),
+        (lambda value: raise_(fake("dacite.WrongTypeError", value=value)), "many", "few"),
+        (
+            lambda value: raise_(
+                fake(
+                    "mashumaro.InvalidFieldValue < ValueError",
+                    field_name="value",
+                    field_value=value,
+                )
+            ),
+            "many",
+            "few",
+        ),
+        (
+            lambda doc: raise_(fake("simplejson.JSONDecodeError < ValueError", doc=doc)),
+            "{oops",
+            "<html>",
+        ),
+    ],
+)
+def test_a_conversion_blames_the_letter_if_the_letter_has_the_value(
+    fail: Callable[[Any], Any], refused: Any, other: Any
+) -> None:
+    """A dependency's answer fails in the same way, and then the message comes back."""
+    body = refused if refused == "{oops" else {"lines": [{"value": refused}], "note": "ok"}
+    assert refuses(caught(lambda: fail(refused)), body)
+    assert not refuses(caught(lambda: fail(other)), body)
+
+
+def raise_(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("common", ["", "error", "OK", "null"])
+def test_a_value_that_answers_have_too_does_not_blame_the_letter(common: str) -> None:
+    assert not refuses(caught(lambda: int(common)), {"count": common})
+    assert not refuses(caught(lambda: TypeAdapter(int).validate_python(common)), {"a": common})
+
+
+def test_a_client_that_was_given_a_text_of_the_letter_is_no_parser() -> None:
+    """Only a library that asks nobody can have refused its argument."""
+    names: dict[str, Any] = {"__name__": "requests.api"}
+    exec("def get(url):\n    raise ValueError('refused')", names)  # noqa: S102 - a client
+    assert not refuses(caught(lambda: names["get"]("cyan")), {"colour": "cyan"})
+    names = {"__name__": "csv"}
+    exec("def read(text):\n    raise ValueError('refused')", names)  # noqa: S102 - a parser
+    assert refuses(caught(lambda: names["read"]("cyan")), {"colour": "cyan"})

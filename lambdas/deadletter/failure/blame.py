@@ -317,6 +317,22 @@ def _of_status(error: BaseException) -> Blame | None:
     return None if status is None else blame_of_status(status)
 
 
+def error_word(error: BaseException) -> str | None:
+    """The word by which an answer says what is wrong, as of Slack's API and of OAuth."""
+    response = attribute(error, "response")
+    getter = attribute(response, "get")
+    try:
+        word = getter("error") if callable(getter) else attribute(error, "error")
+    except Exception:  # code of a foreign class
+        return None
+    return word if isinstance(word, str) and codes.ERROR_WORD.fullmatch(word) else None
+
+
+def _of_error_word(error: BaseException) -> Blame | None:
+    word = error_word(error)
+    return None if word is None else codes.of_word(word)
+
+
 def _of_system(error: BaseException) -> Blame | None:
     by_class = isinstance(error, ConnectionError | TimeoutError)
     by_number = isinstance(error, OSError) and error.errno in codes.NETWORK
@@ -356,6 +372,7 @@ _SPEAKERS = (
     _of_protocol,
     _of_limit,
     _of_status,
+    _of_error_word,
     _of_system,
     _of_names,
     _of_retriable,

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from deadletter.failure import codes
-from deadletter.failure.blame import SILENT, TeamsWord, blame_and_speakers, own_blame
+from deadletter.failure.blame import SILENT, TeamsWord, blame_and_speakers, error_word, own_blame
 from deadletter.failure.failure import (
     CONNECTION_REFUSED,
     PERMANENT,
@@ -137,7 +137,8 @@ def _category(error: BaseException, letter: Letter | None, team: TeamsWord) -> C
     blame = own_blame(error)
     if blame is Blame.DEPENDENCY:
         return Category.TRANSIENT
-    if blame is Blame.CONFIGURATION or http_status(error) is not None:
+    is_refusal = http_status(error) is not None or error_word(error) is not None
+    if blame is Blame.CONFIGURATION or is_refusal:
         return Category.INTEGRATION
     return Category.SCHEMA if refuses_the_letter(error, letter) else None
 

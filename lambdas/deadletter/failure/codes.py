@@ -277,6 +277,26 @@ def of_curl(number: object) -> Blame | None:
     return _BLAME_BY_NUMBER["curl"].get(number) if isinstance(number, int) else None
 
 
+ERROR_WORD = re.compile(r"[a-z]{2,30}(_[a-z]{1,30}){0,5}")
+"""The form of an error's word in an answer, such as `invalid_auth`."""
+
+_BUSY_WORD = re.compile(
+    r"rate_?limit|too_many|time_?d?_?out|unavailable|internal|server_error|fatal_error|"
+    r"temporar|overload|busy|maintenance|try_again"
+)
+_REFUSED_WORD = re.compile(
+    r"auth|token|scope|permission|denied|forbidden|credential|invalid_(client|grant)|"
+    r"account_inactive|not_allowed"
+)
+
+
+def of_word(word: str) -> Blame:
+    """By the word for an error in an answer with status 200."""
+    if _BUSY_WORD.search(word):
+        return _DEPENDENCY
+    return _CONFIGURATION if _REFUSED_WORD.search(word) else _NEITHER
+
+
 NAMED = {
     _DEPENDENCY: _words(
         """

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 # Frames read of a traceback; further out, a recursion began.
 _FRAMES = 200
 
 # Steps of a traceback: Python's own limit of a recursion is 1,000.
 _STEPS = 3_000
+
+# Arguments read of one call.
+_ARGUMENTS = 20
 
 
 def _words(text: str) -> frozenset[str]:
@@ -47,6 +51,32 @@ def place_of(error: BaseException, *, only_own: bool) -> list[str]:
     if own:
         return _function(own[-1])
     return _function(frames[-1]) if frames and not only_own else []
+
+
+class LibraryCall(NamedTuple):
+    """A call of a library by the team's code: the library's name, and what it was given."""
+
+    library: str
+    arguments: tuple[Any, ...]
+
+
+def called_library(error: BaseException) -> LibraryCall | None:
+    """The call of a library in which the error was raised; None if it was raised elsewhere.
+
+    A library that is written in C has no frame: its call is unknown.
+    """
+    frames = frames_of(error)
+    inside = len(frames)
+    while inside and is_library(frames[inside - 1]):
+        inside -= 1
+    if inside == len(frames):
+        return None
+    frame = frames[inside]
+    count = frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
+    names = frame.f_code.co_varnames[: min(count, _ARGUMENTS)]
+    values = frame.f_locals
+    library = _module(frame).partition(".")[0]
+    return LibraryCall(library, tuple(values.get(name) for name in names))
 
 
 def frames_of(error: BaseException) -> list[FrameType]:

@@ -6,32 +6,63 @@ counts against the message only if it holds what was refused, and the message co
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
+import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from deadletter.failure.foreign import attribute, names_of
+from deadletter.failure.foreign import attribute, names_of, text_of
+from deadletter.failure.place import called_library
 from deadletter.message.letter import Letter, NotALetter, utf8
 from deadletter.message.strict_json import Unreadable, read_json
 
-# Names of classes that validators raise: pydantic, jsonschema, fastjsonschema, marshmallow,
-# Powertools.
-_VALIDATORS = frozenset(
-    {
-        "JsonSchemaException",
-        "JsonSchemaValueException",
-        "SchemaError",
-        "SchemaValidationError",
-        "ValidationError",
-    }
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Parts of the names of classes that validators and parsers raise: pydantic, jsonschema,
+# fastjsonschema, marshmallow, Powertools, dacite, mashumaro, trafaret, typedload, msgspec.
+_VALIDATOR = re.compile(
+    r"Validat|Schema|Malformed|Decod|Deserializ|Structur|WrongType|Invalid(?!ation)|FieldValue|"
+    r"DataError|TypeCheck|Coerc|Conversion|Typedload|Pars(e|ing|er)|BadValue"
 )
 
-# Attributes with what was refused: jsonschema; fastjsonschema and Powertools; marshmallow.
-_REFUSED = ("instance", "value", "data")
-_PLACES = ("absolute_path", "path")
+# Attributes with what was refused: jsonschema; fastjsonschema, Powertools, dacite and trafaret;
+# marshmallow; mashumaro; avro; and as validators of teams call it.
+_REFUSED = (
+    *("instance", "value", "data", "field_value", "datum", "input", "input_value", "document"),
+    *("invalid_value", "bad_value", "obj", "payload", "item"),
+)
+_PLACES = ("absolute_path", "path", "field_path", "instance_path", "field_name", "loc", "field")
+
+# What a dependency answers with too, so that it is no evidence against the letter.
+_COMMON = frozenset({"", "ok", "error", "null", "none", "true", "false", "failed", "success"})
+_COMMON_NUMBERS = frozenset({-1, 0, 1})
+
+# Python's own texts about a value that it can't convert, in quotation marks.
+_UNCONVERTED = re.compile(
+    r"(?:invalid literal for \w{1,20}(?:\(\) with base \d{1,2})?|"
+    r"could not convert string to \w{1,20}|Invalid isoformat string|Invalid literal for Fraction): "
+    r"(?P<last>['\"].{1,500}['\"])$|"
+    r"time data (?P<date>['\"].{1,500}['\"]) does not match format |"
+    r"(?P<choice>.{1,500}) is not a valid \w{1,80}$",
+    re.DOTALL,
+)
+
+# Libraries that parse what they are given, and ask nobody.
+_PARSERS = _words(
+    """
+    arrow avro bson ciso8601 dateutil defusedxml fastavro feedparser iso8601 isodate jose jwt lxml
+    msgpack pendulum phonenumbers pytz simplejson toml tomlkit ujson xmlschema xmltodict yaml
+    """
+) | (set(sys.stdlib_module_names) - {"http", "urllib", "socket", "ssl", "asyncio", "concurrent"})
+_PARSE_ERROR = re.compile(r"Pars(e|er|ing)Error|ExpatError|YAMLError|ScannerError|DecodeError")
 
 # The least characters of a document that is searched for inside a body; a document that is
 # equal to the body may be shorter.
@@ -72,11 +103,46 @@ def refuses_the_letter(error: BaseException, letter: Letter | None) -> bool:
         return _contains_document(letter, error.doc)
     if isinstance(error, UnicodeDecodeError):
         return _contains_bytes(letter, error.object)
-    if any(name in _VALIDATORS for name, _ in names_of(error)):
+    document = attribute(error, "doc")
+    if isinstance(error, ValueError) and isinstance(document, str | bytes):
+        return _contains_document(letter, document) or _contains_bytes(letter, document)
+    if any(_VALIDATOR.search(name) for name, _ in names_of(error)):
         refused = _refused_by(error)
         parts = [*_records(letter), *_parts(letter)] if refused else []
-        return bool(refused) and all(_is_part(piece, parts) for piece in refused)
-    return _is_beyond_json(error, letter)
+        if refused:
+            return all(_is_part(piece, parts) for piece in refused)
+    return (
+        _is_unconverted(error, letter)
+        or _was_given(error, letter)
+        or _is_beyond_json(error, letter)
+    )
+
+
+def _is_unconverted(error: BaseException, letter: Letter) -> bool:
+    """True if Python could not convert a value that the letter has as a whole."""
+    match = _UNCONVERTED.match(text_of(error)) if type(error) is ValueError else None
+    if match is None:
+        return False
+    try:
+        value = ast.literal_eval(match["last"] or match["date"] or match["choice"])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return _is_leaf(value, list(_parts(letter)))
+
+
+def _was_given(error: BaseException, letter: Letter) -> bool:
+    """True if a parser that holds no data was called with a text of the letter."""
+    is_parsers = any(_PARSE_ERROR.search(name) for name, _ in names_of(error))
+    call = called_library(error) if is_parsers or isinstance(error, ValueError) else None
+    if call is None or call.library not in _PARSERS:
+        return False
+    given = [value for value in call.arguments if type(value) in (str, bytes) and value]
+    parts = list(_parts(letter)) if given else []
+    # Some parsers encode their argument first.
+    texts = [item if isinstance(item, str) else item.decode("utf-8", "replace") for item in given]
+    return any(_is_leaf(text, parts) for text in texts) or any(
+        _contains_bytes(letter, item) for item in given if isinstance(item, bytes)
+    )
 
 
 def _refused_by(error: BaseException) -> Sequence[RefusedData]:
@@ -98,7 +164,9 @@ def _refused_by(error: BaseException) -> Sequence[RefusedData]:
 def _place_of(error: BaseException) -> tuple[Any, ...] | None:
     places = (attribute(error, name) for name in _PLACES)
     place = next((place for place in places if place is not None), None)
-    if not isinstance(place, Iterable) or isinstance(place, str):
+    if isinstance(place, str):
+        place = [int(step) if step.isdecimal() else step for step in place.split(".")[:_STEPS]]
+    if not isinstance(place, Iterable):
         return None
     steps = tuple(islice(place, _STEPS))
     # fastjsonschema begins a path with the name of the whole document.
@@ -114,6 +182,8 @@ def _is_part(refused: RefusedData, parts: Sequence[Part]) -> bool:
     try:
         if isinstance(data, dict | list) and data and any(part.data == data for part in parts):
             return True
+        if not place and not _is_document(data) and _is_leaf(data, parts):
+            return True
         if place is None:
             return False
         return any(
@@ -121,6 +191,19 @@ def _is_part(refused: RefusedData, parts: Sequence[Part]) -> bool:
         )
     except Exception:  # comparing runs code of a foreign class
         return False
+
+
+def _is_document(data: Any) -> bool:
+    return isinstance(data, str) and data.lstrip()[:1] in ("{", "[", "<")
+
+
+def _is_leaf(value: Any, parts: Sequence[Part]) -> bool:
+    """True if the letter has this text or number as a whole, and answers seldom have it."""
+    is_text = isinstance(value, str) and value.strip().lower() not in _COMMON
+    is_number = type(value) in (int, float) and value not in _COMMON_NUMBERS
+    return (is_text or is_number) and any(
+        type(part.data) is type(value) and part.data == value for part in parts
+    )
 
 
 def _at(node: Any, place: Sequence[Any]) -> Any:
