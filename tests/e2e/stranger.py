@@ -1,13 +1,14 @@
 """A team's own consumer in its own stack, before and after it adopts the consumer library.
 
-Its function, role and event source mapping are made by a template of its own, and its zip is
-packed as docs/consumer.md says under "What to set". Nothing here is the app's.
+Its function, role and event source mapping are made by the template of docs/consumer.md, and its
+zip is packed as that page says under "What to set". Nothing here is the app's.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.asset import WHEELS
+import yaml
+
 from sandbox.progress import until
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
 
+# Powertools and jmespath, so that packing needs no network.
+WHEELS = ROOT / "build" / "wheels"
+
 PIPELINE = "shop"
 
-FUNCTION = "their-shop"
+FUNCTION = f"{PIPELINE}-consumer"
+
+# In the bucket of their code.
+BEFORE_ZIP, AFTER_ZIP = "before.zip", "package.zip"
 
 TIMEOUT_SECONDS = 25
 
@@ -86,23 +94,16 @@ class Shop:
     def create(self) -> str:
         """Their stack as it was: a role and a function. Returns the role's unique id."""
         self.sandbox.client("s3").create_bucket(Bucket=f"{FUNCTION}-code")
-        self._upload("before.zip", BEFORE, library=False)
-        client = self.sandbox.client("cloudformation")
-        client.create_stack(**self._stack(template("before.zip")))
-        outputs = self._wait("CREATE_COMPLETE")
-        return outputs["RoleId"]
+        self._upload(BEFORE_ZIP, BEFORE, library=False)
+        self.sandbox.client("cloudformation").create_stack(**self._stack(template_before()))
+        self._wait("CREATE_COMPLETE")
+        role = self.sandbox.client("iam").get_role(RoleName=FUNCTION)["Role"]
+        return str(role["RoleId"])
 
-    def adopt(self, outputs: Mapping[str, str], shelves: str) -> None:
+    def adopt(self, shelves: str) -> None:
         """Do what docs/consumer.md lists: files, variable, policy, mapping."""
-        self._upload("after.zip", adopted(BEFORE), library=True)
-        queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:deadletter-{PIPELINE}-main"
-        changed = template(
-            "after.zip",
-            variables={"DEADLETTER": f"deadletter/{PIPELINE}", "SHELVES": shelves},
-            policy=outputs["ShopConsumerPolicyArn"],
-            queue=queue,
-        )
-        self.sandbox.client("cloudformation").update_stack(**self._stack(changed))
+        self._upload(AFTER_ZIP, adopted(BEFORE), library=True)
+        self.sandbox.client("cloudformation").update_stack(**self._stack(template(shelves)))
         self._wait("UPDATE_COMPLETE")
 
     def settings(self, role_id: str) -> dict[str, Any]:
@@ -143,16 +144,14 @@ class Shop:
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
         }
 
-    def _wait(self, status: str) -> dict[str, str]:
-        def done() -> dict[str, str] | None:
+    def _wait(self, status: str) -> None:
+        def done() -> bool:
             answer = self.sandbox.client("cloudformation").describe_stacks(StackName=FUNCTION)
             [stack] = answer["Stacks"]
             assert "ROLLBACK" not in stack["StackStatus"], stack
-            if stack["StackStatus"] != status:
-                return None
-            return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            return bool(stack["StackStatus"] == status)
 
-        return until(done, f"their stack is {status}")
+        until(done, f"their stack is {status}")
 
 
 def package(folder: Path, code: str, *, library: bool) -> bytes:
@@ -173,51 +172,39 @@ def package(folder: Path, code: str, *, library: bool) -> bytes:
     return archive.getvalue()
 
 
-def template(
-    code: str,
-    *,
-    variables: Mapping[str, str] | None = None,
-    policy: str | None = None,
-    queue: str | None = None,
-) -> dict[str, Any]:
-    """Their stack: a role, a function and, with a `queue`, the mapping that consumes it."""
-    basic = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
-    trust = {
-        "Effect": "Allow",
-        "Principal": {"Service": "lambda.amazonaws.com"},
-        "Action": "sts:AssumeRole",
-    }
-    resources: dict[str, Any] = {
-        "Role": {
-            "Type": "AWS::IAM::Role",
-            "Properties": {
-                "RoleName": FUNCTION,
-                "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [trust]},
-                "ManagedPolicyArns": [basic, *([policy] if policy else [])],
-            },
-        },
-        "Function": {
-            "Type": "AWS::Lambda::Function",
-            "Properties": {
-                "FunctionName": FUNCTION,
-                "Runtime": "python3.13",
-                "Handler": "app.handler",
-                "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-                "Code": {"S3Bucket": f"{FUNCTION}-code", "S3Key": code},
-                "Timeout": TIMEOUT_SECONDS,
-                "Environment": {"Variables": dict(variables or {})},
-            },
-        },
-    }
-    if queue:
-        resources["Mapping"] = {
-            "Type": "AWS::Lambda::EventSourceMapping",
-            "Properties": {
-                "EventSourceArn": queue,
-                "FunctionName": {"Ref": "Function"},
-                "BatchSize": 5,
-                "FunctionResponseTypes": ["ReportBatchItemFailures"],
-            },
-        }
-    outputs = {"RoleId": {"Value": {"Fn::GetAtt": ["Role", "RoleId"]}}}
-    return {"Resources": resources, "Outputs": outputs}
+class _Yaml(yaml.SafeLoader):
+    """YAML with the short forms of CloudFormation."""
+
+
+_Yaml.add_constructor("!Sub", lambda loader, node: {"Fn::Sub": loader.construct_scalar(node)})
+_Yaml.add_constructor("!Ref", lambda loader, node: {"Ref": loader.construct_scalar(node)})
+_Yaml.add_constructor(
+    "!GetAtt", lambda loader, node: {"Fn::GetAtt": loader.construct_scalar(node).split(".")}
+)
+
+
+def documented_template() -> dict[str, Any]:
+    """The template of docs/consumer.md, for this pipeline."""
+    page = (ROOT / "docs" / "consumer.md").read_text()
+    [text] = re.findall(r"```yaml\n# template\.yaml\n(.*?)```", page, re.DOTALL)
+    # A SafeLoader, with three constructors that make mappings.
+    read: dict[str, Any] = yaml.load(text.replace("orders", PIPELINE), _Yaml)  # noqa: S506
+    return read
+
+
+def template(shelves: str) -> dict[str, Any]:
+    """Their stack with the library: as documented, with a variable of their own."""
+    made = documented_template()
+    variables = made["Resources"]["Consumer"]["Properties"]["Environment"]["Variables"]
+    variables["SHELVES"] = shelves
+    return made
+
+
+def template_before() -> dict[str, Any]:
+    """Their stack before: a role and a function, which know nothing of the library."""
+    made = documented_template()
+    resources = made["Resources"]
+    del resources["Mapping"], resources["Consumer"]["Properties"]["Environment"]
+    resources["Role"]["Properties"]["ManagedPolicyArns"].pop()
+    resources["Consumer"]["Properties"]["Code"]["S3Key"] = BEFORE_ZIP
+    return made

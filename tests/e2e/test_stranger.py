@@ -30,7 +30,7 @@ def shop(
 ) -> Deployed:
     """The pipeline whose consumer is the team's own, which has just adopted the library."""
     # Without the secret that the URLs of webhooks have: it would stand in their environment.
-    stranger.adopt(outputs, receiver.url("").partition("?")[0])
+    stranger.adopt(receiver.url("").partition("?")[0])
     return Deployed(sandbox, aws, outputs, PIPELINE)
 
 

@@ -31,6 +31,7 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing import Letterbox
 from sandbox.leading_keys import leading_keys
+from tests.e2e.stranger import PIPELINE, documented_template
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
@@ -269,6 +270,16 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
     for partitions in (("orders#ledger#x",), ("theirs#ledger#x", "theirs#journal")):
         denied = replace(allowed, partitions=partitions)
         assert not any(allows(statement, denied) for statement in statements)
+
+
+def test_the_documented_template_names_the_policy_as_the_stack_does(app: Synthesis) -> None:
+    arns = documented_template()["Resources"]["Role"]["Properties"]["ManagedPolicyArns"]
+    named = arns[-1]["Fn::Sub"].replace("${AWS::Region}", "eu-west-1").rpartition("/")[2]
+    made = {
+        filled(policy["Properties"]["ManagedPolicyName"])
+        for _, policy in app.of("AWS::IAM::ManagedPolicy")
+    }
+    assert named.replace(PIPELINE, "theirs") in made
 
 
 def test_what_is_granted_is_called_or_has_a_reason(calls: set[Call]) -> None:

@@ -139,7 +139,7 @@ class WayToPost:
 
     def __post_init__(self) -> None:
         self.box = Letterbox(Pipeline("bench", context={"tenantId": "body.tenantId"}))
-        kept = KeptConnections(time.monotonic) if self.side_by_side else None
+        self._kept = KeptConnections(time.monotonic) if self.side_by_side else None
         dispatcher = Dispatcher(
             webhook=Webhook(ports=tuple(self.endpoints.ports.values())),
             registry=BenchRegistry(self.endpoints.ports),
@@ -150,7 +150,7 @@ class WayToPost:
                 lookup=self._look_up,
                 dial=self._dial,
                 trust=self.trust,
-                kept=kept,
+                kept=self._kept,
             ),
             body=Body.JSON,
             clock=self.box.clock,
@@ -159,6 +159,11 @@ class WayToPost:
         assert consumer is not None
         crew = Threads(self.box.clock)
         self.consumer = replace(consumer, handle=dispatcher.deliver, crew=crew)
+
+    def close(self) -> None:
+        """Close the connections that were kept."""
+        if self._kept is not None:
+            self._kept.close()
 
     def batch(self) -> tuple[float, float]:
         """Seconds until nine endpoints have their message, and until the batch ends."""
@@ -221,9 +226,12 @@ def measure(side_by_side: bool) -> Iterator[tuple[str, str]]:
         yield "a batch of ten, all well: those after it", f"{later:.2f} s"
         yield f"connections and handshakes of {BATCHES} batches", str(way.connections)
         yield f"look-ups of {BATCHES} batches", str(way.look_ups)
+        way.close()
     with endpoints() as (servers, trust):
         servers.hanging = True
-        others, whole = WayToPost(servers, trust, side_by_side).batch()
+        way = WayToPost(servers, trust, side_by_side)
+        others, whole = way.batch()
+        way.close()
         yield "one endpoint hangs: the nine others have theirs after", f"{others:.2f} s"
         yield "one endpoint hangs: the batch ends after", f"{whole:.2f} s"
 
