@@ -116,6 +116,7 @@ class Shop:
             },
             "consumer_library": True,
             "trusted_senders": [role_id],
+            "context": {"tenantId": "body.tenantId"},
             "idempotency_key": "body.orderId",
             # Compressed in time. Nothing pauses the mapping, so the canary is a message that died.
             "main_queue": {"max_receive_count": 3},
