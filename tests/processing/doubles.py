@@ -20,6 +20,7 @@ from deadletter.message.queue import QueueUnavailable, SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.message.stamp import attribute as stamp_attribute
 from deadletter.processing.batch import Consumer, Handle
+from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.result import BatchResult
@@ -81,6 +82,9 @@ class Desk:
     fenced: bool = False
     collision: bool = False
     taken_over: bool = False
+    differences: tuple[str, ...] | None = None
+    owners: list[str] = field(default_factory=list)
+    busy_until: float = 0.0
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         self._answer("claim")
@@ -92,7 +96,17 @@ class Desk:
         }.get(self.rows.get(row, ""), Standing.MINE)
         if standing is Standing.MINE:
             self.rows[row] = "claimed"
-        return Claim("\n".join(row), owner, until, standing, self.collision, self.taken_over)
+        self.owners.append(owner)
+        collision = self.collision and not key.text.startswith("parked:")
+        return Claim(
+            "\n".join(row),
+            owner,
+            self.busy_until if standing is Standing.BUSY else until,
+            standing,
+            collision,
+            self.taken_over,
+            self.differences,
+        )
 
     def done(self, claim: Claim) -> bool:
         return self._end(claim, "done")
@@ -256,6 +270,7 @@ class Site:
     published: list[tuple[str, int]] = field(default_factory=list)
     team: TeamsWord = SILENT
     causes: SuddenCauses | None = None
+    collisions: Collisions | None = None
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -283,6 +298,7 @@ class Site:
             count_now=lambda name, number: self.published.append((name, number)),
             team=self.team,
             causes=self.causes,
+            collisions=self.collisions,
         )
 
     def process(

@@ -36,6 +36,7 @@ from deadletter.processing.batch import (
 from deadletter.processing.crew import Threads
 from deadletter.processing.lambda_event import (
     check_records,
+    execution_of,
     permit_of,
     records_of,
     seconds_left,
@@ -218,7 +219,11 @@ def _handle(
             current.consumer, handle=lambda delivery: handle(delivery.record), team=team
         )
         result = guarded.process(
-            records, deadline=deadline, permit=permit_of(context), concurrency=concurrency
+            records,
+            deadline=deadline,
+            permit=permit_of(context),
+            concurrency=concurrency,
+            execution=execution_of(context),
         )
     current.report(result)
     return result

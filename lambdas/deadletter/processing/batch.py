@@ -184,6 +184,7 @@ class Consumer:
         concurrency: int = 1,
         lane: Lane | None = None,
         cut: Callable[[], float] | None = None,
+        execution: str = "",
     ) -> BatchResult:
         """Process each record with the handler. A failing message raises nothing.
 
@@ -196,12 +197,14 @@ class Consumer:
         message in one thread. The messages of one `lane` are handled one after the other, in
         their order; without it each message is a lane. On a FIFO queue the lane is the group,
         whatever is asked. The results are in the records' order. With a concurrency of 1 the
-        records are handled in their order, in the caller's thread.
+        records are handled in their order, in the caller's thread. `execution` names the durable
+        execution that calls: resumed, it finds its own claims.
 
         Raises ValueError for another concurrency.
         """
         check_concurrency(concurrency)
-        batch = _Batch(self, deadline, canary=permit is not None, cut=cut or _never)
+        is_canary = permit is not None
+        batch = _Batch(self, deadline, is_canary, cut or _never, execution)
         return batch.run(records, concurrency, lane)
 
     def reader(self) -> Reader:
@@ -309,6 +312,7 @@ class _Batch:
     last_deadline: float
     canary: bool
     cut: Callable[[], float]
+    execution: str
     started: float = field(init=False)
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
@@ -343,6 +347,7 @@ class _Batch:
             new_id=self.consumer.new_id,
             deadline=self.last_deadline,
             troubles=self.troubles,
+            execution=self.execution,
         )
 
     @property
@@ -494,7 +499,7 @@ class _Batch:
         if wait is not None:
             return MessageResult(message_id, Fate.REFUSED, wait=wait)
         try:
-            claim = self.guard.claim(reading.key)
+            claim = self.guard.claim(reading.key, message_id)
         except ClaimsUnavailable as error:
             diagnosis = diagnose(error, None, now=self.started)
             return MessageResult(message_id, Fate.UNGUARDED, diagnosis)
@@ -746,6 +751,10 @@ class _Batch:
         known_stamp = self._known_stamp(delivery)
         if known_stamp is not None and known_stamp.accept == ACCEPTED:
             return None
+        if self.closed:
+            # The batch has given the message back: it may be elsewhere by now, and is not parked.
+            self.guard.withdraw(message_id, claim)
+            return MessageResult(message_id, Fate.UNFINISHED)
         diagnosis, now = collided(paths), self.consumer.clock()
         stamp = known_stamp or delivery.stamp
         self._record_failure(delivery.record, stamp, diagnosis, delivery, now)

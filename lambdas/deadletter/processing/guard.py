@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 
 from deadletter.contract import MINUTE
 from deadletter.processing.idempotency import BusinessKey, Claim, Claims, ClaimsUnavailable
@@ -23,18 +24,30 @@ class Guard:
     """The claims of one batch; `deadline` (epoch seconds) is when its process ends.
 
     Without `claims` nothing is guarded, and a claim is None. `new_id` gives a unique text.
+    `execution` names a durable execution, which runs its handlers again when it is resumed.
     """
 
     claims: Claims | None
     new_id: Callable[[], str]
     deadline: float
     troubles: Troubles
+    execution: str = ""
 
-    def claim(self, key: BusinessKey) -> Claim | None:
-        """Claim a message; raises ClaimsUnavailable."""
+    def claim(self, key: BusinessKey, message_id: str = "") -> Claim | None:
+        """Claim a message; raises ClaimsUnavailable.
+
+        With its `message_id`, a durable execution finds the claim that it made before it was
+        suspended.
+        """
         if self.claims is None:
             return None
-        return self.claims.claim(key, self.new_id(), self.deadline + CLAIM_MARGIN_SECONDS)
+        until = self.deadline + CLAIM_MARGIN_SECONDS
+        return self.claims.claim(key, self._owner(message_id), until)
+
+    def _owner(self, message_id: str) -> str:
+        if not self.execution or not message_id:
+            return self.new_id()
+        return sha256(f"{self.execution}/{message_id}".encode()).hexdigest()[:32]
 
     def seconds_busy(self, claim: Claim, now: float) -> float:
         """Seconds until another owner's claim ends, after which the message may be processed."""

@@ -48,12 +48,24 @@ def check_records(records: Sequence[Any]) -> None:
 
 def seconds_left(context: Any) -> float:
     """Seconds until Lambda ends the invocation; LONGEST_INVOCATION_SECONDS without `context`."""
-    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    remaining = getattr(_of_lambda(context), "get_remaining_time_in_millis", None)
     return LONGEST_INVOCATION_SECONDS if remaining is None else float(remaining()) / 1000
 
 
 def permit_of(context: Any) -> str | None:
     """The permit of the probe that made this invocation; None for any other invocation."""
-    custom = getattr(getattr(context, "client_context", None), "custom", None)
+    custom = getattr(getattr(_of_lambda(context), "client_context", None), "custom", None)
     permit = custom.get(PERMIT) if isinstance(custom, Mapping) else None
     return permit if isinstance(permit, str) and permit else None
+
+
+def execution_of(context: Any) -> str:
+    """The ARN of the durable execution that this invocation begins or resumes; else empty."""
+    execution = getattr(context, "execution_context", None)
+    arn = getattr(execution, "durable_execution_arn", None)
+    return arn if isinstance(arn, str) else ""
+
+
+def _of_lambda(context: Any) -> Any:
+    """The context that Lambda made: a durable execution's context has it within."""
+    return getattr(context, "lambda_context", None) or context
