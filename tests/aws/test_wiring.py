@@ -20,12 +20,13 @@ MOST_MODULES = {
     # What a batch needs that succeeds: settings, letters, claims, circuits and their adapters.
     # Diagnoses, ledger, parking, causes and trips are loaded when they are first used.
     # 1 for the paths of settings, with the function `json`.
-    "deadletter.consumer": 43,
+    "deadletter.consumer": 40,
     "handlers.check_rules": 30,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
-    "handlers.route": 40,
+    # 1 makes the clients of a team's function, apart from those of ours.
+    "handlers.route": 41,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
@@ -33,8 +34,8 @@ MOST_MODULES = {
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages. 1 changes circuits, apart from reading them.
-    # 1 for the connections that the HTTP client may keep.
-    "handlers.probe": 65,
+    # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function.
+    "handlers.probe": 66,
     "handlers.redrive": 70,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     "handlers.watch": 70,
@@ -86,14 +87,15 @@ def test_a_function_loads_few_modules(module: str, most: int) -> None:
 LATER = (
     *("deadletter.failure.blame", "deadletter.failure.classify", "deadletter.failure.codes"),
     *("deadletter.failure.causes", "deadletter.message.envelope", "deadletter.processing.parking"),
+    *("deadletter.aws.outcomes", "deadletter.circuit.outcomes", "deadletter.failure.ledger"),
     *("deadletter.aws.breaker", "deadletter.aws.ledger", "deadletter.aws.queue"),
     *("deadletter.circuit.transitions", "deadletter.outage.executions", "asyncio.events"),
     "deadletter.consumer.polling",
 )
-"""What a team's function does not load before a message fails, is parked, or a circuit opens."""
+"""What a team's function does not load before its first batch ends, or a message fails."""
 
 
-def test_a_teams_function_loads_nothing_that_only_failures_need() -> None:
+def test_a_teams_function_loads_nothing_that_its_first_message_does_not_need() -> None:
     loaded = loaded_by("deadletter.consumer")
     assert not loaded & set(LATER)
 

@@ -13,10 +13,11 @@ import pytest
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import DependencyOpen, Permanent
 from deadletter.message.letter import Letter
-from deadletter.processing.batch import Consumer, process_unguarded
+from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import MOST_AT_ONCE, Threads
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
+from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import DEADLINE, Site, record
 from tests.samples import NOW, letter

@@ -17,10 +17,10 @@ from deadletter.failure.failure import Blame
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
-from deadletter.processing.batch import process_unguarded
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
+from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import Site, record, redriven
 from tests.samples import NOW, letter

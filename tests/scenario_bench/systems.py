@@ -41,9 +41,9 @@ from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import NO_END, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
 from deadletter.outage.execution_step import Execution
-from deadletter.processing.batch import process_unguarded
 from deadletter.processing.lambda_event import permit_of, records_of
 from deadletter.processing.named_dependencies import dependency
+from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemorySqs

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
+from deadletter.aws.consumer_clients import BRIEF, SENDING, brisk
+
+# The same names in one place for our own functions.
+from deadletter.aws.consumer_clients import ConsumerClients as ConsumerClients
+from deadletter.aws.consumer_clients import brief_stepfunctions as brief_stepfunctions
+from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
+from deadletter.aws.consumer_clients import polling as polling
+from deadletter.aws.consumer_clients import ssm as ssm
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
@@ -29,37 +38,14 @@ _CONFIG = Config(
 )
 
 
-def _brisk(*, tries: int, read_timeout: float = 3) -> Config:
-    """For calls that a run or a decision waits for: it has to end in time, whatever hangs."""
-    return Config(
-        connect_timeout=1,
-        read_timeout=read_timeout,
-        retries={"total_max_attempts": tries, "mode": "standard"},
-        max_pool_connections=32,
-    )
-
-
 # A call ends within 12 seconds.
-_TABLES = _brisk(tries=3)
-# Sends have one try: after a lost answer a second one would make a copy that is never counted.
-_SENDING = _brisk(tries=1)
+_TABLES = brisk(tries=3)
 # A mark comes directly after its sends, and has to be written before the run's deadline.
-_JOURNAL = _brisk(tries=2, read_timeout=1.5)
+_JOURNAL = brisk(tries=2, read_timeout=1.5)
 # Bodies that S3 does not take in time leave their letters in the queue.
-_BODIES = _brisk(tries=2)
+_BODIES = brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
 _PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
-_PATIENT_ONCE = Config(
-    connect_timeout=3,
-    read_timeout=25,
-    retries={"total_max_attempts": 1},
-    max_pool_connections=32,
-)
-# For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
-# because the one read before is good enough.
-_BRIEF = Config(
-    connect_timeout=1.5, read_timeout=3, retries={"total_max_attempts": 2, "mode": "standard"}
-)
 # The watch has 30 seconds for everything, and asks again a minute later.
 _ONCE = Config(connect_timeout=2, read_timeout=12, retries={"total_max_attempts": 1})
 
@@ -77,18 +63,6 @@ class Clients:
     journal: DynamoDBClient
     s3: S3Client
     functions: LambdaClient
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerClients:
-    """The clients of the consumer library, which runs in a team's own function.
-
-    `sending` parks messages, with one try a call.
-    """
-
-    sqs: SQSClient
-    sending: SQSClient
-    dynamodb: DynamoDBClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +97,12 @@ def clients() -> Clients:
     """The clients of router, redriver and probe; boto3 finds credentials and region."""
     return Clients(
         sqs=boto3.client("sqs", config=_CONFIG),
-        sending=boto3.client("sqs", config=_SENDING),
+        sending=boto3.client("sqs", config=SENDING),
         dynamodb=boto3.client("dynamodb", config=_TABLES),
         journal=boto3.client("dynamodb", config=_JOURNAL),
         s3=boto3.client("s3", config=_BODIES),
         functions=boto3.client("lambda", config=_PATIENT),
     )
-
-
-@cache
-def consumer_clients() -> ConsumerClients:
-    """The consumer library's clients, with shorter time-outs than `clients`."""
-    return ConsumerClients(
-        sqs=boto3.client("sqs", config=_BRIEF),
-        sending=boto3.client("sqs", config=_SENDING),
-        dynamodb=boto3.client("dynamodb", config=_BRIEF),
-    )
-
-
-@cache
-def ssm() -> SSMClient:
-    """The client that looks up registrations. Made only where a pipeline is looked up."""
-    return boto3.client("ssm", config=_BRIEF)
-
-
-@cache
-def polling() -> SQSClient:
-    """The client of a consumer that polls: a receive waits for messages up to 20 seconds.
-
-    One try a call: after a lost answer a second receive would hide more messages, and the poller
-    itself repeats what failed, less and less often.
-    """
-    return boto3.client("sqs", config=_PATIENT_ONCE)
 
 
 @cache
@@ -181,8 +129,8 @@ def outage_clients() -> OutageClients:
 def watch_clients() -> WatchClients:
     """The clients of the watch, which never wait long: what hangs is trouble, and is shown."""
     return WatchClients(
-        sqs=boto3.client("sqs", config=_BRIEF),
-        dynamodb=boto3.client("dynamodb", config=_BRIEF),
+        sqs=boto3.client("sqs", config=BRIEF),
+        dynamodb=boto3.client("dynamodb", config=BRIEF),
         functions=boto3.client("lambda", config=_ONCE),
     )
 
@@ -203,15 +151,6 @@ def stepfunctions() -> SFNClient:
 
 
 @cache
-def brief_stepfunctions() -> SFNClient:
-    """The client of consumers and the watch to start outages.
-
-    If it times out, the watch starts them later.
-    """
-    return boto3.client("stepfunctions", config=_BRIEF)
-
-
-@cache
 def secretsmanager() -> SecretsManagerClient:
     """The client that reads signing secrets. Made only where a request is signed."""
-    return boto3.client("secretsmanager", config=_BRIEF)
+    return boto3.client("secretsmanager", config=BRIEF)

@@ -29,11 +29,9 @@ from deadletter.failure.failure import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import (
     CANCELLING_SHARE,
-    check_concurrency,
     finishing_seconds,
-    process_unguarded,
 )
-from deadletter.processing.crew import Threads
+from deadletter.processing.crew import Threads, check_concurrency
 from deadletter.processing.lambda_event import (
     check_records,
     execution_of,
@@ -202,6 +200,8 @@ def _handle(
     check_records(records)
     current = runtime.current_runtime()
     if current.consumer is None:
+        from deadletter.processing.unguarded import process_unguarded
+
         result = process_unguarded(
             records,
             finished(each, lambda: None),

@@ -16,11 +16,9 @@ from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.processing.batch import (
     CANCELLING_SHARE,
     Consumer,
-    check_concurrency,
     finishing_seconds,
-    process_unguarded,
 )
-from deadletter.processing.crew import Crew, Threads
+from deadletter.processing.crew import Crew, Threads, check_concurrency
 from deadletter.processing.poller import (
     BEAT_SECONDS,
     CLOSING_SECONDS,
@@ -31,6 +29,7 @@ from deadletter.processing.poller import (
     Stop,
 )
 from deadletter.processing.result import BatchResult
+from deadletter.processing.unguarded import process_unguarded
 
 LONGEST_SECONDS = 43_000.0
 """SQS hides a message for twelve hours at most."""

@@ -12,7 +12,7 @@ from deadletter.consumer import handle
 from deadletter.failure.blame import Errors, teams_word
 from deadletter.failure.fate import ACKNOWLEDGED, Fate
 from deadletter.failure.signals import reject_deferred_result
-from deadletter.processing.batch import check_concurrency
+from deadletter.processing.crew import check_concurrency
 from deadletter.processing.result import BatchResult, MessageResult
 
 if TYPE_CHECKING:

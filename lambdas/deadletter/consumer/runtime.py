@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws import emf
-from deadletter.aws.clients import consumer_clients, ssm
+from deadletter.aws.consumer_clients import consumer_clients, ssm
 from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
@@ -146,7 +146,7 @@ def runtime_from(value: str | None) -> Runtime:
 
 def _source(url: str) -> Source:
     # For consumers that poll; a Lambda function does not.
-    from deadletter.aws.clients import polling
+    from deadletter.aws.consumer_clients import polling
     from deadletter.aws.messages import SqsMessages, arn_of
 
     client = consumer_clients().sqs

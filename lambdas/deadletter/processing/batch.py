@@ -16,7 +16,6 @@ from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import LedgerMessage, Reason
 from deadletter.failure.failure import PERMANENT, Failure
 from deadletter.failure.fate import UNBLAMED, Fate
-from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
 from deadletter.failure.signals import (
     DependencyOpen,
     OutOfTime,
@@ -25,11 +24,11 @@ from deadletter.failure.signals import (
     reject_deferred_result,
 )
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import Letter, NotALetter, from_event
+from deadletter.message.letter import Letter, NotALetter
 from deadletter.message.stamp import Stamp
 from deadletter.processing import visibility
 from deadletter.processing.circuit_gate import CircuitGate
-from deadletter.processing.crew import MOST_AT_ONCE, Crew, InTurn, Task
+from deadletter.processing.crew import Crew, InTurn, Task, check_concurrency, lanes
 from deadletter.processing.delivery import (
     Delivery,
     Reader,
@@ -63,6 +62,7 @@ from deadletter.settings.pipeline import Pipeline
 if TYPE_CHECKING:
     from deadletter.failure.blame import TeamsWord
     from deadletter.failure.classify import Diagnosis
+    from deadletter.failure.ledger import FailureLog
     from deadletter.message.queue import Queue
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.parking import Parking
@@ -72,13 +72,13 @@ FINISHING_SECONDS = 3.0
 """No message is begun within this time before the deadline, because results must still be
 recorded and returned. At most a fifth of the time that the batch has in all."""
 
-HANDLING_SHARE = 0.7
+HANDLING_SHARE = 0.8
 """The part of the finishing time before the deadline at which no handler is waited for any more."""
 
-CANCELLING_SHARE = 0.85
+CANCELLING_SHARE = 0.9
 """The part of the finishing time before the deadline at which an async handler is cancelled."""
 
-RECORDING_SHARE = 0.5
+RECORDING_SHARE = 0.6
 """The part of the finishing time before the deadline at which nothing more is recorded or hidden:
 with three seconds the batch has ended a second before its deadline, whatever is slow."""
 
@@ -111,10 +111,6 @@ nothing to do; anything else that it raises is the message's failure."""
 def unhandled(_: Delivery) -> None:
     """The handler of a consumer that was given none: the message fails, and comes back."""
     raise LookupError("no handler was given for this message")
-
-
-def _always() -> bool:
-    return True
 
 
 def _never() -> float:
@@ -217,93 +213,6 @@ def finishing_seconds(seconds: float) -> float:
     return min(FINISHING_SECONDS, seconds / 5)
 
 
-def check_concurrency(concurrency: int) -> None:
-    """Raises ValueError for a number of handlers at the same time that is not allowed."""
-    if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
-        raise ValueError(
-            f"concurrency is {concurrency!r}; allowed: a whole number from 1 to {MOST_AT_ONCE}"
-        )
-
-
-def process_unguarded(
-    records: Sequence[Record],
-    handle: Callable[[Record], object],
-    now: float,
-    *,
-    crew: Crew | None = None,
-    concurrency: int = 1,
-    goes_on: Callable[[], bool] = _always,
-) -> BatchResult:
-    """Process records with the library switched off: only the handler and partial failures.
-
-    The order within a FIFO group is kept all the same. No message is begun once `goes_on` says
-    no: it is given back.
-    """
-    check_concurrency(concurrency)
-    results = [MessageResult(id_of(record), Fate.LATE) for record in records]
-    stopped_groups: set[str] = set()
-
-    def process(position: int) -> None:
-        record = records[position]
-        # Read before the handler runs: it may rewrite its record.
-        message_id, group = id_of(record), _fifo_group(record)
-        if group and group in stopped_groups:
-            results[position] = MessageResult(message_id, Fate.HELD_BACK)
-            return
-        if not goes_on():
-            return
-        result = _unguarded(record, message_id, handle, now)
-        if group and not result.acknowledged:
-            stopped_groups.add(group)
-        results[position] = result
-
-    lanes = _lanes([_fifo_group(record) or None for record in records], concurrency)
-    tasks = [partial(_each_of, process, lane) for lane in lanes]
-    (crew or InTurn(lambda: now)).work(tasks, at_once=concurrency, until=_never)
-    return BatchResult(tuple(results))
-
-
-def _unguarded(
-    record: Record,
-    message_id: str,
-    handle: Callable[[Record], object],
-    now: float,
-) -> MessageResult:
-    letter = _letter_in(record)
-    try:
-        reject_deferred_result(handle(record))
-    except Skip:
-        return MessageResult(message_id, Fate.SKIPPED)
-    except BaseException as error:
-        if not is_message_failure(error):
-            raise
-        diagnosis = diagnose(error, letter, now=now)
-        return MessageResult(message_id, Fate.FAILED, diagnosis, error=error)
-    return MessageResult(message_id, Fate.PROCESSED)
-
-
-def _fifo_group(record: Record) -> str:
-    return group_of(record) if queue_of(record).endswith(".fifo") else ""
-
-
-def _lanes(keys: Sequence[object], concurrency: int) -> list[list[int]]:
-    """The positions of each lane, in their order; a message whose key is None is a lane.
-
-    With a concurrency of 1 all are one lane: then the records are handled in their order.
-    """
-    if concurrency == 1:
-        return [list(range(len(keys)))]
-    lanes: dict[tuple[bool, object], list[int]] = {}
-    for position, key in enumerate(keys):
-        lanes.setdefault((key is None, position if key is None else key), []).append(position)
-    return list(lanes.values())
-
-
-def _each_of(process: Callable[[int], object], positions: Sequence[int]) -> None:
-    for position in positions:
-        process(position)
-
-
 @dataclass(slots=True)
 class _Batch:
     """One batch while it is processed; `canary` says that a probe sent it."""
@@ -389,7 +298,7 @@ class _Batch:
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         self.results = [None] * len(records)
         keys = [self._lane_of(record, reading, lane) for record, reading in self.readings]
-        tasks = [partial(self._process_lane, positions) for positions in _lanes(keys, concurrency)]
+        tasks = [partial(self._process_lane, positions) for positions in lanes(keys, concurrency)]
         in_threads = concurrency > 1 or self.consumer.bounded
         crew = self.consumer.crew if in_threads else None
         (crew or InTurn(self.consumer.clock)).work(
@@ -484,7 +393,7 @@ class _Batch:
         return result
 
     def _deliver(self, record: Record, reading: Reading | None) -> MessageResult:
-        if reading is None:
+        if reading is None or self._is_late:
             return MessageResult(id_of(record), Fate.LATE, wait=0.0)
         if isinstance(reading, NotALetter):
             return self._unreadable(record, reading)
@@ -493,8 +402,6 @@ class _Batch:
         message_id = reading.letter.message_id
         if reading.forged:
             self.troubles.notice(message_id, Trouble.FORGED, _RESERVED)
-        if self._is_late:
-            return MessageResult(message_id, Fate.LATE, wait=0.0)
         wait = self.gate.wait(reading)
         if wait is not None:
             return MessageResult(message_id, Fate.REFUSED, wait=wait)
@@ -642,6 +549,8 @@ class _Batch:
         stamp, log = self._known_stamp(delivery), self.consumer.log
         if stamp is None or not (delivery.was_dead or stamp.attempt):
             return
+        from deadletter.failure.ledger import RecordsUnavailable
+
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             now = self.consumer.clock()
@@ -704,6 +613,8 @@ class _Batch:
             judged=diagnosis.blame,
             circuit=circuit,
         )
+        from deadletter.failure.ledger import RecordsUnavailable
+
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             self.consumer.log.failed(stamp.origin, failure)
@@ -715,6 +626,8 @@ class _Batch:
         """
         if not delivery.may_have_lost_its_stamp:
             return delivery.stamp
+        from deadletter.failure.ledger import LedgerUnavailable
+
         message_id = delivery.letter.message_id
         with self.troubles.noticing(LedgerUnavailable, Trouble.LEDGER, message_id):
             kept = self.consumer.log.stored_stamp(message_id)
@@ -839,10 +752,3 @@ def _read(reader: Reader, record: Record) -> Reading:
 
 def _letter(reading: Reading | None) -> Letter | None:
     return reading.letter if isinstance(reading, Delivery) else None
-
-
-def _letter_in(record: Record) -> Letter | None:
-    try:
-        return from_event(record)
-    except NotALetter:
-        return None

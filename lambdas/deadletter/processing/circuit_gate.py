@@ -10,7 +10,6 @@ from threading import RLock
 from typing import Any
 
 from deadletter.circuit.admission import Admission, is_coming_back
-from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import (
     Circuit,
     Circuits,
@@ -199,7 +198,7 @@ class CircuitGate:
     def _counted(self, delivery: Delivery, outcome: CallOutcome) -> OutcomeCounts:
         slow = int(self._is_slow(outcome.seconds))
         tenant = delivery.document.value["context"].get(TENANT)
-        tenants = frozenset() if tenant is None else frozenset({hash_of_tenant(str(tenant))})
+        tenants = frozenset() if tenant is None else frozenset({_hash_of(str(tenant))})
         if outcome.evidence is Evidence.SUCCESS:
             began = self.clock() - outcome.seconds
             return OutcomeCounts(good=1, slow=slow, good_at=began, good_tenants=tenants)
@@ -245,3 +244,10 @@ class CircuitGate:
         if self._read_at is None or not self._keys.issuperset(keys):
             self._read(delivery, keys)
         return [self._known[key] for key in keys if key in self._known]
+
+
+def _hash_of(tenant: str) -> int:
+    # Loaded with the first outcome, as is what adds outcomes up.
+    from deadletter.circuit.outcomes import hash_of_tenant
+
+    return hash_of_tenant(tenant)

@@ -117,3 +117,24 @@ class _Work:
             if self._closed or not self._tasks or self._clock() >= self._until():
                 return None
             return self._tasks.popleft()
+
+
+def check_concurrency(concurrency: int) -> None:
+    """Raises ValueError for a number of handlers at the same time that is not allowed."""
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
+        raise ValueError(
+            f"concurrency is {concurrency!r}; allowed: a whole number from 1 to {MOST_AT_ONCE}"
+        )
+
+
+def lanes(keys: Sequence[object], concurrency: int) -> list[list[int]]:
+    """The positions of each lane, in their order; a message whose key is None is a lane.
+
+    With a concurrency of 1 all are one lane: then the records are handled in their order.
+    """
+    if concurrency == 1:
+        return [list(range(len(keys)))]
+    found: dict[tuple[bool, object], list[int]] = {}
+    for position, key in enumerate(keys):
+        found.setdefault((key is None, position if key is None else key), []).append(position)
+    return list(found.values())

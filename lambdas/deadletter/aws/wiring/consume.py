@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.clients import ConsumerClients, brief_stepfunctions, consumer_clients
-from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.consumer_clients import (
+    ConsumerClients,
+    brief_stepfunctions,
+    consumer_clients,
+)
 from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.world import World
 from deadletter.contract import NOTHING
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.aws.outcomes import DynamoDBOutcomes
     from deadletter.aws.queue import SqsQueue
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.crew import Crew
@@ -61,17 +65,7 @@ def consumer_for(
         ),
         circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
         admission=lazily(rarely.admission),
-        outcomes=DynamoDBOutcomes(
-            client=clients.dynamodb,
-            table=resources.circuits_table,
-            pipeline=name,
-            policy=pipeline.circuit,
-            breaker=lazily(rarely.breaker),
-            # Without the state machine, the watch starts the outage.
-            outages=lazily(rarely.executions) if resources.circuit_machine else None,
-            clock=world.clock,
-            count_metric=count_metric,
-        ),
+        outcomes=lazily(lambda: rarely.outcomes(count_metric)),
         queue=lazily(rarely.main_queue),
         parking={lot: lazily(partial(rarely.lot, lot)) for lot in resources.parking},
         trusted_senders=frozenset(resources.trusted_senders),
@@ -86,7 +80,7 @@ def consumer_for(
 
 
 class _Rarely:
-    """Makes what a process needs once a message fails, is parked, or its circuit opens."""
+    """Makes what a process needs at the end of a batch, or once a message fails or is parked."""
 
     def __init__(
         self, pipeline: Pipeline, resources: Resources, clients: ConsumerClients, world: World
@@ -110,6 +104,22 @@ class _Rarely:
             self._pipeline.name,
             self._pipeline.circuit,
             self._world.clock,
+        )
+
+    def outcomes(self, count_metric: Callable[[str, int], None]) -> DynamoDBOutcomes:
+        from deadletter.aws.outcomes import DynamoDBOutcomes
+
+        resources, pipeline = self._resources, self._pipeline
+        return DynamoDBOutcomes(
+            client=self._clients.dynamodb,
+            table=resources.circuits_table,
+            pipeline=pipeline.name,
+            policy=pipeline.circuit,
+            breaker=lazily(self.breaker),
+            # Without the state machine, the watch starts the outage.
+            outages=lazily(self.executions) if resources.circuit_machine else None,
+            clock=self._world.clock,
+            count_metric=count_metric,
         )
 
     def breaker(self) -> DynamoDBBreaker:
