@@ -98,7 +98,7 @@ def diagnose(
     plain = attribute(type(error), "plain") is True
     message = text_of(error) if plain else own_words(error)
     if not plain:
-        message = ledger_message(message, letter, literals, error_type)
+        message = ledger_message(message, letter, literals_of(error, only_own=True), error_type)
     return Diagnosis(
         category=category,
         error_type=error_type,

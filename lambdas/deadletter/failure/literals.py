@@ -10,6 +10,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from deadletter.failure.foreign import attribute, chain_of
+from deadletter.failure.place import is_library, is_library_class
 
 # Frames read of one traceback at each end; between them lies a recursion.
 _FRAMES = 20
@@ -47,17 +48,17 @@ _PLACEHOLDER = re.compile(
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-def literals_of(error: BaseException) -> frozenset[str]:
+def literals_of(error: BaseException, *, only_own: bool = False) -> frozenset[str]:
     """The texts that the program itself contains, of the code that raised the error.
 
     Read from the constants of the functions in its traceback and in those of its causes, from
     the exceptions' classes, and from what our own exceptions noted when they were made.
-    Placeholders cut a constant into pieces, as they stand in an f-string. Never raises; the
-    number and length are bounded.
+    Placeholders cut a constant into pieces, as they stand in an f-string. With `only_own` those
+    of Python and of libraries are left out. Never raises; the number and length are bounded.
     """
     literals: set[str] = set()
     try:
-        for text in islice(_literals(error), _MOST_READ):
+        for text in islice(_literals(error, only_own), _MOST_READ):
             literals.add(text)
             if len(literals) >= _LITERALS:
                 break
@@ -66,30 +67,36 @@ def literals_of(error: BaseException) -> frozenset[str]:
     return frozenset(literals)
 
 
-def _literals(error: BaseException) -> Iterator[str]:
+def _literals(error: BaseException, only_own: bool) -> Iterator[str]:
     read: set[int] = set()
     for link in chain_of(error):
         noted = attribute(link.error, NOTED)
         if isinstance(noted, tuple):
             yield from (text for text in noted[:_LITERALS] if isinstance(text, str))
-        for code in (*_codes(link.error.__traceback__), *_codes_of_class(type(link.error))):
+        kinds = _classes(type(link.error), only_own)
+        for code in (*_codes(link.error.__traceback__, only_own), *_codes_of_classes(kinds)):
             if id(code) not in read:
                 read.add(id(code))
                 yield from constants_of(code)
-        yield from _texts_of_class(type(link.error))
+        yield from _texts_of_classes(kinds)
 
 
-def _codes_of_class(kind: type) -> Iterator[CodeType]:
-    for holder in kind.__mro__[:_CLASSES]:
+def _classes(kind: type, only_own: bool) -> list[type]:
+    kinds = kind.__mro__[:_CLASSES]
+    return [holder for holder in kinds if not only_own or not is_library_class(holder)]
+
+
+def _codes_of_classes(kinds: Iterable[type]) -> Iterator[CodeType]:
+    for holder in kinds:
         for name in ("__init__", "__str__"):
             function = holder.__dict__.get(name)
             if isinstance(function, FunctionType):
                 yield function.__code__
 
 
-def _texts_of_class(kind: type) -> Iterator[str]:
-    """The texts in attributes of the class, where libraries keep their templates."""
-    for holder in kind.__mro__[:_CLASSES]:
+def _texts_of_classes(kinds: Iterable[type]) -> Iterator[str]:
+    """The texts in attributes of the classes, where libraries keep their templates."""
+    for holder in kinds:
         for name, text in islice(holder.__dict__.items(), _CONSTANTS):
             if isinstance(text, str) and not name.startswith("__"):
                 yield from _pieces(text)
@@ -113,13 +120,14 @@ def note_literals(error: BaseException) -> None:
     setattr(error, NOTED, tuple(literals[:_LITERALS]))
 
 
-def _codes(trace: TracebackType | None) -> Iterator[CodeType]:
+def _codes(trace: TracebackType | None, only_own: bool) -> Iterator[CodeType]:
     steps: list[TracebackType] = []
     while trace is not None and len(steps) < _STEPS:
         steps.append(trace)
         trace = trace.tb_next
     for step in (steps[:_FRAMES] + steps[_FRAMES:][-_FRAMES:])[::-1]:
-        yield step.tb_frame.f_code
+        if not only_own or not is_library(step.tb_frame):
+            yield step.tb_frame.f_code
 
 
 def constants_of(code: CodeType) -> tuple[str, ...]:
@@ -139,7 +147,7 @@ def _texts(constants: Iterable[Any], depth: int, *, in_tuple: bool = False) -> I
     for constant in islice(constants, _CONSTANTS):
         if isinstance(constant, str):
             # A sentence in a tuple is an entry of a table more often than the text of an error.
-            if not in_tuple or " " not in constant:
+            if not in_tuple or len(constant.split(None, 1)) < 2:
                 yield constant
         elif depth < _DEPTH and isinstance(constant, tuple | frozenset):
             yield from _texts(constant, depth + 1, in_tuple=True)

@@ -104,6 +104,16 @@ def _module(frame: FrameType) -> str:
 def is_library(frame: FrameType) -> bool:
     """True for code of Python or of a library, and not of the team."""
     code: CodeType = frame.f_code
-    if _module(frame).partition(".")[0] in _LIBRARIES:
+    return _is_of_library(_module(frame), code.co_filename)
+
+
+def is_library_class(kind: type) -> bool:
+    """True for a class of Python or of a library, and not of the team."""
+    name = str(kind.__module__)
+    return _is_of_library(name, str(getattr(sys.modules.get(name), "__file__", "")))
+
+
+def _is_of_library(module: str, path: str) -> bool:
+    if module.partition(".")[0] in _LIBRARIES:
         return True
-    return any(part in code.co_filename for part in _LIBRARY_PATHS)
+    return any(part in path for part in _LIBRARY_PATHS)

@@ -62,7 +62,8 @@ def redact(text: str, letter: Letter | None, literals: frozenset[str] = frozense
     are texts of the program (`literals`) and words of the vocabulary of errors, but none that
     is also in the letter, stands where the program inserts a value, may be a person's name,
     or follows the name of a secret. A sentence of the program remains also where a word of it
-    is in the letter; a single word does if it is a word of errors. Never raises. Takes no
+    is in the letter; a single word of the program remains in quotation marks, as the name of a
+    field, or as the whole text. Never raises. Takes no
     longer for a longer `text`.
     """
     reader = _Reader(_MarkedText(text, literals), LetterWords(letter))
@@ -157,6 +158,7 @@ class _Chunk:
 # Characters of "Prof.", with its mark.
 _LONGEST_TITLE = 5
 
+_QUOTES = ("'", '"', "`")
 _OPENING, _CLOSING = "([{<\"'`", ")]}>\"'`"
 _ANNOUNCING = (":", "=", "=>", "->", "→", "–", "—", "|")  # noqa: RUF001
 _WRITTEN = re.compile(rf"[{re.escape(_CLOSING)}]*([.,;:])")
@@ -176,7 +178,7 @@ _EDGES = re.compile(
 
 # What a program writes itself is a word in any script, a class or a host. A number that it writes
 # is left out: it says nothing.
-_OWN_WORD = re.compile(rf"[^\d@=\\{MASK}]+|[A-Za-z]{{1,4}}\d{{1,2}}")
+_OWN_WORD = re.compile(rf"[^\d@=<>\\{MASK}]+|[A-Za-z]{{1,4}}\d{{1,2}}")
 _ERROR_NAME = re.compile(r"\w+(?:Error|Exception|Failure|Fault|Timeout|Warning)")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _MOST_PARTS = 3
@@ -202,6 +204,8 @@ _OF_ROWS = re.compile(
 )
 _OF_DATA = re.compile(r"[,=:…\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")
+# A path or a URL of the program stands where it inserts a value.
+_IS_WORDS = re.compile(r"(?!\W*/|\w+://)")
 _LAST_CHUNK = re.compile(r"\S+\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
@@ -224,7 +228,8 @@ class _MarkedText:
         if len(text) > _LOOKED_AT:
             # The last word may be cut.
             beginning = _LAST_CHUNK.sub(MASK, beginning)
-        for number, piece in enumerate(pieces(beginning, literals), 1):
+        words = frozenset(filter(_IS_WORDS.match, literals))
+        for number, piece in enumerate(pieces(beginning, words), 1):
             size, is_literal = len(piece.text), piece.kind is Kind.LITERAL
             self.kinds += [piece.kind] * size
             self.literals += [number if is_literal else 0] * size
@@ -258,6 +263,8 @@ class _MarkedText:
 
     def _is_word(self, core: str, start: int) -> bool:
         """True if the core of a chunk is one word that may remain."""
+        if start in self.coded:
+            return all(map(is_word, parts_of(core)))
         kinds = set(self.kinds[start : start + len(core)])
         if kinds == {Kind.LITERAL}:
             return _OWN_WORD.fullmatch(core) is not None and core.isprintable()
@@ -268,7 +275,7 @@ class _MarkedText:
         if kinds != {Kind.WORD}:
             return False
         if _CAMEL.search(core):
-            return start in self.coded or _ERROR_NAME.fullmatch(core) is not None
+            return _ERROR_NAME.fullmatch(core) is not None
         return len(parts_of(core)) <= _MOST_PARTS
 
     def _hide(self, start: int, end: int) -> None:
@@ -363,18 +370,21 @@ class _Reader:
             self._hides_clause = False
 
     def _remains(self, chunk: _Chunk, at: int) -> bool:
-        if self._is_inserted and not chunk.phrase:
+        if self._is_inserted and not (chunk.phrase or chunk.coded):
             return False
         if not chunk.word or self._hides_sentence or self._hides_line or self._hides_clause:
             return False
         if self._secret is not None and not self._may_follow_secret(chunk, at):
             self._hides_sentence = not chunk.literal
             return False
-        if chunk.literal:
-            # A single word of the program may be a value that it compares with.
-            return chunk.phrase or is_word(chunk.word) or not self._is_in_letter(chunk)
-        if chunk.coded:
+        if chunk.phrase or chunk.coded:
             return True
+        if chunk.literal and (chunk.raw[0] in _QUOTES or len(self._chunks) == 1):
+            # The name of a field, or the whole text.
+            return is_word(chunk.word) or not self._is_in_letter(chunk)
+        # Any other single word of the program may be a value that it compares with.
+        if chunk.literal and not (is_word(chunk.word) or is_secretive_word(chunk.lower)):
+            return False
         if chunk.lower not in FUNCTION and self._is_in_letter(chunk):
             return False
         return not self._may_be_name(chunk, at)

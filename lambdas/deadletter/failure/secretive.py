@@ -98,8 +98,8 @@ PERSONS = _words(
 
 LABELS = PERSONS | _words(
     """
-    address body city comment company content contents country data description diagnosis email
-    example fax first firstname host input label last lastname location message mobile name note
+    address body city comment company content contents country description diagnosis email
+    example fax first firstname input label last lastname location message mobile name note
     notes param parameters params payload phone place postcode record region remark row said says
     street subject surname text title value values wrote zip
     """
