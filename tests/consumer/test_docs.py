@@ -41,7 +41,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
         text=True,
         check=False,
     )
-    assert "5 passed" in finished.stdout, finished.stdout + finished.stderr
+    assert "8 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_the_table_has_every_metric_and_no_other() -> None:
     outcomes = (Metric.OUTCOMES_DROPPED, Metric.CIRCUIT_TRIPPED, Metric.CIRCUIT_NOT_TRIPPED)
     others = (
         *(RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE, MISCONFIGURED),
-        Metric.SUDDENLY_PERMANENT,
+        *(Metric.SUDDENLY_PERMANENT, Metric.MANY_COLLISIONS),
     )
     assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), *others, *outcomes})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,8 +128,6 @@ def test_a_durable_execution_that_is_resumed_finds_its_own_claims() -> None:
             handled.append(delivery.letter.message_id)
             if suspends and delivery.letter.message_id == "m2":
                 raise Suspended
-
-        from dataclasses import replace
 
         batch: Consumer = replace(consumer, handle=handle)
         deadline = box.clock() + 30

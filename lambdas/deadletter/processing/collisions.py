@@ -122,7 +122,7 @@ class Collisions:
 
     def parks(self) -> bool:
         """Whether a message that collides now is parked. If not, it is processed."""
-        if self._setting is Collision.COUNT:
+        if self._setting == Collision.COUNT:
             return False
         self.report()
         now = self._clock()
@@ -131,7 +131,7 @@ class Collisions:
             if (known is not None and known.is_stopped(now)) or self._are_many(now):
                 self._count_metric(Metric.MANY_COLLISIONS, 1)
                 return False
-            if self._setting is Collision.PARK:
+            if self._setting == Collision.PARK:
                 return True
             return known is not None and now - known.since >= FIRST_DAY
 
@@ -149,7 +149,7 @@ class Collisions:
                 self._known = self._store.count(self._pending, paths, now)
                 self._pending, self._untold = {}, 0
                 self._was_refused = False
-                if self._setting is not Collision.COUNT and self._are_many(now):
+                if self._setting != Collision.COUNT and self._are_many(now):
                     self._stop(self._known, now)
             except CollisionsUnavailable:
                 self._was_refused = True
