@@ -722,3 +722,53 @@ def a_text_from_elsewhere(data: Data) -> None:
 def name_is_too_long(data: Data) -> None:
     names = data["name"].split()
     raise ValueError(f"{names[0]} {names[1]}: too long by {data['n']} characters")
+
+
+PROBLEMS = ["price is missing", "unknown product", "the count is negative", "too long"]
+
+
+@cause
+def an_import_has_bad_lines(data: Data) -> None:
+    number = random.Random(data["seed"])
+    bad = [f"line {at}: {number.choice(PROBLEMS)}" for at in range(2, number.randrange(3, 9))]
+    raise ValueError(f"the import of {data['name']} has invalid lines:\n" + "\n".join(bad))
+
+
+@cause
+def an_answer_tells_of_a_customer(data: Data) -> None:
+    answer = {"message": f"Customer {data['name']} was not found"}
+    raise LookupError(f"the API says: {answer['message']}")
+
+
+CACHE = {"apple": "x"}
+
+
+@cause
+def the_bank_is_asked_where_the_cache_has_nothing(data: Data) -> None:
+    try:
+        CACHE[data["sku"]]
+    except KeyError:
+        read("cards.example", f"/{data['uuid']}")
+    read("cards.example", f"/{data['uuid']}")
+
+
+def described(data: Data) -> str:
+    return f"parcel for {data['name']} in {data['city']}"
+
+
+@cause
+def a_text_of_another_function(data: Data) -> None:
+    raise RuntimeError("cannot send " + described(data))
+
+
+REFUSAL = "the credit of {name} in {city} is used up"
+
+
+@cause
+def a_text_of_the_module(data: Data) -> None:
+    raise RuntimeError(REFUSAL.format(**data))
+
+
+@cause
+def a_list_of_tags(data: Data) -> None:
+    raise ValueError(f"too many tags: {', '.join([data['sku'], data['status'], data['city']])}")

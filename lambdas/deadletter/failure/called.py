@@ -10,6 +10,9 @@ from deadletter.failure.foreign import Link, attribute, is_of_database, names_of
 from deadletter.failure.own_names import OwnNames
 from deadletter.failure.template import LONGEST_TEXT
 
+# Characters of a part of a host name that is an id and no number of a machine.
+_ID_LENGTH = 16
+
 # Characters of a host, and of a text in which one is looked for.
 _TARGET_LENGTH = 100
 _TEXT_LENGTH = 500
@@ -97,5 +100,11 @@ def _host(host: str, names: OwnNames) -> str:
         # The letter names its endpoint: the failure is the same for all of them.
         name = "of the letter"
     else:
-        name = _DIGITS.sub("#", name)
+        name = ".".join(_label(label) for label in name.split("."))
     return f"{name}:{port}"
+
+
+def _label(label: str) -> str:
+    """A part of a host name without its numbers; a long one with digits is an id."""
+    numbered = _DIGITS.sub("#", label)
+    return "#" if numbered != label and len(label) >= _ID_LENGTH else numbered

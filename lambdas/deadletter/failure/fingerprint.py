@@ -30,7 +30,7 @@ from deadletter.failure.foreign import (
 )
 from deadletter.failure.naming import aws_code, codes_of, is_about_data, name_of
 from deadletter.failure.own_names import IDENTIFIER, LONGEST_NAME, OwnNames
-from deadletter.failure.place import place_of
+from deadletter.failure.place import frames_of, place_of
 from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
 from deadletter.message.letter import Letter
 
@@ -48,6 +48,9 @@ _BEHIND = 20
 
 # Characters of a text inside another one; a shorter one is there by chance.
 _SHORTEST_QUOTE = 4
+
+# Words of a first line that says what failed; the lines behind it are details.
+_HEADLINE = 3
 
 # Words of one template.
 _MOST_WORDS = 60
@@ -185,8 +188,19 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
     yield from wrapped_in(error)
     if isinstance(error, BaseExceptionGroup):
         yield error.exceptions[0]
-    if error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__
+    context = error.__context__
+    if context is not None and not error.__suppress_context__ and _replaces(error, context):
+        yield context
+
+
+def _replaces(error: BaseException, context: BaseException) -> bool:
+    """True if the error was raised by the function that handled the context.
+
+    Else that function went on to do something else, which failed for a reason of its own.
+    """
+    frames = frames_of(error)
+    handler = context.__traceback__
+    return bool(frames) and handler is not None and frames[-1] is handler.tb_frame
 
 
 def _type(error: BaseException, error_type: str) -> str:
@@ -220,7 +234,9 @@ def _text(error: BaseException) -> str:
     text = text_of(error)
     if type(text) is not str:
         return ""
-    return _VALUE.sub("", _ADDED.split(text[: 2 * LONGEST_TEXT], maxsplit=1)[0])
+    if any(name == "ParamValidationError" for name, _ in names_of(error)):
+        return _VALUE.sub("", text[:LONGEST_TEXT])
+    return _ADDED.split(text[:LONGEST_TEXT], maxsplit=1)[0]
 
 
 def _words_of(value: Any) -> str:
@@ -246,7 +262,10 @@ def _template(error: BaseException, text: str, names: OwnNames) -> list[str]:
     for pattern, name in _SAME:
         if pattern.search(text):
             return [name]
-    stable = _stable(pieces(text, names.literals), names)
+    first, _, rest = text.strip().partition("\n")
+    stable = _stable(pieces(first, names.literals), names)
+    if len(stable) < _HEADLINE:
+        stable = _stable(pieces(f"{first}\n{rest}", names.literals), names)
     # Python names the types of the values that it was given.
     is_typed = isinstance(error, TypeError | ValueError)
     return [word for word in stable if not is_typed or word not in _TYPES]

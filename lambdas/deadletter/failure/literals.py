@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from deadletter.failure.foreign import attribute, chain_of
@@ -24,6 +24,9 @@ _LITERALS = 2_000
 
 # Characters of one constant: a longer one is a document inside the program.
 _LONGEST_LITERAL = 500
+
+# Templates of one table.
+_TEMPLATES = 50
 
 # Functions inside functions, and tuples inside tuples.
 _DEPTH = 3
@@ -51,10 +54,11 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 def literals_of(error: BaseException, *, only_own: bool = False) -> frozenset[str]:
     """The texts that the program itself contains, of the code that raised the error.
 
-    Read from the constants of the functions in its traceback and in those of its causes, from
-    the exceptions' classes, and from what our own exceptions noted when they were made.
-    Placeholders cut a constant into pieces, as they stand in an f-string. With `only_own` those
-    of Python and of libraries are left out. Never raises; the number and length are bounded.
+    Read from the constants of the functions in its traceback and in those of its causes, and of
+    the functions and templates that these name, from the exceptions' classes, and from what our
+    own exceptions noted when they were made. Placeholders cut a constant into pieces, as they
+    stand in an f-string. With `only_own` those of Python and of libraries are left out. Never
+    raises; the number and length are bounded.
     """
     literals: set[str] = set()
     try:
@@ -74,11 +78,30 @@ def _literals(error: BaseException, only_own: bool) -> Iterator[str]:
         if isinstance(noted, tuple):
             yield from (text for text in noted[:_LITERALS] if isinstance(text, str))
         kinds = _classes(type(link.error), only_own)
-        for code in (*_codes(link.error.__traceback__, only_own), *_codes_of_classes(kinds)):
+        frames = list(_frames(link.error.__traceback__, only_own))
+        for code in (*(frame.f_code for frame in frames), *_codes_of_classes(kinds)):
             if id(code) not in read:
                 read.add(id(code))
                 yield from constants_of(code)
         yield from _texts_of_classes(kinds)
+        for frame in frames:
+            if not is_library(frame):
+                yield from _texts_of_module(frame)
+
+
+def _texts_of_module(frame: FrameType) -> Iterator[str]:
+    """The texts of what a function of the team names: of other functions, and templates.
+
+    A text without a placeholder may be a setting, and so a secret.
+    """
+    for name in frame.f_code.co_names[:_CONSTANTS]:
+        named = frame.f_globals.get(name)
+        if type(named) is FunctionType:
+            yield from constants_of(named.__code__)
+        values = named.values() if type(named) is dict else (named,)
+        for value in islice(values, _TEMPLATES):
+            if type(value) is str and _PLACEHOLDER.search(value[:_LONGEST_LITERAL]):
+                yield from _pieces(value)
 
 
 def _classes(kind: type, only_own: bool) -> list[type]:
@@ -120,14 +143,14 @@ def note_literals(error: BaseException) -> None:
     setattr(error, NOTED, tuple(literals[:_LITERALS]))
 
 
-def _codes(trace: TracebackType | None, only_own: bool) -> Iterator[CodeType]:
+def _frames(trace: TracebackType | None, only_own: bool) -> Iterator[FrameType]:
     steps: list[TracebackType] = []
     while trace is not None and len(steps) < _STEPS:
         steps.append(trace)
         trace = trace.tb_next
     for step in (steps[:_FRAMES] + steps[_FRAMES:][-_FRAMES:])[::-1]:
         if not only_own or not is_library(step.tb_frame):
-            yield step.tb_frame.f_code
+            yield step.tb_frame
 
 
 def constants_of(code: CodeType) -> tuple[str, ...]:

@@ -107,8 +107,8 @@ _DISTINCTIVE = 4
 # The end of a literal after which another error's text may stand.
 _INTRODUCES = re.compile(r"([:(\[–—-]|\b(because|as|since|with|and|but)) ?$")  # noqa: RUF001
 
-# The share of known words that makes a run of words after a literal a sentence.
-_SENTENCE = 0.75
+# Words of a run that is a sentence also if some of them are unknown.
+_LONG = 4
 
 
 def pieces(text: str, literals: frozenset[str] = frozenset()) -> list[Piece]:
@@ -247,13 +247,17 @@ def _is_distinctive(piece: Piece) -> bool:
 
 
 def _is_sentence(run: Sequence[Piece]) -> bool:
-    """True for known words side by side; a list of words is no sentence."""
-    known = sum(piece.kind is Kind.WORD for piece in run)
-    words = known + sum(piece.kind in (Kind.NAME, Kind.ID) for piece in run)
+    """True for known words side by side; a list of words is no sentence, nor is a name."""
+    words = [piece for piece in run if piece.kind in (Kind.WORD, Kind.NAME, Kind.ID)]
+    known = sum(piece.kind is Kind.WORD for piece in words)
     pairs = zip(run, run[1:], run[2:], strict=False)
     side_by_side = any(
         first.kind is Kind.WORD and gap.text.isspace() and second.kind is Kind.WORD
         for first, gap, second in pairs
     )
     commas = sum(piece.text == "," for piece in run)
-    return side_by_side and known >= _SENTENCE * words and commas <= words / _CLAUSE
+    if not side_by_side or commas > len(words) / _CLAUSE:
+        return False
+    if len(words) < _LONG:
+        return known == len(words) and not any(piece.text.istitle() for piece in words[1:])
+    return known >= _LONG - 1
