@@ -60,7 +60,7 @@ def refused() -> None:
         (lambda: int("swordfish"), "invalid literal for int … with base …"),
         (lambda: {}["orderId"], "orderId"),
         (lambda: [][3], "list index out of range"),
-        (lambda: letter().shipping, "… object has no attribute shipping"),
+        (lambda: letter().shipping, "Letter object has no attribute shipping"),
         (lambda: os.environ["SHOP_URL"], "SHOP_URL"),
         (lambda: 1 / 0, "division by zero"),
         (lambda: Path("/nope/anna").read_text(), "Errno … No such file or directory: …"),
