@@ -206,8 +206,18 @@ _OF_DATA = re.compile(r"[,=:…\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")
 # A path or a URL of the program stands where it inserts a value.
 _IS_WORDS = re.compile(r"(?!\W*/|\w+://)")
+_CHUNK = re.compile(r"\S+")
 _LAST_CHUNK = re.compile(r"\S+\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def _beginning(text: str) -> str:
+    """What is read of a text. Its last word may be cut, and is data then."""
+    beginning = text[:_LOOKED_AT]
+    if len(text) > _LOOKED_AT:
+        beginning = _LAST_CHUNK.sub(MASK, beginning)
+    behind = next(islice(_CHUNK.finditer(beginning), _MOST_CHUNKS, None), None)
+    return f"{beginning[: behind.start()]}{MASK}" if behind else beginning
 
 
 def _names_value(label: str) -> bool:
@@ -224,12 +234,8 @@ class _MarkedText:
         self.literals: list[int] = []
         self.phrases = {0: False}
         shown: list[str] = []
-        beginning = text[:_LOOKED_AT]
-        if len(text) > _LOOKED_AT:
-            # The last word may be cut.
-            beginning = _LAST_CHUNK.sub(MASK, beginning)
         words = frozenset(filter(_IS_WORDS.match, literals))
-        for number, piece in enumerate(pieces(beginning, words), 1):
+        for number, piece in enumerate(pieces(_beginning(text), words), 1):
             size, is_literal = len(piece.text), piece.kind is Kind.LITERAL
             self.kinds += [piece.kind] * size
             self.literals += [number if is_literal else 0] * size
@@ -243,7 +249,7 @@ class _MarkedText:
     def chunks(self) -> Iterator[_Chunk]:
         """The chunks of the text, in their order."""
         before = 0
-        for match in re.finditer(r"\S+", self.raw):
+        for match in _CHUNK.finditer(self.raw):
             begins_line = before == 0 or "\n" in self.raw[before : match.start()]
             before = match.end()
             yield self._chunk(match[0], match.start(), begins_line=begins_line)
@@ -270,10 +276,9 @@ class _MarkedText:
             return _OWN_WORD.fullmatch(core) is not None and core.isprintable()
         if not core or MASK in core:
             return False
-        if is_secretive_word(core.lower()) and len(kinds) == 1:
-            return True
         if kinds != {Kind.WORD}:
-            return False
+            # A word that the vocabulary has is a value here: the program inserts it.
+            return len(kinds) == 1 and is_secretive_word(core.lower()) and not is_word(core)
         if _CAMEL.search(core):
             return _ERROR_NAME.fullmatch(core) is not None
         return len(parts_of(core)) <= _MOST_PARTS
@@ -317,7 +322,7 @@ class _Reader:
     """Reads a text from its beginning, and knows what the words before mean for the next ones."""
 
     def __init__(self, text: _MarkedText, letter_words: LetterWords) -> None:
-        self._chunks = list(islice(text.chunks(), _MOST_CHUNKS))
+        self._chunks = list(text.chunks())
         self._letter_words = letter_words
         # Whether the program inserts a value here, behind a text of its own or before one.
         self._is_inserted = self._begins_with_value()
