@@ -357,6 +357,24 @@ MORE = [
     Leaky("PGPASSWORD=market table", "market|table"),
     Leaky("export TOKEN=market", "market", "export token"),
     Leaky("key market not found", "market"),
+    Leaky("customer anna-lena o'connor of new york has not paid", "anna|lena|connor|york"),
+    Leaky("his wife Open Market called", "open|market", "his"),
+    Leaky("next of kin: Mark Long", "mark|long", "next of"),
+    Leaky("emergency contact Rose Field, phone five five five", "rose|field|five"),
+    Leaky("driver license number A B C one two", " a| b| c|two", "license number"),
+    Leaky("PO Box twelve, Reading", "twelve|reading"),
+    Leaky("mail: anna schmidt at example com", "anna|schmidt|example", "mail"),
+    Leaky("session id is open market", "open|market", "session id"),
+    Leaky("DETAIL: Failing row contains 1, open, market", "1|open|market", "failing row contains"),
+    Leaky(
+        "CONTEXT: COPY orders, line 3: open market", "3|open|market", "context: copy orders, line"
+    ),
+    Leaky("wrong password open; wrong user market", "open|market", "wrong password"),
+    Leaky("Password Is Open Sesame", "open|sesame", "password is"),
+    Leaky("redis://:market@host refused", "market|host", "refused"),
+    Leaky("DSN=open;UID=market;PWD=table", "open|market|table"),
+    Leaky("{'password': 'open'}", "open"),
+    Leaky("Authorization: Digest username=open, realm=market", "open|market", "authorization"),
 ]
 
 TEXTS = [*PROSE, *SECRETS, *OTHER_LANGUAGES, *ROWS, *SHAPES, *USEFUL, *MORE]

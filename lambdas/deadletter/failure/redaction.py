@@ -18,6 +18,7 @@ from deadletter.failure.secretive import (
     NAME_LIKE,
     NARROW,
     NOUNS,
+    NUMBERED,
     NUMBERS,
     PERSONS,
     STATES,
@@ -457,12 +458,18 @@ class _Reader:
         """True if the sentence goes on with data, as behind "note:" and "the message was:"."""
         if _HEADER.fullmatch(chunk.raw):
             return True
+        if chunk.lower == "contains" and self._before(at).lower == "row":
+            return True
         if not (chunk.announces_value or next_value):
             return False
+        if chunk.is_data and self._before(at).lower in NUMBERED:
+            return True
         label = self._before(at).label if chunk.lower in VERBS else chunk.label
         return label in LABELS
 
     def _may_be_name(self, chunk: _Chunk, at: int) -> bool:
+        if is_secretive_word(chunk.lower):
+            return False
         if chunk.lower in FUNCTION and not chunk.word.istitle():
             return False
         before = self._before(at)
@@ -477,8 +484,11 @@ class _Reader:
         if self._after_name and chunk.lower not in FUNCTION:
             return True
         if chunk.word.isupper():
-            return False
-        goes_on = before.word[:1].islower() and before.raw[-1:].isalnum() and not chunk.begins_line
+            # Of a spelled-out number or code.
+            return len(chunk.word) == 1 and at > 0
+        goes_on = not chunk.begins_line and (
+            (before.raw[:1].islower() and before.raw[-1:].isalnum()) or before.raw.endswith(",")
+        )
         is_verb = self._after(at).word.islower()
         return goes_on or (chunk.lower in NAME_LIKE and not is_verb)
 

@@ -75,6 +75,9 @@ NOUNS = frozenset(
 )
 """They may follow the name of a secret only if the sentence goes on: else they are the secret."""
 
+NUMBERED = frozenset({"line", "record", "row"})
+"""Behind the number of one of these and a colon is its content."""
+
 NUMBERS = _words(
     "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty"
     " hundred thousand million"
@@ -99,7 +102,7 @@ PERSONS = _words(
 LABELS = PERSONS | _words(
     """
     address body city comment company content contents country description diagnosis email
-    example fax first firstname input label last lastname location message mobile name note
+    example fax first firstname input label last lastname location mail message mobile name note
     notes param parameters params payload phone place postcode record region remark row said says
     street subject surname text title value values wrote zip
     """
@@ -144,6 +147,8 @@ def announces_secret(text: str, before: str, *, has_value: bool) -> bool:
         return True
     if not _SECRETIVE.isdisjoint(parts) or whole in _SECRETIVE or whole.endswith(_SECRETIVE_ENDS):
         return True
+    if parts and parts[-1] == "id":
+        return "session" in (before, *parts)
     if parts and parts[-1] in _CODES:
         return before in _OF_SECRET_CODES or not _OF_SECRET_CODES.isdisjoint(parts)
     return has_value and not _SECRETIVE_LABELS.isdisjoint(parts)
