@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import string
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -287,6 +289,16 @@ def test_the_text_of_another_error_remains_behind_a_colon() -> None:
     message = diagnose(caught(pay), letter(), now=NOW).message
     assert message.startswith("the bank failed: ")
     assert message.endswith("Connection refused")
+
+
+def test_what_a_module_contains_is_no_text_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text('name = "the market of Reading"\nthrow(name)')
+
+    def throw(text: str) -> None:
+        raise ValueError(text)
+
+    error = caught(lambda: runpy.run_path(str(tmp_path / "shop.py"), {"throw": throw}))
+    assert diagnose(error, letter(), now=NOW).message == "the market of …"
 
 
 def test_an_entry_of_a_table_in_the_function_is_no_text_of_the_program() -> None:

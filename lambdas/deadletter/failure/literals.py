@@ -149,8 +149,11 @@ def _frames(trace: TracebackType | None, only_own: bool) -> Iterator[FrameType]:
         steps.append(trace)
         trace = trace.tb_next
     for step in (steps[:_FRAMES] + steps[_FRAMES:][-_FRAMES:])[::-1]:
-        if not only_own or not is_library(step.tb_frame):
-            yield step.tb_frame
+        frame = step.tb_frame
+        # What a module's own code contains are settings and tables: they may be secrets.
+        is_own = frame.f_code.co_name != "<module>" and not is_library(frame)
+        if is_own or not only_own:
+            yield frame
 
 
 def constants_of(code: CodeType) -> tuple[str, ...]:
