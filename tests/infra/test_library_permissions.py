@@ -20,6 +20,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.messages import SqsMessages
 from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.aws.wiring import consume as wiring
 from deadletter.aws.wiring.consume import consumer_for
@@ -39,17 +40,10 @@ from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
 MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
 
 # Granted, and called by no code of the library, with the reason.
-_MAPPING = "the event source mapping receives and deletes"
-BY_OTHERS = {
-    ("sqs:ReceiveMessage", "main"): _MAPPING,
-    ("sqs:DeleteMessage", "main"): _MAPPING,
-    ("sqs:GetQueueAttributes", "main"): _MAPPING,
-}
+BY_OTHERS = {("sqs:GetQueueAttributes", "main"): "for an event source mapping, Lambda asks for it"}
 
 # Calls in the modules that the library loads, which it never makes itself.
 NOT_THE_LIBRARYS = {
-    "sqs:ReceiveMessage": "of the queue's adapter: for the redriver",
-    "sqs:DeleteMessage": "of the queue's adapter: for the redriver",
     "dynamodb:GetItem": "one circuit, for the command line",
     "dynamodb:Query": "lists circuits and matches, for the watch and the command line",
     "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
@@ -224,9 +218,21 @@ def live_through_everything(box: RecordedBox) -> None:
     run({"orderId": 3})
     box.set_circuit("OPEN")
     run({"orderId": 4})
+    poll_once(box)
     for number in range(30):
         box.clock.advance(600)
         run(*[{"do": "permanent", "n": number}] * 10)
+
+
+def poll_once(box: RecordedBox) -> None:
+    """What a poller in a container does with the main queue itself."""
+    box.send({"orderId": 6})
+    client: Any = Recording(box.sqs, box.calls)
+    queue = SqsMessages(client, client, box.main, "arn:aws:sqs:eu-west-1:111122223333:main")
+    handles = [record["receiptHandle"] for record in queue.receive(10, hidden=30, wait=0)]
+    assert handles
+    queue.hide([(handle, 60) for handle in handles])
+    assert queue.delete(handles) == []
 
 
 def statements_for(app: Synthesis) -> list[dict[str, Any]]:
@@ -319,7 +325,7 @@ def serves(module: str) -> bool:
 def reached_modules() -> set[str]:
     home = ROOT / "lambdas" / "deadletter"
     seen: set[str] = set()
-    waiting = ["deadletter.consumer.runtime", "deadletter.consumer.poll"]
+    waiting = ["deadletter.consumer.runtime", "deadletter.consumer.polling"]
     while waiting:
         name = waiting.pop()
         path = home.parent / Path(*name.split("."))
@@ -336,9 +342,9 @@ def reached_modules() -> set[str]:
 
 def client_methods(source: str) -> Iterator[str]:
     """The methods of clients that a module calls or hands on."""
+    clients = {"client", "_client", "_sending", "_receiving"}
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.Attribute(value=ast.Name(id="client"), attr=str(name)):
-                yield name
-            case ast.Attribute(value=ast.Attribute(attr="_client" | "_sending"), attr=str(name)):
-                yield name
+            case ast.Attribute(value=ast.Name(id=owner) | ast.Attribute(attr=owner), attr=name):
+                if owner in clients:
+                    yield name
