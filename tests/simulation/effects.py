@@ -47,12 +47,24 @@ class Effect:
 
 
 class Effects:
-    """What handlers did to each message; `keyed` says that messages carry a business key."""
+    """What handlers did to each message; `keyed` says that messages carry a business key.
 
-    def __init__(self, scheduler: Scheduler, dynamodb: MemoryDynamoDB, *, keyed: bool) -> None:
+    With `parks_collisions` only one of the messages with a key may have an effect.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        dynamodb: MemoryDynamoDB,
+        *,
+        keyed: bool,
+        parks_collisions: bool,
+    ) -> None:
         self._scheduler = scheduler
         self._dynamodb = dynamodb
         self._keyed = keyed
+        self._parks_collisions = parks_collisions
+        self._by_key: defaultdict[str, set[Hashable]] = defaultdict(set)
         self._effects: defaultdict[Hashable, list[Effect]] = defaultdict(list)
         self._latest: dict[Process, Effect] = {}
         self._skipped: set[Hashable] = set()
@@ -77,8 +89,19 @@ class Effects:
                     f" {earlier.process.name}, and no fault explains it"
                 )
             self.repeated += 1
+        self._check_rivals(process, letter, identity)
         effect = self._latest[process] = Effect(process, process.faults)
         self._effects[identity].append(effect)
+
+    def _check_rivals(self, process: Process, letter: Letter, identity: Hashable) -> None:
+        """Of two messages with one key only one has an effect, unless a fault explains it."""
+        if not (self._keyed and self._parks_collisions):
+            return
+        key = json.loads(letter.body).get("key")
+        for rival in self._by_key[key] - {identity}:
+            if not any(effect.excused for effect in self._effects[rival]):
+                raise Broken(f"{process.name} processes {letter.message_id} beside its rival")
+        self._by_key[key].add(identity)
 
     def skipped(self, letter: Letter) -> None:
         """The handler said that there was nothing to do."""

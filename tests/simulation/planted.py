@@ -19,7 +19,7 @@ from deadletter.message import envelope
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import SendResult
-from deadletter.processing import guard, idempotency, parking, result
+from deadletter.processing import collisions, guard, idempotency, parking, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.redrive import (
     fifo,
@@ -729,6 +729,18 @@ def _() -> Iterator[None]:
         return claim
 
     with replaced(DynamoDBClaims, "claim", make):
+        yield
+
+
+@bug("a message with the key of a processed one is processed too")
+def _() -> Iterator[None]:
+    with patch.object(collisions.Collisions, "parks", lambda self: False):
+        yield
+
+
+@bug("a message with the key of a processed one is skipped")
+def _() -> Iterator[None]:
+    with patch.object(idempotency.BusinessKey, "differences", lambda self, payload, content: ()):
         yield
 
 

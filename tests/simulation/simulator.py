@@ -29,7 +29,7 @@ from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import PARKED_LANE, dedicated_lane
+from deadletter.contract import PARKED_LANE, Collision, dedicated_lane
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
@@ -282,6 +282,7 @@ class Simulation:
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,
             park_permanent=shape.parks,
+            collision=Collision.PARK if shape.parks else Collision.COUNT,
             circuit=NEVER_TRIPS,
         )
         self.stage = Stage(
@@ -307,6 +308,7 @@ class Simulation:
             max_attempts=ATTEMPTS,
             fifo=shape.fifo,
             keyed=shape.keyed,
+            parks_collisions=shape.parks,
             workers=shape.workers,
         )
         self._run_ids = ids_from(seed + 2)

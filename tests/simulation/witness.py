@@ -152,6 +152,7 @@ class Witness:
         max_attempts: int,
         fifo: bool,
         keyed: bool,
+        parks_collisions: bool,
         workers: int = 1,
     ) -> None:
         self._scheduler = scheduler
@@ -163,7 +164,7 @@ class Witness:
         self._parking = parking
         self._max_attempts = max_attempts
         self._fifo = fifo
-        self.effects = Effects(scheduler, dynamodb, keyed=keyed)
+        self.effects = Effects(scheduler, dynamodb, keyed=keyed, parks_collisions=parks_collisions)
         self.messages: dict[str, Message] = {}
         self.deliveries: defaultdict[str, list[Delivery]] = defaultdict(list)
         self.revived: Counter[str] = Counter()
