@@ -25,8 +25,9 @@ MOST_MODULES = {
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
-    # 1 makes the clients of a team's function, apart from those of ours.
-    "handlers.route": 41,
+    # 1 makes the clients of a team's function, apart from those of ours, and 1 has the words for
+    # failures, which a team's function loads without the failure itself.
+    "handlers.route": 42,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
@@ -34,8 +35,9 @@ MOST_MODULES = {
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages. 1 changes circuits, apart from reading them.
-    # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function.
-    "handlers.probe": 66,
+    # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function, 1
+    # has the words for failures.
+    "handlers.probe": 67,
     "handlers.redrive": 70,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     "handlers.watch": 70,

@@ -45,7 +45,7 @@ _PATIENT_ONCE = Config(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ConsumerClients:
     """The clients of the consumer library, which runs in a team's own function.
 

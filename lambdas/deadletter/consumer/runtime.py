@@ -39,7 +39,7 @@ OFF = "off"
 _NAMED = re.compile(r"([a-z][a-z0-9-]*)/([a-z][a-z0-9-]*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Runtime:
     """What a process consumes with: `consumer` is None if the library is switched off.
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
+
+# The words for a failure, apart because each function loads them, at its start.
+from deadletter.failure.category import COLLIDED as COLLIDED
+from deadletter.failure.category import PERMANENT as PERMANENT
+from deadletter.failure.category import Blame as Blame
+from deadletter.failure.category import Category as Category
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 425, 429})
@@ -18,36 +23,6 @@ CONNECTION_REFUSED = "ConnectionRefused"
 """The error types of a call without an answer, independent of the client's own names."""
 
 _NO_ANSWER = frozenset({TIMEOUT, CONNECTION_REFUSED})
-
-
-class Category(StrEnum):
-    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
-
-    TRANSIENT = "transient"
-    SCHEMA = "schema"
-    BUSINESS = "business"
-    INTEGRATION = "integration"
-
-
-class Blame(StrEnum):
-    """What a failure speaks of: the dependency, its configuration, or neither of them.
-
-    CONFIGURATION is a missing permission, an invalid key or an endpoint that does not exist: a
-    person has to repair it, and until then every message fails. NEITHER is the message, the
-    code, the machine, or unknown.
-    """
-
-    DEPENDENCY = "dependency"
-    CONFIGURATION = "configuration"
-    NEITHER = "neither"
-
-
-COLLIDED = "collision"
-"""The fingerprint of a letter that was not processed because its idempotency key belongs to
-another message; of no exception."""
-
-PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
-"""Categories that further attempts cannot cure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, Metric, is_config_key
-from deadletter.failure.failure import Blame, Failure
+from deadletter.failure.category import Blame
+
+if TYPE_CHECKING:
+    from deadletter.failure.failure import Failure
 
 
 class Fate(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import isasyncgen, isawaitable, isgenerator
 
-from deadletter.failure.failure import PERMANENT, Category
+from deadletter.failure.category import PERMANENT, Category
 
 
 class Permanent(Exception):

@@ -11,10 +11,9 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from deadletter.circuit.admission import Admission
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import LedgerMessage, Reason
-from deadletter.failure.failure import PERMANENT, Failure
+from deadletter.failure.category import PERMANENT
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
     DependencyOpen,
@@ -60,6 +59,7 @@ from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from deadletter.circuit.admission import Admission
     from deadletter.failure.blame import TeamsWord
     from deadletter.failure.classify import Diagnosis
     from deadletter.failure.ledger import FailureLog
@@ -121,7 +121,7 @@ def _publish_nothing(_metric: str, _number: int) -> None:
     """For consumers whose results are read in the same process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Consumer:
     """Guards, diagnoses and records what a handler does with the messages of one pipeline.
 
@@ -213,7 +213,7 @@ def finishing_seconds(seconds: float) -> float:
     return min(FINISHING_SECONDS, seconds / 5)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Batch:
     """One batch while it is processed; `canary` says that a probe sent it."""
 
@@ -599,6 +599,8 @@ class _Batch:
         *,
         blameless: bool = False,
     ) -> None:
+        from deadletter.failure.failure import Failure
+
         failure = Failure(
             at=now,
             attempt=stamp.attempt,

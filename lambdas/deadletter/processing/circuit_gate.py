@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deadletter.circuit.admission import Admission, is_coming_back
 from deadletter.circuit.state import (
     Circuit,
+    CircuitPolicy,
     Circuits,
     CircuitsUnavailable,
     OutcomeCounts,
@@ -23,6 +23,9 @@ from deadletter.processing import visibility
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.circuit.admission import Admission
 
 TENANT = "tenantId"
 """The path of the pipeline's context that says whose message it is, if there is one."""
@@ -44,7 +47,7 @@ class _Places:
         return not self.left and now - self.asked_at >= SECONDS_BETWEEN_READS
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class CircuitGate:
     """The circuits of one batch. With `canary` it neither refuses nor reports: the probe judges.
 
@@ -123,7 +126,7 @@ class CircuitGate:
         for circuit in self._circuits(delivery, keys):
             wanted = max(1, self._expected[circuit.key])
             self._expected[circuit.key] -= 1
-            if not is_coming_back(circuit, policy, now):
+            if not _is_coming_back(circuit, policy, now):
                 continue
             if not self._takes_place(circuit, wanted, now):
                 known = self._known[circuit.key]
@@ -251,3 +254,12 @@ def _hash_of(tenant: str) -> int:
     from deadletter.circuit.outcomes import hash_of_tenant
 
     return hash_of_tenant(tenant)
+
+
+def _is_coming_back(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
+    if not circuit.rate:
+        # It never tripped, as most: what an outage's end takes is not loaded.
+        return False
+    from deadletter.circuit.admission import is_coming_back
+
+    return is_coming_back(circuit, policy, now)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deadletter.failure.failure import COLLIDED, Category
+from deadletter.failure.category import COLLIDED, Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
 
 if TYPE_CHECKING:
     from deadletter.failure.blame import TeamsWord
+    from deadletter.failure.category import Blame
     from deadletter.failure.classify import Diagnosis
-    from deadletter.failure.failure import Blame
     from deadletter.failure.foreign import Link
     from deadletter.message.letter import Letter
 

@@ -19,7 +19,7 @@ LONGEST_BUSY_SECONDS = 15.0 * MINUTE + CLAIM_MARGIN_SECONDS
 lets a function run. A poller may hold a claim for longer; then its copy asks again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Guard:
     """The claims of one batch; `deadline` (epoch seconds) is when its process ends.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deadletter.contract import dependency_key
-from deadletter.failure.failure import Blame
+from deadletter.failure.category import Blame
 from deadletter.failure.signals import DependencyOpen, is_message_failure
 from deadletter.processing.diagnosing import chain_of, speakers_of
 from deadletter.processing.result import CallOutcome, outcomes_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DependencyCalls:
     """The calls that the handler of one message makes to named dependencies.
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import RESPONSE, Metric, config_key
-from deadletter.failure.failure import Blame
+from deadletter.failure.category import Blame
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 from deadletter.processing.diagnosing import diagnose
 

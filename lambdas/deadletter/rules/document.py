@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmespath.parser import ParsedResult
 
 from deadletter.contract import is_reserved_key
-from deadletter.failure.failure import Failure
 from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.failure.failure import Failure
 
 # Bytes; a DynamoDB sort key holds 1,024, and the key is part of the name of a lane too. One
 # message with a longer key would make the circuits unreadable for all messages.

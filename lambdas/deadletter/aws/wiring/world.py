@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class World:
     """The inputs that differ on each call.
 

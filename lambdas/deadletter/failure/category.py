@@ -1,0 +1,35 @@
+"""What a failure is: who can cure it, and what it speaks of."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Category(StrEnum):
+    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+
+    TRANSIENT = "transient"
+    SCHEMA = "schema"
+    BUSINESS = "business"
+    INTEGRATION = "integration"
+
+
+class Blame(StrEnum):
+    """What a failure speaks of: the dependency, its configuration, or neither of them.
+
+    CONFIGURATION is a missing permission, an invalid key or an endpoint that does not exist: a
+    person has to repair it, and until then every message fails. NEITHER is the message, the
+    code, the machine, or unknown.
+    """
+
+    DEPENDENCY = "dependency"
+    CONFIGURATION = "configuration"
+    NEITHER = "neither"
+
+
+COLLIDED = "collision"
+"""The fingerprint of a letter that was not processed because its idempotency key belongs to
+another message; of no exception."""
+
+PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
+"""Categories that further attempts cannot cure."""
