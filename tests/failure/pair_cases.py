@@ -345,3 +345,22 @@ one(
     "0x7fdeadbeefaa",
 )
 one("request ids", lambda i: aws_error("X", f"no (RequestId: {i})", "Put"), "4G2", "a1b2-c3d4")
+
+
+class Strict(pydantic.BaseModel, extra="forbid"):
+    """A model that wants no more than it has."""
+
+    sku: str
+
+
+both(
+    ONE, "keys that no field has", Strict.model_validate, {"sku": "a", "x": 1}, {"sku": "a", "y": 1}
+)
+
+
+def group(name: str) -> None:
+    raise ExceptionGroup("two failed", [ValueError(name), ValueError("x")])
+
+
+both(ONE, "members that are names", group, "Will Smith", "Bo Li")
+both(ONE, "members that are words too", group, "May Grant", "Bo Li")

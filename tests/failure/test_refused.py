@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import decimal
 import enum
 import ipaddress
 import json
@@ -163,6 +164,27 @@ def test_a_conversion_blames_the_letter_if_the_letter_has_the_value(
 
 def raise_(error: BaseException) -> None:
     raise error
+
+
+def to_decimal(text: str) -> Any:
+    return decimal.Decimal(text)
+
+
+def total_of(order: dict[str, Any]) -> Any:
+    return decimal.Decimal(order["total"])
+
+
+def date_of(order: dict[str, Any]) -> Any:
+    return datetime.date.fromisoformat(order["due"])
+
+
+def test_a_conversion_whose_error_holds_no_data_blames_the_letter_that_it_read() -> None:
+    bad = {"total": "12,50", "due": "2026-13-01", "name": "Bo"}
+    good = {"total": "12.50", "due": "soon", "name": "Bo"}
+    for fail in (lambda: to_decimal("12,50"), lambda: total_of(bad), lambda: date_of(bad)):
+        assert refuses(caught(fail), bad)
+        assert not refuses(caught(fail), good)
+    assert not refuses(caught(lambda: to_decimal("12;50")), bad)
 
 
 @pytest.mark.parametrize("common", ["", "error", "OK", "null"])

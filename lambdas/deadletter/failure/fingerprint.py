@@ -88,6 +88,12 @@ _VALUE = re.compile(r"value: .{0,500}?, type: .{0,100}?, valid types: [^\n]{0,20
 # Types of pydantic's errors that only say how a value is not of a type.
 _REFUSED_TYPE = re.compile(r"_(type|parsing|parsing_size|from_float|unicode|inexact)$")
 
+# Types of pydantic's errors about a key that no field has.
+_OF_KEYS = frozenset({"extra_forbidden", "invalid_key", "unexpected_keyword_argument"})
+
+# Known words that are names too: alone at the beginning of a text they may be one.
+_NAMES_TOO = frozenset({"grant", "max", "may", "page", "will"})
+
 # A name after one of these is the program's own: of a column, a parameter and so on.
 _NAMES = _words(
     """
@@ -282,7 +288,7 @@ def _stable(cut: Sequence[Piece], names: OwnNames) -> list[str]:
     """The literals and the known words, each once; a name of the program where one is expected."""
     stable: dict[str, None] = {}
     depth, last, is_named = 0, "", False
-    for piece in cut:
+    for index, piece in enumerate(cut):
         if piece.kind is Kind.MARK:
             depth = max(0, depth + (piece.text == "{") - (piece.text == "}"))
             is_named = is_named and piece.text.isspace()
@@ -294,7 +300,8 @@ def _stable(cut: Sequence[Piece], names: OwnNames) -> list[str]:
             pass
         elif piece.kind is Kind.WORD:
             # Inside a sentence, words with capitals are names, also if they are known.
-            is_named = _is_capital(piece.text) and (is_named or last.islower())
+            starts = not last and piece.text.lower() in _NAMES_TOO and not _goes_on(cut, index)
+            is_named = _is_capital(piece.text) and (is_named or last.islower() or starts)
             kept = [] if is_named else [piece.text.lower()]
         else:
             is_named = piece.kind is Kind.NAME
@@ -322,6 +329,12 @@ def _last_word(piece: Piece, kept: Sequence[str]) -> str:
     return kept[-1] if kept else ""
 
 
+def _goes_on(cut: Sequence[Piece], index: int) -> bool:
+    """True if a known word in lower case follows, as in "will not"."""
+    following = next((piece for piece in cut[index + 1 :] if not piece.text.isspace()), None)
+    return following is not None and following.kind is Kind.WORD and following.text.islower()
+
+
 def _is_capital(word: str) -> bool:
     return word[:1].isupper() and not word.isupper()
 
@@ -339,7 +352,7 @@ def _fields(error: BaseException, names: OwnNames) -> list[str]:
     details = _pydantic(error)
     if details is not None:
         named = {
-            f"{_field(detail.get('loc'))} {_rule(name_of(detail.get('type')))}"
+            f"{_field(_known_place(detail))} {_rule(name_of(detail.get('type')))}"
             for detail in details[:_FIELDS]
             if isinstance(detail, Mapping)
         }
@@ -357,6 +370,13 @@ def _fields(error: BaseException, names: OwnNames) -> list[str]:
         refused = islice(messages.items(), _FIELDS)
         return sorted(f"{name_of(name)} {_message(value, names)}" for name, value in refused)
     return []
+
+
+def _known_place(detail: Mapping[str, Any]) -> Any:
+    """Where the model is, if what it refuses is a key: the message names it."""
+    place = detail.get("loc")
+    is_key = name_of(detail.get("type")) in _OF_KEYS
+    return place[:-1] if is_key and isinstance(place, tuple) else place
 
 
 def _message(value: Any, names: OwnNames) -> str:

@@ -79,6 +79,15 @@ def called_library(error: BaseException) -> LibraryCall | None:
     return LibraryCall(library, tuple(values.get(name) for name in names))
 
 
+def own_function(error: BaseException) -> FrameType | None:
+    """The frame of the team's function in which the error was raised, or that called C code.
+
+    None if it was raised in a library's function.
+    """
+    frames = frames_of(error)
+    return frames[-1] if frames and not is_library(frames[-1]) else None
+
+
 def frames_of(error: BaseException) -> list[FrameType]:
     """The innermost frames of an error's traceback, the innermost last."""
     trace, steps = error.__traceback__, 0

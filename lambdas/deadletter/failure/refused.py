@@ -11,13 +11,14 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 from deadletter.failure.foreign import attribute, names_of, text_of
-from deadletter.failure.place import called_library
+from deadletter.failure.literals import constants_of
+from deadletter.failure.place import called_library, own_function
 from deadletter.message.letter import Letter, NotALetter, utf8
 from deadletter.message.strict_json import Unreadable, read_json
 
@@ -55,6 +56,15 @@ _UNCONVERTED = re.compile(
     re.DOTALL,
 )
 
+# What Python says of a date without naming it.
+_OF_DATE = re.compile(
+    r"(year|month|day|hour|minute|second|microsecond)( \d+)? (must be|is out of)|unconverted data"
+)
+_DATE_TEXT = 80
+_DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.:]?\d")
+_DECIMAL = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:[+-]?(nan|inf(inity)?))")
+_LONGEST_NUMBER = 100
+
 # Libraries that parse what they are given, and ask nobody.
 _PARSERS = _words(
     """
@@ -62,7 +72,9 @@ _PARSERS = _words(
     msgpack pendulum phonenumbers pytz simplejson toml tomlkit ujson xmlschema xmltodict yaml
     """
 ) | (set(sys.stdlib_module_names) - {"http", "urllib", "socket", "ssl", "asyncio", "concurrent"})
-_PARSE_ERROR = re.compile(r"Pars(e|er|ing)Error|ExpatError|YAMLError|ScannerError|DecodeError")
+_PARSE_ERROR = re.compile(
+    r"Pars(e|er|ing)Error|ExpatError|YAMLError|ScannerError|DecodeError|BadGzipFile|BadZipFile"
+)
 
 # The least characters of a document that is searched for inside a body; a document that is
 # equal to the body may be shorter.
@@ -114,6 +126,7 @@ def refuses_the_letter(error: BaseException, letter: Letter | None) -> bool:
     return (
         _is_unconverted(error, letter)
         or _was_given(error, letter)
+        or _is_unread(error, letter)
         or _is_beyond_json(error, letter)
     )
 
@@ -143,6 +156,43 @@ def _was_given(error: BaseException, letter: Letter) -> bool:
     return any(_is_leaf(text, parts) for text in texts) or any(
         _contains_bytes(letter, item) for item in given if isinstance(item, bytes)
     )
+
+
+def _is_unread(error: BaseException, letter: Letter) -> bool:
+    """True if a conversion in C, whose error holds no data, can only have been given the letter's.
+
+    The function that called it has a value that cannot be converted as a local variable, or
+    names its key in the letter's document.
+    """
+    can_be = _conversion(error)
+    frame = own_function(error) if can_be else None
+    if can_be is None or frame is None:
+        return False
+    parts = list(_parts(letter))
+    local = [value for value in islice(frame.f_locals.values(), _PARTS) if type(value) is str]
+    if any(can_be(value) and _is_leaf(value, parts) for value in local):
+        return True
+    keys = set(constants_of(frame.f_code))
+    objects = (part.data for part in parts if isinstance(part.data, dict))
+    named = (item[key] for item in objects for key in keys & item.keys())
+    return any(isinstance(value, str) and can_be(value) for value in named)
+
+
+def _conversion(error: BaseException) -> Callable[[str], bool] | None:
+    """Tells the texts that may have made such an error; None for any other error."""
+    if any(name == "InvalidOperation" for name, _ in names_of(error)):
+        return None if "ConversionSyntax" not in text_of(error) else _is_no_decimal
+    if type(error) is ValueError and _OF_DATE.match(text_of(error)[:_DATE_TEXT]):
+        return _is_like_a_date
+    return None
+
+
+def _is_like_a_date(text: str) -> bool:
+    return _DATE_LIKE.match(text) is not None
+
+
+def _is_no_decimal(text: str) -> bool:
+    return _DECIMAL.fullmatch(text.strip()[:_LONGEST_NUMBER]) is None
 
 
 def _refused_by(error: BaseException) -> Sequence[RefusedData]:
