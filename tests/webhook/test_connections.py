@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import ssl
 import threading
@@ -284,6 +285,20 @@ def test_one_handshake_serves_several_posts(pem: Path) -> None:
     assert {answer.address for answer in posted} == {PUBLIC}
     assert all(answer.certificate == posted[0].certificate for answer in posted)
     assert posted[0].certificate
+
+
+def test_bytes_that_tls_has_decrypted_already_are_never_the_next_answer(pem: Path) -> None:
+    """They lie in no buffer of ours, and the socket below has nothing to read any more."""
+    head = "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n"
+    length = io.DEFAULT_BUFFER_SIZE - len(head.format(1_000))
+    answer = head.format(length) + "a" * length
+    forged = "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n"
+    hooks = read_url(f"https://{NAME}/in")
+    with Endpoint(answers(answer + forged), pem, most=MANY) as endpoint:
+        client = over_tls(endpoint, pem)
+        assert [client.post(hooks).status for _ in range(2)] == [200, 200]
+        client.kept.close()
+    assert len(client.dialled) == 2
 
 
 def test_a_host_is_looked_up_and_checked_again_after_thirty_seconds(pem: Path) -> None:

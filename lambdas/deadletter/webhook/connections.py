@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -55,6 +56,8 @@ class Connection:
     @property
     def is_quiet(self) -> bool:
         """False if the other side has closed it, or sent what was not asked for."""
+        if isinstance(self.secured, ssl.SSLSocket) and self.secured.pending():
+            return False
         try:
             readable, _, _ = select.select([self.secured], [], [], 0)
         except (OSError, ValueError):
