@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,29 @@ def test_a_record_handler_may_name_its_dependencies(letterbox: Letterbox) -> Non
     letterbox.clock.advance(120)
     letterbox.run(handler_of(record_handler))
     assert (shipped, letterbox.waiting) == (["a"], [])
+
+
+def test_records_are_handled_at_the_same_time(letterbox: Letterbox) -> None:
+    barrier = threading.Barrier(3, timeout=5)
+
+    def record_handler(record: SQSRecord) -> str:
+        barrier.wait()
+        if record.body == "bad":
+            raise ValueError("no")
+        return record.body
+
+    processor = DeadletterProcessor(event_type=EventType.SQS, concurrency=3)
+    for body in ("a", "bad", "b"):
+        letterbox.send(body)
+    letterbox.run(handler_of(record_handler, processor))
+    assert letterbox.waiting == ["bad"]
+    succeeded: list[Any] = processor.success_messages
+    assert sorted(message["body"] for message in succeeded) == ["a", "b"]
+    failed: list[Any] = processor.fail_messages
+    assert [message.body for message in failed] == ["bad"]
+
+
+@pytest.mark.parametrize("concurrency", [0, 65, "2"])
+def test_another_concurrency_is_refused_when_the_module_is_loaded(concurrency: Any) -> None:
+    with pytest.raises(ValueError, match="allowed: a whole number from 1 to 64"):
+        DeadletterProcessor(concurrency=concurrency)

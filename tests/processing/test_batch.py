@@ -28,6 +28,7 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.processing.batch import FINISHING_SECONDS, unhandled
+from deadletter.processing.delivery import Delivery
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.idempotency import BusinessKey, Claim, payload_of
 from deadletter.processing.result import BatchResult
@@ -1244,3 +1245,20 @@ def test_a_consumer_without_a_handler_fails_every_message() -> None:
     )
     assert result.failed == ("m1",)
     assert site.lot.sent == []
+
+
+def test_what_waits_is_hidden_before_what_may_come_back_at_once() -> None:
+    """If time is short, a message that comes back too early costs more than one that waits."""
+    site = Site(raises={"m2": Transient(retry_after=60)})
+
+    def handle(delivery: Delivery) -> None:
+        if delivery.letter.message_id == "m2":
+            site.clock.now = DEADLINE - FINISHING_SECONDS
+        site.handle(delivery)
+
+    messages = [record(letter(message_id=f"m{number}")) for number in range(1, 25)]
+    site.process(*messages, handle=handle)
+    first = site.queue.calls[0]
+    assert first[0] == ("handle of m2", 60)
+    assert all(len(call) <= 10 for call in site.queue.calls)
+    assert sum(map(len, site.queue.calls)) == 23
