@@ -149,10 +149,10 @@ def test_a_handler_is_cancelled_before_the_deadline_and_its_claim_withdrawn(
             cleaned.append(record["body"])
 
     letterbox.send("x")
-    context = in_seconds(0.5)
+    context = in_seconds(2)
     began = time.monotonic()
     run = letterbox.run(lambda event, _: consume(event, context, each, concurrency=concurrency))
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 2
     assert len(run.returned) == 1
     assert cleaned == ["x"]
     assert letterbox.metrics["HandlerUnfinished"] == 1
