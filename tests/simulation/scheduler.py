@@ -91,19 +91,37 @@ class Process:
     published: int = 0
     used: int = 0
     paid_beside: list[Process] = field(default_factory=list)
+    # How many it had counted before each send that came true: side by side, sends end in any
+    # order, and one that began late may not use up the count of one that began early.
+    counted_before: list[int] = field(default_factory=list)
+    asked: int = 0
 
     def can_pay(self, published: int) -> bool:
         """Whether one of so many possible duplicates has not come true yet.
 
         If none is left, another process may take one over that either had counted.
         """
-        if self.used >= published:
+        if not self._has_left(published):
             for other in self.paid_beside:
                 if other.published > other.used:
                     self.paid_beside.remove(other)
-                    other.used, self.used = other.used + 1, self.used - 1
+                    other.pay(other.published)
+                    self.used -= 1
+                    if self.counted_before:
+                        self.counted_before.remove(min(self.counted_before))
                     break
-        return published > self.used
+        self.asked = published
+        return self._has_left(published)
+
+    def pay(self, published: int) -> None:
+        """One of so many possible duplicates has come true."""
+        self.used += 1
+        self.counted_before.append(published)
+
+    def _has_left(self, published: int) -> bool:
+        """Whether each send, this one too, has a count of its own from before it."""
+        counted = sorted((*self.counted_before, published))
+        return all(number <= before for number, before in enumerate(counted, start=1))
 
 
 Plan = Callable[[Process, str, int], Fault | None]

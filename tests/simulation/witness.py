@@ -429,7 +429,7 @@ class Witness:
         self.counts[EXTRA] += 1
         self.counts[f"  {chunk.cause(copy)}"] += 1
         chunk.spent.add(copy)
-        payer.used += 1
+        payer.pay(payer.asked or payer.published)
         if other is not None:
             payer.paid_beside.append(other)
 
