@@ -155,3 +155,5 @@ def _source(url: str) -> Source:
 
 def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
+    # A container's output is buffered, and a killed process writes nothing more.
+    sys.stdout.flush()
