@@ -114,23 +114,25 @@ def content_of(
     each service's wrapper. The order of keys, spaces between tokens, and whether a number is
     written 1.0 or 1 make no difference; every digit of a number does.
     """
-    whole = _Hash()
-    at_paths: dict[Path, bytes] = {}
+    whole: list[bytes] = []
+    at_paths: dict[Path, list[bytes]] = {}
     for path, token in _tokens(values, attributes):
-        whole.add(token)
-        if path is not None and (path in at_paths or len(at_paths) < MOST_PATHS):
-            at_paths[path] = sha256(at_paths.get(path, b"") + token).digest()
-    facts: dict[str, _Hash] = {}
+        piece = _measured(token)
+        whole.append(piece)
+        if path is not None:
+            if path in at_paths:
+                at_paths[path].append(piece)
+            elif len(at_paths) < MOST_PATHS:
+                at_paths[path] = [piece]
+    facts: dict[str, list[bytes]] = {}
     for service, fact in wrappers:
-        hash_ = facts.setdefault(service, _Hash())
-        for _, token in _walk((), fact):
-            hash_.add(token)
+        facts.setdefault(service, []).extend(_measured(token) for _, token in _walk((), fact))
     short = {sha256(utf8("\0".join(path))).digest()[:_SHORT]: path for path in at_paths}
     return Content(
         scheme=sha256(utf8(setting)).digest()[:2],
-        core=whole.digest(_CORE),
-        wrappers={service: hash_.digest(_WRAPPER) for service, hash_ in facts.items()},
-        paths={key: at_paths[path][:_SHORT] for key, path in short.items()},
+        core=_digest(whole, _CORE),
+        wrappers={service: _digest(pieces, _WRAPPER) for service, pieces in facts.items()},
+        paths={key: _digest(at_paths[path], _SHORT) for key, path in short.items()},
         names={key: shown(path) for key, path in short.items()},
     )
 
@@ -150,18 +152,13 @@ def listed(paths: Iterable[str]) -> str:
     return ", ".join(named[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-class _Hash:
-    """A hash of tokens, each with its length: "ab", "c" differs from "a", "bc"."""
+def _measured(token: bytes) -> bytes:
+    """A token with its length: "ab", "c" differs from "a", "bc"."""
+    return len(token).to_bytes(4, "big") + token
 
-    def __init__(self) -> None:
-        self._hash = sha256()
 
-    def add(self, token: bytes) -> None:
-        self._hash.update(len(token).to_bytes(8, "big"))
-        self._hash.update(token)
-
-    def digest(self, size: int) -> bytes:
-        return self._hash.digest()[:size]
+def _digest(pieces: Iterable[bytes], size: int) -> bytes:
+    return sha256(b"".join(pieces)).digest()[:size]
 
 
 def _tokens(
@@ -185,17 +182,16 @@ def _walk(path: Path, value: Any) -> Iterator[tuple[Path | None, bytes]]:
         path, key, value = stack.pop()
         if key is not None:
             yield None, utf8(key)
-        match value:
-            case dict() if value:
-                yield None, b"{%d" % len(value)
-                for name in sorted(value, reverse=True):
-                    stack.append((_within(path, name), name, value[name]))
-            case list() if value:
-                yield None, b"[%d" % len(value)
-                inner = _within(path, "[]")
-                stack.extend((inner, None, item) for item in reversed(value))
-            case _:
-                yield path, _leaf(value)
+        if isinstance(value, dict) and value:
+            yield None, b"{%d" % len(value)
+            for name in sorted(value, reverse=True):
+                stack.append((_within(path, name), name, value[name]))
+        elif isinstance(value, list) and value:
+            yield None, b"[%d" % len(value)
+            inner = _within(path, "[]")
+            stack.extend((inner, None, item) for item in reversed(value))
+        else:
+            yield path, _leaf(value)
 
 
 def _within(path: Path, piece: str) -> Path:
@@ -203,19 +199,20 @@ def _within(path: Path, piece: str) -> Path:
 
 
 def _leaf(value: Any) -> bytes:
-    match value:
-        case None | bool() | dict() | list():
-            return repr(value).encode()
-        case ExactFloat():
-            return b"n" + _digits(value.text)
-        case int() | float():
-            return b"n" + _digits(repr(value))
-        case _:
-            return b"s" + utf8(str(value))
+    if isinstance(value, str):
+        return b"s" + utf8(value)
+    if value is None or isinstance(value, bool | dict | list):
+        return repr(value).encode()
+    if isinstance(value, ExactFloat):
+        return b"n" + _digits(value.text)
+    return b"n" + _digits(repr(value))
 
 
 def _digits(text: str) -> bytes:
     """The value of a number: its sign, its digits without zeros at the ends, its exponent."""
+    if text.isdecimal() and text[-1] != "0" and text.isascii():
+        # Most numbers, without their detour.
+        return f"{text.lstrip('0')}e0".encode()
     try:
         sign, digits, exponent = Decimal(text).as_tuple()
     except ArithmeticError:
