@@ -61,7 +61,9 @@ def data_of(number: random.Random) -> Data:
         "email": f"{number.choice(FIRST).lower()}{number.randrange(99)}@shop.example",
         "uuid": f"{number.getrandbits(128):032x}",
         "busy": number.choice(["busy", "declined", "blocked", "customer"]),
-        "note": number.choice(["the card was refused", "busy", "ring twice", "", "no flumph"]),
+        "note": number.choice(
+            ["the card was refused", "busy", "not here", 'call before, the "bell" is broken ø']
+        ),
         "n": number.randrange(3, 30),
         "address": f"0x7f{number.getrandbits(40):010x}",
         "seed": number.random(),
@@ -772,3 +774,8 @@ def a_text_of_the_module(data: Data) -> None:
 @cause
 def a_list_of_tags(data: Data) -> None:
     raise ValueError(f"too many tags: {', '.join([data['sku'], data['status'], data['city']])}")
+
+
+@cause
+def the_letters_own_text_is_quoted(data: Data) -> None:
+    raise ValueError(f"the note is not allowed: {data['note']}")

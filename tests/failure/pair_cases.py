@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -364,3 +365,19 @@ def group(name: str) -> None:
 
 both(ONE, "members that are names", group, "Will Smith", "Bo Li")
 both(ONE, "members that are words too", group, "May Grant", "Bo Li")
+
+
+def wrapped_json(text: str) -> None:
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise Wrapped(f"the order cannot be read: {error}") from error
+
+
+def lacking(names: list[str]) -> None:
+    parts = {"total": "without a total", "sku": "without a product"}
+    raise ValueError("order " + " and ".join(parts[name] for name in names))
+
+
+both(ONE, "quoted texts of causes", wrapped_json, "{} {}", '{"a" 1}')
+both(ONE, "orders of words", lacking, ["total", "sku"], ["sku", "total"])

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from deadletter.failure import codes
@@ -48,6 +48,9 @@ _BEHIND = 20
 
 # Characters of a text inside another one; a shorter one is there by chance.
 _SHORTEST_QUOTE = 4
+
+# Known words of a text that the letter has too, and not by chance.
+_QUOTATION = 2
 
 # Words of a first line that says what failed; the lines behind it are details.
 _HEADLINE = 3
@@ -286,6 +289,7 @@ def _key(error: KeyError, text: str, names: OwnNames) -> list[str]:
 
 def _stable(cut: Sequence[Piece], names: OwnNames) -> list[str]:
     """The literals and the known words, each once; a name of the program where one is expected."""
+    cut = _without_quotations(cut, names)
     stable: dict[str, None] = {}
     depth, last, is_named = 0, "", False
     for index, piece in enumerate(cut):
@@ -309,6 +313,19 @@ def _stable(cut: Sequence[Piece], names: OwnNames) -> list[str]:
         stable.update(dict.fromkeys(map(_singular, kept)))
         last = _last_word(piece, kept)
     return sorted(stable)[:_MOST_WORDS]
+
+
+def _without_quotations(cut: Sequence[Piece], names: OwnNames) -> list[Piece]:
+    """The pieces, without the text between two literals that the letter has word by word."""
+    kept: list[Piece] = []
+    for is_literal, group in groupby(cut, lambda piece: piece.kind is Kind.LITERAL):
+        run = list(group)
+        text = "".join(piece.text for piece in run).strip()
+        words = sum(piece.kind is Kind.WORD for piece in run)
+        is_whole = len(run) == len(cut)
+        if is_literal or is_whole or words < _QUOTATION or not names.quotes_letter(text):
+            kept += run
+    return kept
 
 
 def _name_of_the_program(piece: Piece, last: str, names: OwnNames) -> list[str]:

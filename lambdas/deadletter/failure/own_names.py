@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from deadletter.message.letter import Letter
@@ -29,13 +30,21 @@ class OwnNames:
         is_name = IDENTIFIER.fullmatch(name) and not any(map(str.isdigit, name))
         return bool(is_name) and not self.in_letter(name)
 
-    def in_letter(self, name: str) -> bool:
-        """True if the letter has the name as a whole word that is no key of JSON."""
+    def quotes_letter(self, text: str) -> bool:
+        """True if the letter has the text, as it is or escaped in JSON."""
+        forms = (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+        return any(form.lower() in self._searched() for form in forms)
+
+    def _searched(self) -> str:
         if self._text is None:
             self._text = "" if self._letter is None else _text_of_letter(self._letter)
+        return self._text
+
+    def in_letter(self, name: str) -> bool:
+        """True if the letter has the name as a whole word that is no key of JSON."""
         # A key of a JSON document is chosen by the producer's program.
         pattern = rf'(?<![a-z0-9_]){re.escape(name.lower())}(?![a-z0-9_])(?!\\*"\s*:)'
-        return re.search(pattern, self._text) is not None
+        return re.search(pattern, self._searched()) is not None
 
 
 def _text_of_letter(letter: Letter) -> str:
