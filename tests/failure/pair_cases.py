@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable
+from subprocess import CalledProcessError
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -381,3 +382,6 @@ def lacking(names: list[str]) -> None:
 
 both(ONE, "quoted texts of causes", wrapped_json, "{} {}", '{"a" 1}')
 both(ONE, "orders of words", lacking, ["total", "sku"], ["sku", "total"])
+
+
+both(TWO, "statuses of a command", lambda code: fail(CalledProcessError(code, ["x"])), 1, 137)

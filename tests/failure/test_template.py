@@ -187,3 +187,18 @@ def test_reading_the_literals_of_a_hostile_exception_never_raises() -> None:
         deep(number + 1)
 
     assert literals_of(caught(lambda: deep(0)))
+
+
+CLOSED = "the flumph is closed on this day"
+PASSPHRASE = "the order is not found"
+SETTING = "correct horse battery staple"
+
+
+def of_the_module() -> None:
+    raise RuntimeError(CLOSED + PASSPHRASE + SETTING)
+
+
+def test_a_sentence_of_the_module_is_a_literal_and_a_setting_is_none() -> None:
+    literals = literals_of(caught(of_the_module))
+    assert CLOSED in literals
+    assert not {PASSPHRASE, SETTING} & literals

@@ -11,6 +11,7 @@ from typing import Any
 
 from deadletter.failure.foreign import attribute, chain_of
 from deadletter.failure.place import is_library, is_library_class
+from deadletter.failure.vocabulary import is_word
 
 # Frames read of one traceback at each end; between them lies a recursion.
 _FRAMES = 20
@@ -48,6 +49,8 @@ _PLACEHOLDER = re.compile(
     r"%(?:\(\w{1,60}\))?[-+#0]{0,5}\d{0,4}(?:\.\d{1,4})?[sdrifxXeEgGc]"
     r"|\{[^{}\n]{0,80}\}|\$\{?\w{1,60}\}?"
 )
+_WORDS = re.compile(r"[^\W_]+")
+_SECRET = re.compile(r"key|secret|token|pass|pwd|cred|auth|phrase|dsn|salt|sign|pin", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
@@ -92,7 +95,8 @@ def _literals(error: BaseException, only_own: bool) -> Iterator[str]:
 def _texts_of_module(frame: FrameType) -> Iterator[str]:
     """The texts of what a function of the team names: of other functions, and templates.
 
-    A text without a placeholder may be a setting, and so a secret.
+    A text that is neither a template nor a sentence of error words may be a setting, and so a
+    secret; what is named like a secret is one.
     """
     for name in frame.f_code.co_names[:_CONSTANTS]:
         named = frame.f_globals.get(name)
@@ -100,8 +104,15 @@ def _texts_of_module(frame: FrameType) -> Iterator[str]:
             yield from constants_of(named.__code__)
         values = named.values() if type(named) is dict else (named,)
         for value in islice(values, _TEMPLATES):
-            if type(value) is str and _PLACEHOLDER.search(value[:_LONGEST_LITERAL]):
+            if type(value) is not str or len(value) > _LONGEST_LITERAL:
+                continue
+            if _PLACEHOLDER.search(value) or (_is_sentence(value) and not _SECRET.search(name)):
                 yield from _pieces(value)
+
+
+def _is_sentence(text: str) -> bool:
+    words = _WORDS.findall(text)
+    return len(words) > 1 and sum(map(is_word, words)) > len(words) / 2
 
 
 def _classes(kind: type, only_own: bool) -> list[type]:

@@ -44,7 +44,15 @@ def codes_of(error: BaseException, names: OwnNames) -> list[str]:
         # A name that does not resolve has several numbers.
         resolving = any(name in ("gaierror", "herror") for name, _ in names_of(error))
         named.append("dns" if resolving else str(error.errno))
-    for name in ("code", "error_code", "codeName", "smtp_code", "reply_code", "sqlite_errorname"):
+    for name in (
+        "code",
+        "error_code",
+        "codeName",
+        "smtp_code",
+        "reply_code",
+        "sqlite_errorname",
+        "returncode",
+    ):
         named.append(_own_code(attribute(error, name), names))
     return [code for code in dict.fromkeys(named) if code]
 
