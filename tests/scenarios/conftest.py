@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws import clients as aws_clients
+from deadletter.aws import consumer_clients
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
@@ -19,6 +20,8 @@ from tests.scenarios.stage import Stage
 __all__ = ["synthesize"]
 
 EVERY = ("1m", "5m", "10m", "1h", "1d")
+
+CLIENT_MODULES = (aws_clients, consumer_clients)
 
 MakeStage = Callable[..., Stage]
 
@@ -95,7 +98,8 @@ def redrive_policy(arn: str, receives: int) -> str:
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The clients of boto3 are those of the account in memory, and no call is parallel."""
     boto3 = SimpleNamespace(client=lambda service, **_options: Client(service))
-    monkeypatch.setattr(aws_clients, "boto3", boto3)
+    for module in CLIENT_MODULES:
+        monkeypatch.setattr(module, "boto3", boto3)
     monkeypatch.setattr(world, "ThreadPoolExecutor", InTurn)
     _forget_clients()
     yield
@@ -103,7 +107,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget_clients() -> None:
-    for attribute in vars(aws_clients).values():
+    for attribute in (each for module in CLIENT_MODULES for each in vars(module).values()):
         clear: Any = getattr(attribute, "cache_clear", None)
         if clear is not None:
             clear()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws import circuits
+from deadletter.aws import breaker
 from deadletter.circuit import transitions
 from deadletter.circuit.state import Permit, State
 from deadletter.circuit.transitions import Refusal
@@ -72,7 +72,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def write(self: Any, before: Any, after: Any) -> Any:
-            with patch.object(circuits, "conflicting_item", of_another):
+            with patch.object(breaker, "conflicting_item", of_another):
                 return original(self, before, after)
 
         return write
@@ -82,15 +82,15 @@ def _() -> Iterator[None]:
         item = conflicting_item(error)
         return {**item, "token": "another's"} if item else item
 
-    conflicting_item = circuits.conflicting_item
-    with replaced(circuits.DynamoDBBreaker, "_write", make):
+    conflicting_item = breaker.conflicting_item
+    with replaced(breaker.DynamoDBBreaker, "_write", make):
         yield
 
 
 @bug("a write looks at nothing")
 def _() -> Iterator[None]:
     with patch.object(
-        circuits, "_conditions", lambda before, after: (["attribute_exists(circuit_key)"], {})
+        breaker, "_conditions", lambda before, after: (["attribute_exists(circuit_key)"], {})
     ):
         yield
 
