@@ -194,11 +194,16 @@ PASSPHRASE = "the order is not found"
 SETTING = "correct horse battery staple"
 
 
+cache: dict[str, str] = {"customer": "Order Timeout", "form": "no {flumph} here"}
+TABLE: dict[str, str] = {"customer": "Open Order"}
+
+
 def of_the_module() -> None:
-    raise RuntimeError(CLOSED + PASSPHRASE + SETTING)
+    raise RuntimeError(CLOSED + PASSPHRASE + SETTING, cache, TABLE)
 
 
 def test_a_sentence_of_the_module_is_a_literal_and_a_setting_is_none() -> None:
     literals = literals_of(caught(of_the_module))
     assert CLOSED in literals
-    assert not {PASSPHRASE, SETTING} & literals
+    data = {PASSPHRASE, SETTING, *cache.values(), *TABLE.values(), " here"}
+    assert not data & literals

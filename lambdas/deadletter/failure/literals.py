@@ -102,11 +102,15 @@ def _texts_of_module(frame: FrameType) -> Iterator[str]:
         named = frame.f_globals.get(name)
         if type(named) is FunctionType:
             yield from constants_of(named.__code__)
+        if not name.isupper():
+            # Only capitals say that it is a constant, and no cache of customers.
+            continue
         values = named.values() if type(named) is dict else (named,)
         for value in islice(values, _TEMPLATES):
             if type(value) is not str or len(value) > _LONGEST_LITERAL:
                 continue
-            if _PLACEHOLDER.search(value) or (_is_sentence(value) and not _SECRET.search(name)):
+            is_constant = type(named) is str and _is_sentence(named) and not _SECRET.search(name)
+            if is_constant or _PLACEHOLDER.search(value):
                 yield from _pieces(value)
 
 
