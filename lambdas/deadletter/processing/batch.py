@@ -31,13 +31,13 @@ from deadletter.processing.crew import Crew, InTurn, Task, check_concurrency, la
 from deadletter.processing.delivery import (
     Delivery,
     Reader,
+    Record,
     group_of,
     handle_of,
     id_of,
-    queue_of,
     receive_of,
 )
-from deadletter.processing.diagnosing import collided, diagnose, given_back
+from deadletter.processing.diagnosing import collided, diagnose
 from deadletter.processing.guard import Guard
 from deadletter.processing.idempotency import (
     ACCEPTED,
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from deadletter.failure.ledger import FailureLog
     from deadletter.message.queue import Queue
     from deadletter.processing.collisions import Collisions
+    from deadletter.processing.history import History
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
 
@@ -96,7 +97,6 @@ HIDDEN_AT_ONCE = 10
 
 _RESERVED = f"the attribute {stamps.NAME} is reserved: give yours another name"
 
-Record = Mapping[str, Any]
 Reading = Delivery | Exception
 """What was read from a record: its delivery, or why there is none."""
 
@@ -506,12 +506,13 @@ class _Batch:
             self.guard.withdraw(letter.message_id, claim)
             return MessageResult(letter.message_id, Fate.UNFINISHED, error=error)
         diagnosis = self._diagnose(error, letter, now, self.consumer.team, circuit)
-        known_stamp = self._known_stamp(delivery)
+        history = self._history()
+        known_stamp = history.known_stamp(delivery)
         stamp = known_stamp or delivery.stamp
         if (causes := self._causes) is not None:
             with self._counting(letter.message_id):
                 causes.failed(receive_of(delivery.record), stamp, diagnosis)
-        self._record_failure(delivery.record, stamp, diagnosis, delivery, now, circuit)
+        history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit)
         is_ours = self.guard.withdraw(letter.message_id, claim)
         if is_ours and known_stamp is not None and self._parks(diagnosis):
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type})"
@@ -524,7 +525,7 @@ class _Batch:
         message_id, now = id_of(record), self.consumer.clock()
         diagnosis = self._diagnose(error, None, now)
         if message_id:
-            self._record_failure(record, Stamp(message_id), diagnosis, None, now)
+            self._history().failed(record, Stamp(message_id), diagnosis, None, now)
         wait = self._wait_after_failure(record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait, error)
 
@@ -544,97 +545,33 @@ class _Batch:
 
     # The ledger.
 
-    def _record_recovery(self, delivery: Delivery, *, unasked: bool) -> None:
-        """Record that a letter which had been in the DLQ was processed."""
-        stamp, log = self._known_stamp(delivery), self.consumer.log
-        if stamp is None or not (delivery.was_dead or stamp.attempt):
-            return
-        from deadletter.failure.ledger import RecordsUnavailable
+    def _history(self) -> History:
+        from deadletter.processing.history import History
 
-        message_id = delivery.letter.message_id
-        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            now = self.consumer.clock()
-            if log.recovered(stamp.origin, stamp.attempt, now, unasked=unasked):
-                with self.lock:
-                    self.recovered += 1
+        return History(
+            log=self.consumer.log,
+            gate=self.gate,
+            troubles=self.troubles,
+            clock=self.consumer.clock,
+        )
+
+    def _record_recovery(self, delivery: Delivery, *, unasked: bool) -> None:
+        if delivery.may_have_been_dead and self._history().recovered(delivery, unasked=unasked):
+            with self.lock:
+                self.recovered += 1
 
     def _untried(self, results: Sequence[MessageResult]) -> list[Task]:
-        """Record the messages that were given back untried: a letter without a row is SILENT.
+        """Record the messages that were given back untried, as many as there is time for.
 
-        Each of them has used up a receive, and may die of that without fault. The response
-        matters more: if the process is killed before it returns, the processed messages come
-        back too. So a message is recorded only while there is time, and only as long as the
-        ledger has not failed in this batch.
+        The response matters more: if the process is killed before it returns, the processed
+        messages come back too.
         """
-        return [
-            partial(self._record_untried, record, reading, result)
+        left = [
+            (record, reading if isinstance(reading, Delivery) else None, result)
             for (record, reading), result in zip(self.readings, results, strict=True)
             if result.message_id and result.fate in UNBLAMED and reading is not None
         ]
-
-    def _record_untried(self, record: Record, reading: Reading, result: MessageResult) -> None:
-        if self.troubles.has(Trouble.LEDGER):
-            return
-        delivery = reading if isinstance(reading, Delivery) else None
-        stamp = self._known_stamp(delivery) if delivery else None
-        stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
-        self._record_failure(
-            record,
-            stamp,
-            given_back(result.fate),
-            delivery,
-            self.consumer.clock(),
-            result.circuit,
-            blameless=True,
-        )
-
-    def _record_failure(
-        self,
-        record: Record,
-        stamp: Stamp,
-        diagnosis: Diagnosis,
-        delivery: Delivery | None,
-        now: float,
-        circuit: str = "",
-        *,
-        blameless: bool = False,
-    ) -> None:
-        from deadletter.failure.failure import Failure
-
-        failure = Failure(
-            at=now,
-            attempt=stamp.attempt,
-            category=diagnosis.category,
-            error_type=diagnosis.error_type,
-            message=diagnosis.message,
-            http_status=diagnosis.http_status,
-            fingerprint=diagnosis.fingerprint,
-            dependency_down=blameless or (delivery is not None and self.gate.is_down(delivery)),
-            receive=receive_of(record),
-            queue=queue_of(record),
-            judged=diagnosis.blame,
-            circuit=circuit,
-        )
-        from deadletter.failure.ledger import RecordsUnavailable
-
-        message_id = delivery.letter.message_id if delivery is not None else id_of(record)
-        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            self.consumer.log.failed(stamp.origin, failure)
-
-    def _known_stamp(self, delivery: Delivery) -> Stamp | None:
-        """The letter's stamp, from the ledger if the letter could not carry it.
-
-        None if the ledger gave no answer.
-        """
-        if not delivery.may_have_lost_its_stamp:
-            return delivery.stamp
-        from deadletter.failure.ledger import LedgerUnavailable
-
-        message_id = delivery.letter.message_id
-        with self.troubles.noticing(LedgerUnavailable, Trouble.LEDGER, message_id):
-            kept = self.consumer.log.stored_stamp(message_id)
-            return delivery.stamp if kept is None else kept
-        return None
+        return [partial(self._history().untried, *each) for each in left]
 
     # Collisions.
 
@@ -663,7 +600,8 @@ class _Batch:
                 parks = collisions.parks()
         if not parks:
             return None
-        known_stamp = self._known_stamp(delivery)
+        history = self._history()
+        known_stamp = history.known_stamp(delivery)
         if known_stamp is not None and known_stamp.accept == ACCEPTED:
             return None
         if self.closed:
@@ -672,7 +610,7 @@ class _Batch:
             return MessageResult(message_id, Fate.UNFINISHED)
         diagnosis, now = collided(paths), self.consumer.clock()
         stamp = known_stamp or delivery.stamp
-        self._record_failure(delivery.record, stamp, diagnosis, delivery, now)
+        history.failed(delivery.record, stamp, diagnosis, delivery, now)
         is_ours = self.guard.withdraw(message_id, claim)
         if is_ours and known_stamp is not None and not self.canary:
             because = f"another message with its idempotency key was processed; it {paths}"

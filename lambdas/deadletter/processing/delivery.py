@@ -16,6 +16,9 @@ from deadletter.settings.pipeline import Pipeline
 _STAMP_BYTES = 1_024
 """A letter with less room than this may have been sent without its stamp."""
 
+Record = Mapping[str, Any]
+"""One record of the event by which Lambda hands over messages of SQS."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -24,7 +27,7 @@ class Delivery:
     `forged` says that it carries a `Redrive` attribute that none of our roles wrote.
     """
 
-    record: Mapping[str, Any]
+    record: Record
     letter: Letter
     stamp: Stamp
     key: BusinessKey
@@ -36,6 +39,11 @@ class Delivery:
         """Whether it has been in the DLQ: re-driven, released, or just received from there."""
         another_copy = self.stamp.origin != self.letter.message_id
         return self.stamp.attempt >= 1 or another_copy or self.letter.source_arn is not None
+
+    @property
+    def may_have_been_dead(self) -> bool:
+        """Whether it has been in the DLQ, or may have lost the stamp that would say so."""
+        return self.was_dead or self.may_have_lost_its_stamp
 
     @property
     def may_have_lost_its_stamp(self) -> bool:
@@ -61,7 +69,7 @@ class Reader:
         self._clock = clock
         self._identity = Identity(pipeline)
 
-    def read(self, record: Mapping[str, Any]) -> Delivery:
+    def read(self, record: Record) -> Delivery:
         """The delivery in a record; raises NotALetter. A body that is not JSON is a letter."""
         letter = from_event(record)
         reading = stamps.read(letter, self._trusted)

@@ -5,12 +5,12 @@ For a consumer that is no Lambda function. Lambda's event source mapping does th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from threading import RLock
-from typing import Any, Protocol
+from typing import Protocol
 
-from deadletter.processing.delivery import handle_of
+from deadletter.processing.delivery import Record, handle_of
 from deadletter.processing.result import BatchResult
 
 MOST_RECEIVED = 10
@@ -35,8 +35,6 @@ cannot be taken by another process."""
 
 DELETES = 4
 """Tries to delete a message that was processed."""
-
-Record = Mapping[str, Any]
 
 
 class SourceUnavailable(Exception):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Skip, is_message_failure, reject_deferred_result
 from deadletter.message.letter import Letter, NotALetter, from_event
 from deadletter.processing.crew import Crew, InTurn, check_concurrency, lanes
-from deadletter.processing.delivery import group_of, id_of, queue_of
+from deadletter.processing.delivery import Record, group_of, id_of, queue_of
 from deadletter.processing.diagnosing import diagnose
 from deadletter.processing.result import BatchResult, MessageResult
-
-Record = Mapping[str, Any]
 
 
 def _always() -> bool:

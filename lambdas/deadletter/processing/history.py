@@ -1,0 +1,108 @@
+"""Writes into the ledger what became of the messages of one batch.
+
+Loaded with the first message that failed, came back untried or may have been dead: most messages
+of a team's function have nothing for the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deadletter.failure.classify import Diagnosis
+from deadletter.failure.failure import Failure
+from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
+from deadletter.message.stamp import Stamp
+from deadletter.processing.circuit_gate import CircuitGate
+from deadletter.processing.delivery import Delivery, Record, id_of, queue_of, receive_of
+from deadletter.processing.diagnosing import given_back
+from deadletter.processing.result import MessageResult, Trouble, Troubles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class History:
+    """The ledger as one batch writes it. An error of the ledger is only noted.
+
+    `clock` gives epoch seconds.
+    """
+
+    log: FailureLog
+    gate: CircuitGate
+    troubles: Troubles
+    clock: Callable[[], float]
+
+    def known_stamp(self, delivery: Delivery) -> Stamp | None:
+        """The letter's stamp, from the ledger if the letter could not carry it.
+
+        None if the ledger gave no answer.
+        """
+        if not delivery.may_have_lost_its_stamp:
+            return delivery.stamp
+        message_id = delivery.letter.message_id
+        with self.troubles.noticing(LedgerUnavailable, Trouble.LEDGER, message_id):
+            kept = self.log.stored_stamp(message_id)
+            return delivery.stamp if kept is None else kept
+        return None
+
+    def recovered(self, delivery: Delivery, *, unasked: bool) -> bool:
+        """Record that a letter which had been in the DLQ was processed.
+
+        Returns False if it had not been there, or if that is on record already.
+        """
+        stamp = self.known_stamp(delivery)
+        if stamp is None or not (delivery.was_dead or stamp.attempt):
+            return False
+        message_id = delivery.letter.message_id
+        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
+            return self.log.recovered(stamp.origin, stamp.attempt, self.clock(), unasked=unasked)
+        return False
+
+    def failed(
+        self,
+        record: Record,
+        stamp: Stamp,
+        diagnosis: Diagnosis,
+        delivery: Delivery | None,
+        now: float,
+        circuit: str = "",
+        *,
+        blameless: bool = False,
+    ) -> None:
+        """Record one failure; `delivery` is None if the message could not be read."""
+        failure = Failure(
+            at=now,
+            attempt=stamp.attempt,
+            category=diagnosis.category,
+            error_type=diagnosis.error_type,
+            message=diagnosis.message,
+            http_status=diagnosis.http_status,
+            fingerprint=diagnosis.fingerprint,
+            dependency_down=blameless or (delivery is not None and self.gate.is_down(delivery)),
+            receive=receive_of(record),
+            queue=queue_of(record),
+            judged=diagnosis.blame,
+            circuit=circuit,
+        )
+        message_id = delivery.letter.message_id if delivery is not None else id_of(record)
+        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
+            self.log.failed(stamp.origin, failure)
+
+    def untried(self, record: Record, delivery: Delivery | None, result: MessageResult) -> None:
+        """Record a message that was given back untried: a letter without a row is SILENT.
+
+        It has used up a receive, and may die of that without fault. Nothing is written once the
+        ledger has failed in this batch: its answer is more important.
+        """
+        if self.troubles.has(Trouble.LEDGER):
+            return
+        stamp = self.known_stamp(delivery) if delivery else None
+        stamp = stamp or (delivery.stamp if delivery else Stamp(result.message_id))
+        self.failed(
+            record,
+            stamp,
+            given_back(result.fate),
+            delivery,
+            self.clock(),
+            result.circuit,
+            blameless=True,
+        )
