@@ -129,7 +129,7 @@ class Odd(Exception):
     ids=ascii,
 )
 def test_the_fingerprint_of_a_hostile_exception_exists(error: Exception) -> None:
-    for item in (error, caught(lambda: exec("raise error", {"error": error}))):  # noqa: S102
+    for item in (error, caught(lambda: exec("raise error", {"error": error}))):  # noqa: S102 - no file
         assert len(diagnose(item, letter(), now=NOW).fingerprint) == 16
 
 
@@ -153,7 +153,7 @@ LONG = [
 
 @pytest.mark.parametrize("part", LONG, ids=ascii)
 def test_a_failure_costs_little_whatever_its_text(part: str) -> None:
-    error = caught(lambda: exec("raise TimeoutError(text)", {"text": part * 2**18}))  # noqa: S102
+    error = caught(lambda: exec("raise TimeoutError(text)", {"text": part * 2**18}))  # noqa: S102 - no file
     started = process_time()
     for _ in range(10):
         diagnose(error, letter(), now=NOW)

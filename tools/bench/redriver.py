@@ -42,6 +42,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
@@ -280,14 +281,18 @@ class Bench:
 
 def _clients(endpoint: str) -> Clients:
     """The production clients, with the stub for SQS."""
-    os.environ.update(
-        AWS_ENDPOINT_URL_SQS=endpoint,
-        AWS_ACCESS_KEY_ID=REDRIVER,
-        AWS_SECRET_ACCESS_KEY="unused",  # noqa: S106 - nothing checks signatures
-        AWS_DEFAULT_REGION="us-east-1",
-    )
-    clients.cache_clear()
-    return clients()
+    environment = {
+        "AWS_ENDPOINT_URL_SQS": endpoint,
+        "AWS_ACCESS_KEY_ID": REDRIVER,
+        "AWS_SECRET_ACCESS_KEY": "unused",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    # The clients keep what they find here; others in this process must not find it.
+    with patch.dict(os.environ, environment):
+        clients.cache_clear()
+        made = clients()
+        clients.cache_clear()
+        return made
 
 
 def _create_tables(dynamodb: MemoryDynamoDB) -> None:
