@@ -653,8 +653,8 @@ def _() -> Iterator[None]:
 @bug("a message is done before its effect")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def claim(self: Any, key: Any) -> Any:
-            found = original(self, key)
+        def claim(self: Any, *claimed: Any) -> Any:
+            found = original(self, *claimed)
             if found.standing is Standing.MINE:
                 self.done("", found)
             return found
@@ -753,9 +753,9 @@ def _() -> Iterator[None]:
 @bug("without an answer from the claims a message is processed all the same")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def claim(self: Any, key: Any) -> Any:
+        def claim(self: Any, *claimed: Any) -> Any:
             try:
-                return original(self, key)
+                return original(self, *claimed)
             except ClaimsUnavailable:
                 return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
@@ -23,5 +24,23 @@ class Bugs(dict[str, Planted]):
 
 
 def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
-    """`owner.name` replaced by what `make` makes of the original."""
-    return patch.object(owner, name, make(getattr(owner, name)))
+    """`owner.name` replaced by what `make` makes of the original.
+
+    Raises TypeError if the replacement does not take the original's arguments: each call of it
+    would fail, and the bug be caught for that.
+    """
+    original = getattr(owner, name)
+    replacement = make(original)
+    names, takes = _parameters(original), _parameters(replacement)
+    if len(takes) < len(names) and not any(each.startswith("*") for each in takes):
+        raise TypeError(f"{name} takes {names}, and the planted one takes {takes}")
+    return patch.object(owner, name, replacement)
+
+
+def _parameters(function: Any) -> list[str]:
+    """The names of a function's parameters, as they are written."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ["*"]
+    return [str(each).partition(":")[0].partition("=")[0] for each in parameters]
