@@ -116,7 +116,7 @@ def _texts_of_module(frame: FrameType) -> Iterator[str]:
 
 def _is_sentence(text: str) -> bool:
     words = _WORDS.findall(text)
-    return len(words) > 1 and sum(map(is_word, words)) > len(words) / 2
+    return len(words) > 1 and sum(map(is_word, words)) >= len(words) / 2
 
 
 def _classes(kind: type, only_own: bool) -> list[type]:
