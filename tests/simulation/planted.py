@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ from deadletter.aws import table
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
+from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.fate import Fate
 from deadletter.failure.ledger import LedgerRow
@@ -775,7 +777,22 @@ def _() -> Iterator[None]:
 
         return found
 
-    with replaced(DynamoDBClaims, "_with_standing", make):
+    def refusing(original: Any) -> Any:
+        def put(
+            self: Any, item: Any, condition: str, values: Any = MappingProxyType({}), **options: Any
+        ) -> Any:
+            own = " OR (own = :own AND #status = :claimed)"
+            if own in condition:
+                condition = condition.replace(own, "")
+                values = {name: value for name, value in values.items() if name != ":own"}
+            return original(self, item, condition, values, **options)
+
+        return put
+
+    with (
+        replaced(DynamoDBClaims, "_with_standing", make),
+        replaced(DynamoDBTable, "put", refusing),
+    ):
         yield
 
 
