@@ -89,6 +89,10 @@ class Reason(StrEnum):
     SILENT = "SILENT"
     EXHAUSTED = "EXHAUSTED"
     COLLISION = "COLLISION"
+    REPLAY_FAILED = "REPLAY_FAILED"
+    """It came back from a replay run that has ended."""
+    REPLAY_ABORTED = "REPLAY_ABORTED"
+    """It was left over when its replay run ended early."""
 
 
 # Environment
@@ -130,6 +134,8 @@ class Variable(StrEnum):
     """Unique ids of the roles whose `Redrive` attribute is believed, as a JSON list."""
     CIRCUIT_MACHINE = "CIRCUIT_MACHINE"
     """The ARN of the state machine that runs outages."""
+    REPLAY_MACHINE = "REPLAY_MACHINE"
+    """The ARN of the state machine that runs replays."""
     CONSUMER_FUNCTION = "CONSUMER_FUNCTION"
     CONSUMER_MAPPING = "CONSUMER_MAPPING"
     CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
@@ -231,6 +237,12 @@ class Partition(StrEnum):
     """`<pipeline>#letter#<copy id>`: one waiting letter."""
     GROUP = "group"
     """`<pipeline>#group#<home>#<hash of the group>`: the waiting letters of a FIFO group."""
+    RUNS = "runs"
+    """`<pipeline>#runs`, sort key the run's id: the state and the pace of one replay run."""
+    RUN = "run"
+    """What belongs to one replay run: `<pipeline>#run#<id>#plan`, `…#status` (what became of
+    the letters of a part of its manifest) and `…#<n>` (tickets, sort key
+    `<origin>#<copy>`)."""
 
     def of(self, pipeline: str, *ids: str) -> str:
         """The key of a partition of this kind."""
@@ -245,8 +257,8 @@ def every_partition(pipeline: str) -> str:
 def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
 
-    A lane is `due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `parked` or
-    `dedicated:<id>`.
+    A lane is `due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `run:<id>`, `parked`
+    or `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
@@ -320,6 +332,14 @@ def parking_source(id_: str) -> str:
     return f"parking:{id_}"
 
 
+def run_lane(run: str) -> str:
+    """The lane of the letters in the custody of a replay run.
+
+    It opens by the state of its run alone, never by a due time.
+    """
+    return f"run:{run}"
+
+
 WATCH_ROW = "watch"
 """Beside the sources' leases: what the watch remembers from minute to minute."""
 
@@ -330,6 +350,15 @@ BODIES = "waiting/"
 def body_object(pipeline: str, copy: str) -> str:
     """The name of the object with the body of one waiting letter."""
     return f"{BODIES}{pipeline}/{copy}"
+
+
+REPLAYS = "replay/"
+"""What the names of objects in the bucket begin with: pages, manifests and reports of runs."""
+
+
+def run_object(pipeline: str, run: str, *names: str) -> str:
+    """The name of an object of one replay run."""
+    return "/".join((f"{REPLAYS}{pipeline}", run, *names))
 
 
 # Metrics

@@ -33,7 +33,8 @@ class Stamp:
     The other fields hold the last decision and its time (`at`, epoch seconds). `canary`
     is the permit under which this life tries an open circuit. `accept` is what a person who
     released the letter accepts of it: "collision", that another message with its idempotency
-    key was processed.
+    key was processed. `run` is the replay run that sent this life, and `ticket` the id of the
+    copy that it sent: with the origin it is the key of the run's ticket.
     """
 
     origin: str
@@ -50,6 +51,7 @@ class Stamp:
     base: int = 0
     spared: int = 0
     accept: str | None = None
+    ticket: str | None = None
 
     @property
     def attempts_used(self) -> int:
@@ -76,6 +78,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "base": (int,),
     "spared": (int,),
     "accept": (str, type(None)),
+    "ticket": (str, type(None)),
 }
 
 _LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})

@@ -1,0 +1,1 @@
+"""Replay runs: an operator's planned, rate-limited, abortable drain of a source of letters."""

@@ -1,0 +1,128 @@
+"""The plan of a replay run: which letters go where, how fast, and when the run stops itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from deadletter.contract import DAY, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.routing.selection import Selection, selection_from_data
+from deadletter.settings.json_fields import BadSettings, build
+
+MAIN_QUEUE = "main"
+"""The destination of letters that go back to the main queue."""
+
+DELIVER = "deliver"
+"""The destination of letters that are handed to the consumer function, in order."""
+
+DISCARD = "discard"
+"""The destination of letters that are thrown away, for a reason that a person gives."""
+
+LANE = "lane:"
+"""What a source begins with that is a lane of the waiting room."""
+
+RUN_ID_LENGTH = 16
+"""Characters of a run's id: hexadecimal, 64 bits of the plan's hash."""
+
+
+class Policy(StrEnum):
+    """Whether an ordering key goes on or stops."""
+
+    GO = "go"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A replay run as a person has seen and started it.
+
+    source       "dlq", "parking:<id>", the id of a dedicated DLQ, or "lane:<lane>"
+    destination  "main", "deliver", "discard", or the id of a dedicated DLQ
+    counted      how many letters the person saw counted: only these may join the run, by the
+                 list that is stored beside the plan (None: any that the selection matches)
+    rate         letters per second at full pace, of all workers together; `burst` letters
+    canary       letters of each step before the ramp, each with a verdict of its own
+    ramp         shares of the rate after the canaries, each for `ramp_seconds`
+    error_rate   share of known outcomes that are failures, from `minimum` outcomes, that holds
+                 the run
+    attempts     sends of a letter within the run before it is quarantined
+    on_failure   whether an ordering key goes on behind a letter that failed for good
+    on_unknown   the same for a letter whose outcome nobody learns
+    ordered      whether each ordering key is strictly serial by outcome
+    outcome_timeout  seconds after a send until its outcome counts as unknown
+    approve      whether a person has to approve the snapshot
+    keep_export  whether discarded letters are kept in the bucket
+    accept       what the person accepts of the letters: "collision"
+    expires      epoch seconds at which an unfinished run is aborted
+    who, why     the person, and the reason given
+    """
+
+    pipeline: str
+    source: str = MAIN_DLQ
+    selection: Selection = field(default_factory=Selection)
+    destination: str = MAIN_QUEUE
+    counted: int | None = None
+    rate: float = 5.0
+    burst: int = 10
+    canary: tuple[int, ...] = (1, 2, 5, 20)
+    ramp: tuple[float, ...] = (0.25, 0.5, 1.0)
+    ramp_seconds: float = 60.0
+    error_rate: float = 0.4
+    minimum: int = 10
+    attempts: int = 3
+    on_failure: Policy = Policy.GO
+    on_unknown: Policy = Policy.GO
+    ordered: bool = False
+    outcome_timeout: float = 1_800.0
+    workers: int = 1
+    approve: bool = False
+    keep_export: bool = True
+    accept: str | None = None
+    created: float = 0.0
+    expires: float = 0.0
+    who: str = ""
+    why: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The id of this plan's run: a second start of one plan finds the first."""
+        return hashlib.blake2b(self.to_text().encode(), digest_size=RUN_ID_LENGTH // 2).hexdigest()
+
+    @property
+    def lane(self) -> str | None:
+        """The lane that is the source; None if the source is a queue."""
+        return self.source.removeprefix(LANE) if self.source.startswith(LANE) else None
+
+    @property
+    def is_release(self) -> bool:
+        """Whether its letters were given up before: their attempts and lives count anew."""
+        return self.source.startswith(parking_source("")) or self.lane == PARKED_LANE
+
+    def to_text(self) -> str:
+        """The plan as JSON, the same text for the same plan; `plan_from_text` is its inverse."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+
+def plan_from_text(text: str) -> Plan:
+    """The plan in JSON. Raises BadSettings for anything that `to_text` did not write."""
+    try:
+        data = json.loads(text)
+        selection = selection_from_data(data.pop("selection", {}))
+        for name in ("on_failure", "on_unknown"):
+            if name in data:
+                data[name] = Policy(data[name])
+        plan = build(Plan, "plan", {name: _frozen(value) for name, value in data.items()})
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise BadSettings(f"this is no plan of a replay run: {error}") from error
+    return replace(plan, selection=selection)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+LONGEST_RUN = 7 * DAY
+"""Seconds after which an unfinished run is aborted at the latest."""

@@ -1,0 +1,176 @@
+"""The state of a replay run, and every change that it may go through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Protocol
+
+
+class State(StrEnum):
+    """Where a run stands."""
+
+    PLANNED = "PLANNED"
+    MOVING = "MOVING"
+    """The snapshot is being taken: letters move into the run's custody."""
+    WAITING_APPROVAL = "WAITING_APPROVAL"
+    CANARY = "CANARY"
+    RUNNING = "RUNNING"
+    HELD = "HELD"
+    """Nothing is sent until a person resumes or aborts the run."""
+    ABORTED = "ABORTED"
+    """What is left leaves the run's custody, to `leave_to`."""
+    DONE = "DONE"
+    BROKEN = "BROKEN"
+    """The sum of the outcomes is not the snapshot: a person has to look."""
+
+
+SENDING = frozenset({State.CANARY, State.RUNNING})
+"""The states in which letters may be sent."""
+
+LIVE = frozenset(
+    {State.PLANNED, State.MOVING, State.WAITING_APPROVAL, State.CANARY, State.RUNNING, State.HELD}
+)
+"""The states in which a letter of the run that dies again comes back to it."""
+
+
+class RunRefused(Exception):
+    """The run does not go through this change now; the message says why, and what is possible."""
+
+
+class RunsUnavailable(Exception):
+    """The runs could not be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One replay run, as its item says. All times are epoch seconds.
+
+    generation   grows by one with each change: a grant names the generation it was read with
+    resume_to    the state that a held run goes back to
+    step         the place in the plan's canary steps, then in its ramp
+    allowance    letters that may still be sent in CANARY
+    rate, burst  letters per second now, and at once
+    tat          when the letters granted so far are paid for (theoretical arrival time)
+    letters      letters of the manifest; None before the snapshot is frozen
+    manifest     the manifest's hash
+    counts       letters by outcome, as last added up
+    restart      how often its execution was lost and started again
+    started      when the present execution was started
+    because      why it was held, aborted or broken
+    by           the person or the function that changed it last
+    left         whether nothing is in the run's lane any more, after its end
+    """
+
+    id: str
+    pipeline: str
+    state: State = State.PLANNED
+    generation: int = 0
+    resume_to: State = State.CANARY
+    step: int = 0
+    allowance: int = 0
+    rate: float = 0.0
+    burst: int = 1
+    tat: float = 0.0
+    letters: int | None = None
+    manifest: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    restart: int = 0
+    created: float = 0.0
+    started: float = 0.0
+    changed: float = 0.0
+    step_began: float = 0.0
+    expires: float = 0.0
+    leave_to: str = "parked"
+    because: str = ""
+    by: str = ""
+    left: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def may_send(self) -> bool:
+        return self.state in SENDING
+
+    @property
+    def execution(self) -> str:
+        """The name of its execution; Step Functions keeps a name taken for 90 days."""
+        return f"{self.id}-{self.restart}"
+
+
+_NEXT: Mapping[State, frozenset[State]] = {
+    State.PLANNED: frozenset({State.MOVING, State.ABORTED}),
+    State.MOVING: frozenset(
+        {State.WAITING_APPROVAL, State.CANARY, State.HELD, State.ABORTED, State.BROKEN}
+    ),
+    State.WAITING_APPROVAL: frozenset({State.CANARY, State.ABORTED}),
+    State.CANARY: frozenset({State.CANARY, State.RUNNING, State.HELD, State.ABORTED, State.DONE}),
+    State.RUNNING: frozenset({State.RUNNING, State.HELD, State.ABORTED, State.DONE}),
+    State.HELD: frozenset({State.MOVING, State.CANARY, State.RUNNING, State.ABORTED}),
+    State.ABORTED: frozenset({State.ABORTED, State.BROKEN}),
+    State.DONE: frozenset({State.BROKEN}),
+    State.BROKEN: frozenset({State.ABORTED}),
+}
+
+
+def moved_to(run: Run, state: State, *, at: float, by: str, because: str = "") -> Run:
+    """The run in its next state, one generation later.
+
+    Raises RunRefused if this state cannot follow the present one.
+    """
+    if state not in _NEXT[run.state]:
+        allowed = ", ".join(sorted(_NEXT[run.state])) or "none"
+        raise RunRefused(
+            f"run {run.id} is {run.state} and cannot become {state}: next are {allowed}"
+        )
+    resume_to = run.state if state is State.HELD else run.resume_to
+    return replace(
+        run,
+        state=state,
+        generation=run.generation + 1,
+        resume_to=resume_to,
+        changed=at,
+        by=by,
+        because=because,
+    )
+
+
+def held(run: Run, *, at: float, by: str, because: str) -> Run:
+    """The run with nothing sent from now on. Raises RunRefused."""
+    return moved_to(run, State.HELD, at=at, by=by, because=because)
+
+
+def resumed(run: Run, *, at: float, by: str, because: str = "") -> Run:
+    """The run where it was held; its step begins anew. Raises RunRefused."""
+    if run.state is not State.HELD:
+        raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
+    return replace(moved_to(run, run.resume_to, at=at, by=by, because=because), step_began=at)
+
+
+def aborted(run: Run, *, at: float, by: str, because: str, leave_to: str = "parked") -> Run:
+    """The run with its end decided: what is left goes to `leave_to`. Raises RunRefused."""
+    if run.state is State.ABORTED:
+        raise RunRefused(f"run {run.id} is ABORTED already")
+    return replace(
+        moved_to(run, State.ABORTED, at=at, by=by, because=because), leave_to=leave_to, left=False
+    )
+
+
+class Runs(Protocol):
+    """The items of a pipeline's runs. Raises RunsUnavailable."""
+
+    def read(self, run: str) -> Run | None:
+        """One run, read consistently; None if there is none with this id."""
+
+    def all(self) -> tuple[Run, ...]:
+        """All runs of the pipeline that are remembered."""
+
+    def change(self, before: Run, after: Run) -> None:
+        """Store `after` in place of `before`.
+
+        Raises RunRefused if the run has another generation meanwhile. The same change stored
+        twice has the effect of once: the answer to the first may have been lost.
+        """

@@ -1,0 +1,86 @@
+"""Tickets: what stands in place of a letter that a replay run has sent, until its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Protocol
+
+TICKET_PARTITIONS = 16
+"""Partitions of a run's tickets: one DynamoDB partition takes about 1,000 writes a second."""
+
+
+class Outcome(StrEnum):
+    """What became of a letter of a run; the value is its letter in the status of a part.
+
+    All but OPEN and SENT are terminal.
+    """
+
+    OPEN = " "
+    """In the run's lane: not sent yet, or back from a failed try."""
+    SENT = "s"
+    """Its ticket waits for the outcome."""
+    RECOVERED = "r"
+    DUPLICATE = "d"
+    """Skipped by the consumer: it was processed before."""
+    DELIVERED = "a"
+    """Accepted by a queue or a consumer that tells no outcome."""
+    PARKED = "p"
+    """Parked by the consumer."""
+    QUARANTINED = "q"
+    """Parked by the run: out of attempts, unreadable, or stopped by a rule."""
+    STOPPED = "h"
+    """Left the run for a lane or a dedicated DLQ, as a rule or an open circuit said."""
+    EXPIRED = "e"
+    UNKNOWN = "u"
+    """Sent, and nobody learned its outcome in time."""
+    DISCARDED = "x"
+    LEFT = "l"
+    """Left over when the run ended early: parked, or back to the schedule."""
+
+
+TERMINAL = frozenset(Outcome) - {Outcome.OPEN, Outcome.SENT}
+
+
+class TicketsUnavailable(Exception):
+    """The tickets could not be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """One send of a letter by a run, or its leaving the run in another way.
+
+    Its key is the letter's origin and the id of the copy that was sent. `shard` and `position`
+    say where in the manifest it stands, `attempt` is the life that the send began, `at` the
+    time (epoch seconds), `fate` what is known since the moment it was made (SENT: its
+    outcome is looked up). `returned` is the id of the copy that came back, and
+    `returned_place` that copy's place in the waiting room.
+    """
+
+    run: str
+    origin: str
+    copy: str
+    shard: int
+    position: int
+    attempt: int
+    at: float
+    fate: Outcome = Outcome.SENT
+    returned: str | None = None
+    returned_place: str | None = None
+
+
+def ticket_partition(origin: str) -> int:
+    """The partition of a run's tickets that holds those of one letter."""
+    return blake2b(origin.encode(), digest_size=1).digest()[0] % TICKET_PARTITIONS
+
+
+class Tickets(Protocol):
+    """The tickets of one run. Raises TicketsUnavailable."""
+
+    def put(self, tickets: Sequence[Ticket]) -> None:
+        """Store tickets; storing one twice has the effect of once, and never removes `returned`."""
+
+    def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
+        """The tickets with these keys (origin, copy), read consistently; missing ones left out."""
