@@ -28,7 +28,7 @@ RUN_ID_LENGTH = 16
 """Characters of a run's id: hexadecimal, 64 bits of the plan's hash."""
 
 
-class Policy(StrEnum):
+class KeyPolicy(StrEnum):
     """Whether an ordering key goes on or stops."""
 
     GO = "go"
@@ -36,7 +36,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReplayPlan:
     """A replay run as a person has seen and started it.
 
     source       "dlq", "parking:<id>", the id of a dedicated DLQ, or "lane:<lane>"
@@ -73,8 +73,8 @@ class Plan:
     error_rate: float = 0.4
     minimum: int = 10
     attempts: int = 3
-    on_failure: Policy = Policy.GO
-    on_unknown: Policy = Policy.GO
+    on_failure: KeyPolicy = KeyPolicy.GO
+    on_unknown: KeyPolicy = KeyPolicy.GO
     ordered: bool = False
     outcome_timeout: float = 1_800.0
     workers: int = 1
@@ -106,15 +106,15 @@ class Plan:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
-def plan_from_text(text: str) -> Plan:
+def plan_from_text(text: str) -> ReplayPlan:
     """The plan in JSON. Raises BadSettings for anything that `to_text` did not write."""
     try:
         data = json.loads(text)
         selection = selection_from_data(data.pop("selection", {}))
         for name in ("on_failure", "on_unknown"):
             if name in data:
-                data[name] = Policy(data[name])
-        plan = build(Plan, "plan", {name: _frozen(value) for name, value in data.items()})
+                data[name] = KeyPolicy(data[name])
+        plan = build(ReplayPlan, "plan", {name: _frozen(value) for name, value in data.items()})
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise BadSettings(f"this is no plan of a replay run: {error}") from error
     return replace(plan, selection=selection)

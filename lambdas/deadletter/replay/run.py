@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """Where a run stands."""
 
     PLANNED = "PLANNED"
@@ -26,11 +26,18 @@ class State(StrEnum):
     """The sum of the outcomes is not the snapshot: a person has to look."""
 
 
-SENDING = frozenset({State.CANARY, State.RUNNING})
+SENDING = frozenset({RunState.CANARY, RunState.RUNNING})
 """The states in which letters may be sent."""
 
 LIVE = frozenset(
-    {State.PLANNED, State.MOVING, State.WAITING_APPROVAL, State.CANARY, State.RUNNING, State.HELD}
+    {
+        RunState.PLANNED,
+        RunState.MOVING,
+        RunState.WAITING_APPROVAL,
+        RunState.CANARY,
+        RunState.RUNNING,
+        RunState.HELD,
+    }
 )
 """The states in which a letter of the run that dies again comes back to it."""
 
@@ -44,7 +51,7 @@ class RunsUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ReplayRun:
     """One replay run, as its item says. All times are epoch seconds.
 
     generation   grows by one with each change: a grant names the generation it was read with
@@ -65,9 +72,9 @@ class Run:
 
     id: str
     pipeline: str
-    state: State = State.PLANNED
+    state: RunState = RunState.PLANNED
     generation: int = 0
-    resume_to: State = State.CANARY
+    resume_to: RunState = RunState.CANARY
     step: int = 0
     allowance: int = 0
     rate: float = 0.0
@@ -101,22 +108,34 @@ class Run:
         return f"{self.id}-{self.restart}"
 
 
-_NEXT: Mapping[State, frozenset[State]] = {
-    State.PLANNED: frozenset({State.MOVING, State.ABORTED}),
-    State.MOVING: frozenset(
-        {State.WAITING_APPROVAL, State.CANARY, State.HELD, State.ABORTED, State.BROKEN}
+_NEXT: Mapping[RunState, frozenset[RunState]] = {
+    RunState.PLANNED: frozenset({RunState.MOVING, RunState.ABORTED}),
+    RunState.MOVING: frozenset(
+        {
+            RunState.WAITING_APPROVAL,
+            RunState.CANARY,
+            RunState.HELD,
+            RunState.ABORTED,
+            RunState.BROKEN,
+        }
     ),
-    State.WAITING_APPROVAL: frozenset({State.CANARY, State.ABORTED}),
-    State.CANARY: frozenset({State.CANARY, State.RUNNING, State.HELD, State.ABORTED, State.DONE}),
-    State.RUNNING: frozenset({State.RUNNING, State.HELD, State.ABORTED, State.DONE}),
-    State.HELD: frozenset({State.MOVING, State.CANARY, State.RUNNING, State.ABORTED}),
-    State.ABORTED: frozenset({State.ABORTED, State.BROKEN}),
-    State.DONE: frozenset({State.BROKEN}),
-    State.BROKEN: frozenset({State.ABORTED}),
+    RunState.WAITING_APPROVAL: frozenset({RunState.CANARY, RunState.ABORTED}),
+    RunState.CANARY: frozenset(
+        {RunState.CANARY, RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE}
+    ),
+    RunState.RUNNING: frozenset({RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE}),
+    RunState.HELD: frozenset(
+        {RunState.MOVING, RunState.CANARY, RunState.RUNNING, RunState.ABORTED}
+    ),
+    RunState.ABORTED: frozenset({RunState.ABORTED, RunState.BROKEN}),
+    RunState.DONE: frozenset({RunState.BROKEN}),
+    RunState.BROKEN: frozenset({RunState.ABORTED}),
 }
 
 
-def moved_to(run: Run, state: State, *, at: float, by: str, because: str = "") -> Run:
+def moved_to(
+    run: ReplayRun, state: RunState, *, at: float, by: str, because: str = ""
+) -> ReplayRun:
     """The run in its next state, one generation later.
 
     Raises RunRefused if this state cannot follow the present one.
@@ -126,7 +145,7 @@ def moved_to(run: Run, state: State, *, at: float, by: str, because: str = "") -
         raise RunRefused(
             f"run {run.id} is {run.state} and cannot become {state}: next are {allowed}"
         )
-    resume_to = run.state if state is State.HELD else run.resume_to
+    resume_to = run.state if state is RunState.HELD else run.resume_to
     return replace(
         run,
         state=state,
@@ -138,37 +157,41 @@ def moved_to(run: Run, state: State, *, at: float, by: str, because: str = "") -
     )
 
 
-def held(run: Run, *, at: float, by: str, because: str) -> Run:
+def held(run: ReplayRun, *, at: float, by: str, because: str) -> ReplayRun:
     """The run with nothing sent from now on. Raises RunRefused."""
-    return moved_to(run, State.HELD, at=at, by=by, because=because)
+    return moved_to(run, RunState.HELD, at=at, by=by, because=because)
 
 
-def resumed(run: Run, *, at: float, by: str, because: str = "") -> Run:
+def resumed(run: ReplayRun, *, at: float, by: str, because: str = "") -> ReplayRun:
     """The run where it was held; its step begins anew. Raises RunRefused."""
-    if run.state is not State.HELD:
+    if run.state is not RunState.HELD:
         raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
     return replace(moved_to(run, run.resume_to, at=at, by=by, because=because), step_began=at)
 
 
-def aborted(run: Run, *, at: float, by: str, because: str, leave_to: str = "parked") -> Run:
+def aborted(
+    run: ReplayRun, *, at: float, by: str, because: str, leave_to: str = "parked"
+) -> ReplayRun:
     """The run with its end decided: what is left goes to `leave_to`. Raises RunRefused."""
-    if run.state is State.ABORTED:
+    if run.state is RunState.ABORTED:
         raise RunRefused(f"run {run.id} is ABORTED already")
     return replace(
-        moved_to(run, State.ABORTED, at=at, by=by, because=because), leave_to=leave_to, left=False
+        moved_to(run, RunState.ABORTED, at=at, by=by, because=because),
+        leave_to=leave_to,
+        left=False,
     )
 
 
-class Runs(Protocol):
+class ReplayRuns(Protocol):
     """The items of a pipeline's runs. Raises RunsUnavailable."""
 
-    def read(self, run: str) -> Run | None:
+    def read(self, run: str) -> ReplayRun | None:
         """One run, read consistently; None if there is none with this id."""
 
-    def all(self) -> tuple[Run, ...]:
+    def all(self) -> tuple[ReplayRun, ...]:
         """All runs of the pipeline that are remembered."""
 
-    def change(self, before: Run, after: Run) -> None:
+    def change(self, before: ReplayRun, after: ReplayRun) -> None:
         """Store `after` in place of `before`.
 
         Raises RunRefused if the run has another generation meanwhile. The same change stored

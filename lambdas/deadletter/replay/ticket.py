@@ -12,7 +12,7 @@ TICKET_PARTITIONS = 16
 """Partitions of a run's tickets: one DynamoDB partition takes about 1,000 writes a second."""
 
 
-class Outcome(StrEnum):
+class ReplayOutcome(StrEnum):
     """What became of a letter of a run; the value is its letter in the status of a part.
 
     All but OPEN and SENT are terminal.
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
     """Left over when the run ended early: parked, or back to the schedule."""
 
 
-TERMINAL = frozenset(Outcome) - {Outcome.OPEN, Outcome.SENT}
+TERMINAL = frozenset(ReplayOutcome) - {ReplayOutcome.OPEN, ReplayOutcome.SENT}
 
 
 class TicketsUnavailable(Exception):
@@ -66,7 +66,7 @@ class Ticket:
     position: int
     attempt: int
     at: float
-    fate: Outcome = Outcome.SENT
+    fate: ReplayOutcome = ReplayOutcome.SENT
     returned: str | None = None
     returned_place: str | None = None
 

@@ -20,12 +20,12 @@ class Resources:
     the folder of SSM parameters with one parameter for each pipeline, and `audit_days` how
     long a change of a rule is kept. `redrive_function` is what the watch starts to rescue
     letters, and `redrive_every` how often the schedule starts it, in seconds.
-    `circuit_machine` is the ARN of the state machine that
-    runs outages, `consumer_function` the consumer's ARN if it is a Lambda function,
-    `consumer_mapping` the id of its event source mapping if the app made it, and
-    `consumer_timeout` its timeout in seconds. `health_url` is requested before a
-    letter is tried on a dependency. A field that a function does not need is empty: its
-    construct in `infra` sets the variables that it needs.
+    `circuit_machine` is the ARN of the state machine that runs outages, `replay_machine` of
+    the one that runs replays, `consumer_function` the consumer's ARN if it is a Lambda
+    function, `consumer_mapping` the id of its event source mapping if the app made it, and
+    `consumer_timeout` its timeout in seconds. `health_url` is requested before a letter is
+    tried on a dependency. A field that a function does not need is empty: its construct in
+    `infra` sets the variables that it needs.
     """
 
     main_url: str = ""
@@ -46,6 +46,7 @@ class Resources:
     registrations: str = ""
     dlq_arn: str = ""
     circuit_machine: str = ""
+    replay_machine: str = ""
     consumer_function: str = ""
     consumer_mapping: str = ""
     consumer_timeout: int = 0
