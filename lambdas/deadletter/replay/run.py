@@ -64,6 +64,9 @@ class ReplayRun:
     manifest     the manifest's hash
     counts       letters by outcome, as last added up
     restart      how often its execution was lost and started again
+    step_began   when its step began; 0 until the machine has begun it
+    known_before, failed_before  known and failed tries when its step began: a step is judged
+                 by its own
     started      when the present execution was started
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
@@ -88,6 +91,8 @@ class ReplayRun:
     started: float = 0.0
     changed: float = 0.0
     step_began: float = 0.0
+    known_before: int = 0
+    failed_before: int = 0
     expires: float = 0.0
     leave_to: str = "parked"
     because: str = ""
@@ -121,9 +126,18 @@ _NEXT: Mapping[RunState, frozenset[RunState]] = {
     ),
     RunState.WAITING_APPROVAL: frozenset({RunState.CANARY, RunState.ABORTED}),
     RunState.CANARY: frozenset(
-        {RunState.CANARY, RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE}
+        {
+            RunState.CANARY,
+            RunState.RUNNING,
+            RunState.HELD,
+            RunState.ABORTED,
+            RunState.DONE,
+            RunState.BROKEN,
+        }
     ),
-    RunState.RUNNING: frozenset({RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE}),
+    RunState.RUNNING: frozenset(
+        {RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE, RunState.BROKEN}
+    ),
     RunState.HELD: frozenset(
         {RunState.MOVING, RunState.CANARY, RunState.RUNNING, RunState.ABORTED}
     ),
@@ -166,7 +180,7 @@ def resumed(run: ReplayRun, *, at: float, by: str, because: str = "") -> ReplayR
     """The run where it was held; its step begins anew. Raises RunRefused."""
     if run.state is not RunState.HELD:
         raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
-    return replace(moved_to(run, run.resume_to, at=at, by=by, because=because), step_began=at)
+    return replace(moved_to(run, run.resume_to, at=at, by=by, because=because), step_began=0.0)
 
 
 def aborted(
