@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -11,13 +11,16 @@ import typer
 from deadletter.contract import Reason
 
 from ..operations import parked as operation
+from ..operations import parked_letters
 from ..operations.parked import ParkedFilter, ParkedLetter, ParkedSample
+from ..operations.parked_letters import ParkedDetails, ParkedExport, RecordedFailure
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, command, group
+from .exit import Exit
 from .letters import not_given_back
-from .output import Block, Line, Reply, Styled, line
+from .output import Block, Line, Reply, Styled, TextTable, line
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -34,6 +37,25 @@ Why = Annotated[
 ]
 ShowBody = Annotated[
     bool, typer.Option("--show-body", help="Show bodies too, control characters escaped.")
+]
+LetterId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="MessageId of the letter, now or in its first life."),
+]
+SomeIds = Annotated[
+    list[str] | None,
+    typer.Option("--id", metavar="ID", help="Only this letter; may be given several times."),
+]
+SomeReasons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reason",
+        metavar="REASON",
+        help=f"Only letters parked for it: {', '.join(Reason)}; may be given several times.",
+    ),
+]
+ExportFile = Annotated[
+    str, typer.Option("--out", metavar="FILE", help="A new file: one letter a line, as JSON.")
 ]
 
 
@@ -62,11 +84,12 @@ def list_(
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
-    wanted = ParkedFilter(limit, _reason(reason) if reason else None, show_body)
+    wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body)
     return Reply(operation.read(session, pipeline, wanted), show)
 
 
-def _reason(text: str) -> Reason:
+def parked_reason(text: str) -> Reason:
+    """The reason with this name, in any case; Problem with the known ones for another."""
     reason = Reason.__members__.get(text.upper())
     if reason is None:
         raise Problem(
@@ -125,3 +148,116 @@ def _when(at: datetime, now: datetime) -> str:
 
 def _age(at: datetime, now: datetime) -> str:
     return duration((now - at).total_seconds())
+
+
+@command(
+    typer_app,
+    "show",
+    example=[
+        "dlq parked show 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --pipeline orders",
+        "dlq parked show 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --show-body --json",
+    ],
+)
+def show_(
+    session: Session, id_: LetterId, pipeline: OnePipeline = None, show_body: ShowBody = False
+) -> Reply[ParkedDetails]:
+    """Show one parked letter: why it is parked, and each failure that the ledger has.
+
+    It looks through the waiting room, then through the parking queues until it finds the
+    letter. Every letter that it received on the way is given back.
+    """
+    return Reply(parked_letters.details(session, pipeline, id_, body=show_body), _show_details)
+
+
+@command(
+    typer_app,
+    "export",
+    example=[
+        "dlq parked export --pipeline orders --out parked.jsonl",
+        "dlq parked export --pipeline orders --reason POISON --out poison.jsonl",
+    ],
+)
+def export(
+    session: Session,
+    out: ExportFile,
+    pipeline: OnePipeline = None,
+    id_: SomeIds = None,
+    reason: SomeReasons = None,
+) -> Reply[ParkedExport]:
+    """Copy parked letters into a file, bodies and attributes included. Nothing is moved.
+
+    The file holds your customers' data: only you can read it. In a FIFO queue only the
+    head of each group is seen. The exit status is 1 if the queues were not looked at to
+    their end.
+    """
+    answer = parked_letters.export(
+        session, pipeline, out, ids=id_ or (), reasons=parked_reasons(reason)
+    )
+    return Reply(answer, _show_export, Exit.DONE if answer.complete else Exit.ATTENTION)
+
+
+def parked_reasons(texts: Sequence[str] | None) -> tuple[Reason, ...]:
+    """The reasons with these names."""
+    return tuple(map(parked_reason, texts or ()))
+
+
+def _show_details(letter: ParkedDetails) -> Iterator[Block]:
+    yield line(
+        Styled(letter.message_id, "strong"),
+        f" of {letter.pipeline} in account {letter.account}, {letter.region}",
+    )
+    yield line(Styled(letter.reason or "reason unknown", "alarm"), f": {letter.because or '?'}")
+    facts = {
+        "in": f"lane parked, rescued from queue {letter.queue}"
+        if letter.rescued
+        else f"parking queue {letter.queue}",
+        "origin": letter.origin,
+        "attempts": letter.attempts,
+        "rule": letter.rule,
+        "replay run": letter.run,
+        "FIFO group": letter.group,
+        "parked": _when(letter.parked_at, letter.at) if letter.parked_at else None,
+        "first sent": _when(letter.first_sent, letter.at) if letter.first_sent else None,
+        "size": size(letter.size),
+        "processed": _when(letter.recovered_at, letter.at) if letter.recovered_at else None,
+    }
+    yield TextTable((), [(f"  {name}", str(fact)) for name, fact in facts.items() if fact])
+    yield Line()
+    if letter.failures:
+        headings = ("FAILED", ">LIFE", ">RECEIVE", "CATEGORY", "ERROR")
+        yield TextTable(headings, [_failure(failure, letter.at) for failure in letter.failures])
+    else:
+        yield line("The ledger has no failure of it.")
+    if letter.body is not None:
+        yield Line()
+        yield line(letter.body[:_MAX_BODY], indent=4)
+    yield Line()
+    yield line(f"To try it again: dlq parked release --pipeline {letter.pipeline} "
+               f"--id {letter.message_id}")  # fmt: skip
+
+
+def _failure(failure: RecordedFailure, now: datetime) -> tuple[str, ...]:
+    error = ": ".join(text for text in (failure.error_type, failure.message) if text)
+    status = f" (HTTP {failure.http_status})" if failure.http_status else ""
+    return (
+        clock(failure.at, now) if failure.at else "",
+        str(failure.life),
+        str(failure.receive),
+        failure.category,
+        f"{error or 'no text'}{status}",
+    )
+
+
+def _show_export(answer: ParkedExport) -> Iterator[Block]:
+    yield line(
+        Styled(f"{count(answer.exported, 'letter')} of {answer.pipeline}", "strong"),
+        f" copied into {answer.file}; {count(answer.looked_at, 'letter')} looked at.",
+    )
+    if not answer.complete:
+        yield line(
+            Styled("The look ended before the queue did: ", "alarm"),
+            "more letters are parked. Run it again with --reason or --id.",
+        )
+    if answer.not_given_back:
+        letters = count(answer.not_given_back, "letter")
+        yield line(f"{letters} could not be given back at once: hidden for 11 minutes at most.")

@@ -33,7 +33,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
-`dynamodb:Query`, `dynamodb:BatchGetItem` |
+`dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject` |
 | `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \

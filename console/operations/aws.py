@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
+    from mypy_boto3_stepfunctions import SFNClient
     from mypy_boto3_sts import STSClient
     from mypy_boto3_sts.type_defs import GetCallerIdentityResponseTypeDef
 
@@ -69,6 +71,10 @@ class Aws:
         return self._session.client("dynamodb", config=_patient())
 
     @cached_property
+    def s3(self) -> S3Client:
+        return self._session.client("s3", config=_patient())
+
+    @cached_property
     def secretsmanager(self) -> SecretsManagerClient:
         return self._session.client("secretsmanager", config=_patient())
 
@@ -79,6 +85,10 @@ class Aws:
     @cached_property
     def ssm(self) -> SSMClient:
         return self._session.client("ssm", config=_patient())
+
+    @cached_property
+    def stepfunctions(self) -> SFNClient:
+        return self._session.client("stepfunctions", config=_patient())
 
     @cached_property
     def sts(self) -> STSClient:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 HIDDEN = 30
 """Seconds that a message is hidden from others at most, even if giving it back fails."""
 
-# Seconds after which no more are received: the first message must not become visible,
-# and be seen twice, while the last ones are received.
-_LOOKING = 20
-
 # A poll this long asks all of SQS's servers; a shorter one may find nothing in a
 # queue that is not empty.
 POLL_SECONDS = 1
@@ -33,11 +29,36 @@ MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a look goes: for so many `seconds` at most, over so many messages.
+
+    `hidden` is how long a message stays hidden at most, in seconds. It is longer than the look:
+    the first message must not become visible, and be seen twice, while the last are received.
+    """
+
+    seconds: float
+    most: int
+    hidden: int
+
+
+SAMPLE = Reach(seconds=20, most=MOST, hidden=HIDDEN)
+"""A look for a person who waits."""
+
+# SQS lets about 120,000 messages of a queue be in flight.
+WHOLE_QUEUE = Reach(seconds=600, most=100_000, hidden=660)
+"""A look that counts all messages of a queue."""
+
+
+@dataclass(frozen=True, slots=True)
 class Peeked:
-    """How many messages were looked at, and how many of them stay hidden for a while."""
+    """How many messages were looked at, and how many of them stay hidden for a while.
+
+    `is_whole` says that the look ended because the queue seemed empty.
+    """
 
     looked_at: int
     not_given_back: int
+    is_whole: bool = True
 
 
 def peek(
@@ -47,23 +68,24 @@ def peek(
     missing: Callable[[], int],
     see: Callable[[MessageTypeDef], None],
     now: Callable[[], float],
+    reach: Reach = SAMPLE,
 ) -> Peeked:
     """Calls `see` with each message of a queue once, and always gives all back.
 
     Before each receive `missing` says how many are still wanted. The look ends when it
-    says 0, when the queue seems empty, or after 20 seconds or 500 messages. `now` is
-    in epoch seconds.
+    says 0, when the queue seems empty, or at the end of its reach. `now` is in epoch
+    seconds.
     """
     hidden: dict[str, str] = {}
-    until, empty = now() + _LOOKING, 0
+    until, empty = now() + reach.seconds, 0
     try:
         while (
             (most := min(10, missing())) > 0
-            and len(hidden) < MOST
+            and len(hidden) < reach.most
             and empty < _EMPTY_POLLS
             and now() < until
         ):
-            messages = _receive(sqs, url, most)
+            messages = _receive(sqs, url, most, reach.hidden)
             empty = 0 if messages else empty + 1
             for message in messages:
                 new = message["MessageId"] not in hidden
@@ -72,14 +94,14 @@ def peek(
                     see(message)
     finally:
         kept = _give_back(sqs, url, list(hidden.values()))
-    return Peeked(len(hidden), kept)
+    return Peeked(len(hidden), kept, empty >= _EMPTY_POLLS)
 
 
-def _receive(sqs: SQSClient, url: str, most: int) -> Sequence[MessageTypeDef]:
+def _receive(sqs: SQSClient, url: str, most: int, hidden: int) -> Sequence[MessageTypeDef]:
     return sqs.receive_message(
         QueueUrl=url,
         MaxNumberOfMessages=most,
-        VisibilityTimeout=HIDDEN,
+        VisibilityTimeout=hidden,
         WaitTimeSeconds=POLL_SECONDS,
         MessageAttributeNames=["All"],
         MessageSystemAttributeNames=["All"],

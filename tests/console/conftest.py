@@ -22,11 +22,13 @@ from console.cli.main import app
 from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.failure.failure import Category, Failure
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -168,6 +170,12 @@ class Cloud:
             fifo=False,
             clock=lambda: 0.0,
         )
+
+    def failed(self, pipeline: str, origin: str, **facts: Any) -> None:
+        """A failure in the ledger, as the consumer library records it."""
+        failure = {"at": time.time() - 3_600, "attempt": 0, "category": Category.TRANSIENT} | facts
+        ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
+        ledger.failed(origin, Failure(**failure))
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
         """A rule as a person types it into the table."""

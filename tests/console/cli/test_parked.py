@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,3 +167,79 @@ def test_the_filters_apply_to_rescued_letters(cloud: Any, dlq: Any) -> None:
     (letter,) = letters(dlq, "--reason", "EXPIRED", "--show-body")
     assert (letter["message_id"], letter["body"]) == (expired, "{}")
     assert len(letters(dlq, "--limit", "1")) == 1
+
+
+def test_a_letter_is_shown_with_its_failures(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", "first-life", error_type="KeyError", message="no price", attempt=2)
+    sent = cloud.park("orders", "POISON", body='{"card": "4111"}', attempt=3)
+    cloud.park("orders", "EXPIRED", origin="another")
+    for id_ in (sent, "first-life"):
+        letter = json.loads(dlq("parked", "show", id_, "--json").stdout)
+        assert (letter["message_id"], letter["reason"], letter["attempts"]) == (sent, "POISON", 3)
+        assert [failure["error_type"] for failure in letter["failures"]] == ["KeyError"]
+        assert letter["body"] is letter["attributes"] is None
+    output = dlq("parked", "show", sent).stdout
+    assert "POISON: it is POISON" in output
+    assert "KeyError: no price" in output
+    assert f"dlq parked release --pipeline orders --id {sent}" in output
+    assert "4111" not in output
+    assert "4111" in dlq("parked", "show", sent, "--show-body").stdout
+    assert visible(cloud) == 2
+
+
+def test_a_rescued_letter_is_shown(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    sent = cloud.rescued("orders", "POISON", 1_000)
+    letter = json.loads(dlq("parked", "show", sent, "--json").stdout)
+    assert letter["rescued"] is True
+    assert letter["queue"] == "default"
+
+
+def test_a_letter_that_is_not_parked_is_not_shown(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", "POISON")
+    done = dlq("parked", "show", "nope")
+    assert done.exit_code == Exit.ABSENT
+    assert "nope is not among the parked letters of orders (1 letter looked at" in done.stderr
+
+
+def test_an_export_holds_whole_letters_and_moves_none(cloud: Any, dlq: Any, tmp_path: Path) -> None:
+    cloud.deploy("orders", parking=["default", "legal"])
+    cloud.park("orders", "POISON", body="one", key="legal")
+    for _ in range(12):
+        cloud.park("orders", "EXPIRED", body="more")
+    rescued = cloud.rescued("orders", "POISON", 1_000)
+    file = tmp_path / "parked.jsonl"
+    done = dlq("parked", "export", "--out", str(file))
+    assert done.exit_code == Exit.DONE, done.output
+    assert "14 letters of orders copied into" in done.stdout
+    rows = [json.loads(row) for row in file.read_text().splitlines()]
+    assert {(row["place"], row["body"]) for row in rows} == {
+        ("parked", "{}"), ("legal", "one"), ("default", "more"),
+    }  # fmt: skip
+    assert rows[0]["id"] == rescued
+    assert "Redrive" in rows[1]["attributes"]
+    assert visible(cloud) == 12
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_an_export_takes_only_what_is_asked_for(cloud: Any, dlq: Any, tmp_path: Path) -> None:
+    cloud.deploy("orders")
+    sent = cloud.park("orders", "POISON", origin="a")
+    cloud.park("orders", "POISON", origin="b")
+    cloud.park("orders", "EXPIRED", origin="a")
+    file = tmp_path / "parked.jsonl"
+    dlq("parked", "export", "--out", str(file), "--reason", "poison", "--id", "a")
+    (row,) = map(json.loads, file.read_text().splitlines())
+    assert row["id"] == sent
+
+
+def test_an_export_does_not_write_over_a_file(cloud: Any, dlq: Any, tmp_path: Path) -> None:
+    cloud.deploy("orders")
+    file = tmp_path / "parked.jsonl"
+    file.write_text("mine")
+    done = dlq("parked", "export", "--out", str(file))
+    assert done.exit_code == Exit.USAGE
+    assert "is there already: name another file." in done.stderr
+    assert file.read_text() == "mine"

@@ -1,0 +1,153 @@
+"""Every letter of a queue or of a lane of the waiting room, with its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deadletter.contract import PARKED_LANE, parking_source
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter, NotALetter, from_api
+from deadletter.message.stamp import Stamp
+
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .peek import SAMPLE, WHOLE_QUEUE, Peeked, Reach, peek
+from .session import Session
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
+    from deadletter.redrive.waiting_room import WaitingRoomEntry
+
+# Entries of a shard's index that are kept in memory: some 200 bytes each.
+_MOST_IN_SHARD = 100_000
+_CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLetter:
+    """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`."""
+
+    letter: Letter
+    home: str
+    lane: str | None = None
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """The stamp that it carries, whoever wrote it."""
+        attribute = self.letter.attributes.get(stamps.NAME)
+        return None if attribute is None else stamps.parse(attribute.value)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids that a person may name it by: of this copy, and of its first life."""
+        stamp = self.stamp
+        return frozenset({self.letter.message_id, stamp.origin if stamp else ""} - {""})
+
+
+See = Callable[[FoundLetter], None]
+
+
+def look_into_queue(
+    session: Session,
+    url: str,
+    home: str,
+    see: See,
+    *,
+    reach: Reach = WHOLE_QUEUE,
+    wanted: Callable[[], bool] = lambda: True,
+) -> Peeked:
+    """Calls `see` with each letter of a queue while letters are `wanted`; gives all back."""
+
+    def seen(message: MessageTypeDef) -> None:
+        try:
+            see(FoundLetter(from_api(message), home))
+        except NotALetter:
+            return
+
+    return peek(
+        session.aws.sqs,
+        url,
+        missing=lambda: 10 if wanted() else 0,
+        see=seen,
+        now=session.clock,
+        reach=reach,
+    )
+
+
+def letters_of_lane(
+    session: Session, app: App, pipeline: DeployedPipeline, lane: str
+) -> Iterator[FoundLetter]:
+    """Each letter of a lane. Nothing is claimed and nothing is counted as received."""
+    from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+    from deadletter.redrive.waiting_room import FOREVER, SHARDS
+
+    room = DynamoDBWaitingRoom(
+        dynamodb=session.aws.dynamodb,
+        table=app.letters_table,
+        s3=session.aws.s3,
+        bucket=app.letters_bucket,
+        pipeline=pipeline.name,
+        fifo=pipeline.fifo,
+        clock=session.clock,
+    )
+    for shard in range(SHARDS):
+        with aws_errors():
+            entries = room.due(lane, shard, FOREVER, _MOST_IN_SHARD)
+        # A FIFO group is read whole: its letters stay side by side.
+        entries = sorted(entries, key=lambda entry: entry.group or "")
+        for part in _parts(entries):
+            with aws_errors():
+                contents = room.read(part, 0.0)
+            for received in contents.letters:
+                yield FoundLetter(received.letter, received.home, lane)
+
+
+def _parts(entries: Sequence[WaitingRoomEntry]) -> Iterator[Sequence[WaitingRoomEntry]]:
+    """The entries in runs of about a hundred; a FIFO group is never split."""
+    part: list[WaitingRoomEntry] = []
+    for entry in entries:
+        if len(part) >= _CHUNK and (entry.group is None or entry.group != part[-1].group):
+            yield part
+            part = []
+        part.append(entry)
+    if part:
+        yield part
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedWalk:
+    """How a look at all parked letters of a pipeline ended."""
+
+    looked_at: int = 0
+    not_given_back: int = 0
+    is_whole: bool = True
+
+
+def look_at_parked(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    see: See,
+    *,
+    wanted: Callable[[], bool] = lambda: True,
+    whole: bool = True,
+) -> ParkedWalk:
+    """Calls `see` with the parked letters: those rescued from a queue, then queue after queue."""
+    for found in letters_of_lane(session, app, pipeline, PARKED_LANE):
+        if not wanted():
+            break
+        see(found)
+    looked_at = not_given_back = 0
+    is_whole = True
+    reach = WHOLE_QUEUE if whole else SAMPLE
+    for id_, url in pipeline.parking.items():
+        if not wanted():
+            break
+        look = look_into_queue(session, url, parking_source(id_), see, reach=reach, wanted=wanted)
+        looked_at += look.looked_at
+        not_given_back += look.not_given_back
+        is_whole = is_whole and look.is_whole
+    return ParkedWalk(looked_at, not_given_back, is_whole)
