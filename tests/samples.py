@@ -63,6 +63,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         st.floats(0, 1e11),
         texts,
         st.none() | names,
+        st.none() | st.integers(0, 7),
     ),
     st.builds(Divert, names, texts, st.none() | names),
     st.builds(Park, st.sampled_from(Reason), texts, st.none() | names),

@@ -15,7 +15,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
-from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition
+from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -53,6 +53,15 @@ def letters(aws: Aws) -> Aws:
 
 @pytest.fixture
 def room(letters: Aws) -> DynamoDBWaitingRoom:
+    return room_of(letters, fifo=False)
+
+
+@pytest.fixture
+def fifo_room(letters: Aws) -> DynamoDBWaitingRoom:
+    return room_of(letters, fifo=True)
+
+
+def room_of(letters: Aws, *, fifo: bool) -> DynamoDBWaitingRoom:
     letters.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
@@ -62,7 +71,7 @@ def room(letters: Aws) -> DynamoDBWaitingRoom:
         s3=letters.s3,
         bucket=BUCKET,
         pipeline="orders",
-        fifo=False,
+        fifo=fifo,
         clock=letters.clock,
     )
 
@@ -369,6 +378,47 @@ class TestWaitingRoom:
         assert [entry.copy for entry in sorted(entries, key=lambda entry: entry.due)] == ["b", "a"]
         [letter] = room.read(entries[:1], 1e10).letters
         assert letter.home == "parking:default"
+
+    def in_run(self, copy: str, shard: int | None = None, group: str | None = None) -> Order:
+        system = {} if group is None else {"MessageGroupId": group, "SequenceNumber": copy}
+        taken = ReceivedLetter(Letter(copy, "{}", {}, system), "h", 0)
+        stamp = Stamp(copy, 2, 5, run="r", decision="HOLD", base=2, spared=3)
+        return Order(taken, Hold(run_lane("r"), 7, "replay run r", shard=shard), stamp)
+
+    def test_a_letter_of_a_run_waits_in_the_shard_of_its_key_until_the_run_takes_it(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        order = self.in_run("a", shard=5)
+        room.admit([order])
+        assert not any(room.due("run:r", shard, END_OF_TIME - 1, 10) for shard in range(SHARDS))
+        entries = [room.due("run:r", shard, FOREVER, 10) for shard in range(SHARDS)]
+        assert [shard for shard, found in enumerate(entries) if found] == [5]
+        [taken] = room.read(entries[5], 1e10).letters
+        assert (taken.stamp, taken.is_rescued, taken.spared) == (order.stamp, False, 3)
+
+    def test_a_waiting_letter_joins_a_run_with_the_stamp_of_the_run(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        room.admit([self.admission("a")])
+        [taken] = self.due(room, 100)
+        assert taken.stamp is None
+        order = replace(self.in_run("a", shard=3), received=taken)
+        room.postpone(order)
+        assert self.due(room, 1_000) == []
+        [taken] = room.read(room.due("run:r", 3, FOREVER, 10), 1e10).letters
+        assert taken.stamp == order.stamp
+
+    def test_each_letter_of_a_group_in_a_run_is_read_by_itself(
+        self, fifo_room: DynamoDBWaitingRoom
+    ) -> None:
+        """The manifest has the order of a run's letters, whatever else waits in their group."""
+        room = fifo_room
+        due = replace(self.in_run("1", group="g"), decision=Hold("due", 100, "waits"))
+        room.admit([due, self.in_run("2", 5, "g"), self.in_run("3", 5, "g")])
+        first, second = room.due("run:r", 5, FOREVER, 10)
+        assert [each.letter.message_id for each in room.read([second], 1e10).letters] == ["3"]
+        both = room.read([first, second], 1e10).letters
+        assert [each.letter.message_id for each in both] == ["2", "3"]
 
     def test_a_lane_is_retired_unless_it_was_used_since(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])

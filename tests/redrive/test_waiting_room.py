@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.contract import PARKED_LANE, dedicated_lane
+from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, is_shut, never, shard_of
@@ -33,9 +33,10 @@ def test_a_lane_that_no_time_opens_keeps_its_letters_by_age() -> None:
     assert never(letter(SentTimestamp="")) == 1_099_511_627_776
 
 
-def test_no_time_opens_the_lanes_of_rescued_letters() -> None:
+def test_no_time_opens_the_lanes_of_rescued_letters_and_of_replay_runs() -> None:
     assert is_shut(PARKED_LANE)
     assert is_shut(dedicated_lane("slow"))
+    assert is_shut(run_lane("r"))
     assert not is_shut(DUE)
     assert not is_shut("circuit:orders")
 

@@ -17,12 +17,13 @@ from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
+from deadletter.redrive.router_client import VerdictSource
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import OpenShard, RoomContents, WaitingRoomEntry
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.decision import Decision, Hold, Redrive
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START, Clock
 from tests.redrive.test_journal import MemoryJournal
@@ -63,6 +64,7 @@ class Bench:
     router_is_down: bool = False
     burst: float = 500.0
     intents: Sequence[Intent] = ()
+    verdict_source: VerdictSource | None = None
 
     def __post_init__(self) -> None:
         self.clock = Clock()
@@ -94,7 +96,9 @@ class Bench:
             room=self,
             journal=self.journal,
         )
-        self.worker = WaitingRoomWorker(setup, self.run, SHARD, known=self.known)
+        self.worker = WaitingRoomWorker(
+            setup, self.run, SHARD, known=self.known, verdict_source=self.verdict_source
+        )
 
     def depth(self) -> Depth:
         return Depth(0, 0, 0)
@@ -243,6 +247,22 @@ def test_broken_items_are_counted() -> None:
     bench = Bench(many(11), broken=2)
     bench.worker.take_turn(11)
     assert bench.tally.count_of(Metric.BROKEN_IN_ROOM) == 4
+
+
+class OneOfTwo:
+    """Decides about every other letter, and needs no router."""
+
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        assert served
+        copies = [each.letter.message_id for each in letters][::2]
+        return {copy: verdict(copy, Hold("run:r", 0, "replay run r")) for copy in copies}
+
+
+def test_a_letter_stays_without_a_verdict_of_another_source_than_the_router() -> None:
+    bench = Bench(many(4), router_is_down=True, verdict_source=OneOfTwo())
+    bench.worker.take_turn(4)
+    assert bench.moved == ["m0", "m2"]
+    assert bench.copies == ["m1", "m3"]
 
 
 def test_a_router_that_does_not_answer_leaves_the_shard_free() -> None:

@@ -36,6 +36,8 @@ from deadletter.redrive.waiting_room import (
     RoomUnavailable,
     Wait,
     WaitingRoomEntry,
+    is_of_run,
+    never,
     shard_of,
 )
 
@@ -225,6 +227,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 confirmations[copy] = Confirmation(copy, _PLACE)
         return confirmations
 
+    def _shard(self, order: Order) -> int:
+        shard = order.hold.shard
+        return shard_of(order.received.letter, self._fifo) if shard is None else shard
+
     def _group_of(self, order: Order) -> str | None:
         return order.received.letter.group if self._fifo else None
 
@@ -260,12 +266,15 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         try:
-            items = self._group_items(entries) if self._fifo else self._single_items(entries)
+            # In a run's lane the manifest has the order, and each letter is read by itself.
+            own = [entry for entry in entries if not self._fifo or is_of_run(entry.lane)]
+            grouped = [entry for entry in entries if self._fifo and not is_of_run(entry.lane)]
+            items = [*self._group_items(grouped), *self._single_items(own)]
             letters = []
             broken: set[str] = set()
             for item in items:
                 partition = item[PARTITION]
-                if self._fifo and partition in broken:
+                if self._fifo and partition in broken and not self._is_of_run(item):
                     continue
                 received = self._received_letter(item, locked_until)
                 if received is None:
@@ -284,8 +293,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             self._table.change(
                 key,
                 {
-                    "lane": self._lane(hold.lane, shard_of(order.received.letter, self._fifo)),
-                    "due": int(hold.due),
+                    "lane": self._lane(hold.lane, self._shard(order)),
+                    "due": _due(order),
                     "stamp": stamps.attribute(order.stamp).value,
                     "because": hold.because,
                 },
@@ -366,8 +375,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             PARTITION: partition,
             SORT: sort,
             "copy": letter.message_id,
-            "lane": self._lane(hold.lane, shard_of(letter, self._fifo)),
-            "due": int(hold.due),
+            "lane": self._lane(hold.lane, self._shard(order)),
+            "due": _due(order),
             "home": order.received.home,
             "stamp": stamps.attribute(order.stamp).value,
             "because": hold.because,
@@ -413,7 +422,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             str(item.get("home")),
             is_rescued=_is_rescued(item),
             spared=_spared(item),
+            stamp=_stamp_of(item) if self._is_of_run(item) else None,
         )
+
+    def _is_of_run(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item is in the custody of a replay run."""
+        return is_of_run(self._lane_name(item["lane"]))
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of these entries that are still in the lane of their entry."""
@@ -467,6 +481,12 @@ def _inline(item: Mapping[str, Any]) -> Letter | None:
         return None
 
 
+def _due(order: Order) -> int:
+    """When a letter is due; no time opens the lane of a replay run, whatever the hold says."""
+    hold = order.hold
+    return int(never(order.received.letter) if is_of_run(hold.lane) else hold.due)
+
+
 def _too_large(order: Order) -> bytes | None:
     """The letter as S3 stores it, or None if it fits into its item."""
     data = compact_json(to_json(order.received.letter))
@@ -493,14 +513,18 @@ def _read_place(place: str) -> tuple[Key, str | None]:
 
 def _is_rescued(item: Mapping[str, Any]) -> bool:
     """Whether a letter went into the room with the stamp that it had: no hold was decided."""
-    stamp = stamps.parse(str(item.get("stamp", "")))
+    stamp = _stamp_of(item)
     return stamp is not None and stamp.decision != "HOLD"
 
 
 def _spared(item: Mapping[str, Any]) -> int:
     """The lives of a letter that failed for a cause which suddenly dominated."""
-    stamp = stamps.parse(str(item.get("stamp", "")))
+    stamp = _stamp_of(item)
     return 0 if stamp is None else stamp.spared
+
+
+def _stamp_of(item: Mapping[str, Any]) -> Stamp | None:
+    return stamps.parse(str(item.get("stamp", "")))
 
 
 def _touched(item: Mapping[str, Any]) -> float:

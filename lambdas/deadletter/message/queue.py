@@ -10,6 +10,7 @@ from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import MAX_BYTES, Letter
+from deadletter.message.stamp import Stamp
 
 MAX_BATCH = 10
 """Entries in one SQS batch call, and messages in one receive."""
@@ -30,7 +31,8 @@ class ReceivedLetter:
     `home` is the id of the queue it was received from: "dlq", a dedicated DLQ's id, or
     "parking:<id>". `is_rescued` says that it went into the waiting room without a decision:
     it has served no delay there. `spared` is the stamp's of a letter that waited: an
-    item of the room keeps the letter as it came, without the stamp of its decision.
+    item of the room keeps the letter as it came, without the stamp of its decision. `stamp`
+    is the item's, for a letter in the custody of a replay run alone.
     """
 
     letter: Letter
@@ -39,6 +41,7 @@ class ReceivedLetter:
     home: str = MAIN_DLQ
     is_rescued: bool = False
     spared: int = 0
+    stamp: Stamp | None = None
 
 
 @dataclass(frozen=True, slots=True)

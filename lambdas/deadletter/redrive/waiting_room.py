@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deadletter.contract import PARKED_LANE, dedicated_lane
+from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -124,7 +124,10 @@ class WaitingRoom(Protocol):
 
 
 def shard_of(letter: Letter, fifo: bool) -> int:
-    """The shard of a lane that a letter waits in; a FIFO group waits together."""
+    """The shard of a lane that a letter waits in; a FIFO group waits together.
+
+    In the lane of a replay run the hold says the shard: letters of one ordering key wait together.
+    """
     key = letter.group if fifo and letter.group else letter.message_id
     return hashlib.blake2b(key.encode(), digest_size=1).digest()[0] % SHARDS
 
@@ -142,5 +145,13 @@ def never(letter: Letter) -> float:
 
 
 def is_shut(lane: str) -> bool:
-    """Whether no time, circuit or rule opens a lane: it holds letters rescued from retention."""
-    return lane == PARKED_LANE or lane.startswith(dedicated_lane(""))
+    """Whether no time, circuit or rule opens a lane.
+
+    It holds letters rescued from retention, or those in the custody of a replay run.
+    """
+    return lane == PARKED_LANE or lane.startswith(dedicated_lane("")) or is_of_run(lane)
+
+
+def is_of_run(lane: str) -> bool:
+    """Whether a lane holds the letters in the custody of a replay run."""
+    return lane.startswith(run_lane(""))

@@ -27,7 +27,7 @@ from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import RouterClient, next_request, orders
+from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
@@ -42,10 +42,19 @@ MOST_READ = 10
 
 
 class WaitingRoomWorker:
-    """Empties one open shard; the intent in the shard's slot is the claim on it."""
+    """Empties one open shard; the intent in the shard's slot is the claim on it.
+
+    It asks the router what to do with letters unless it is given another `verdict_source`.
+    """
 
     def __init__(
-        self, setup: RedriverSetup, run: RunLimits, shard: OpenShard, *, known: KnownIntents
+        self,
+        setup: RedriverSetup,
+        run: RunLimits,
+        shard: OpenShard,
+        *,
+        known: KnownIntents,
+        verdict_source: VerdictSource | None = None,
     ) -> None:
         self.taken = 0
         self._run = run
@@ -57,7 +66,9 @@ class WaitingRoomWorker:
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
-        self._router_client = RouterClient(router=setup.router, tally=setup.tally)
+        self._verdict_source = verdict_source or RouterClient(
+            router=setup.router, tally=setup.tally
+        )
         self._slot: Slot | None = None
         self._seen: dict[str, float] = {}
         self._is_done = False
@@ -206,7 +217,7 @@ class WaitingRoomWorker:
         self._known.note_gone(gone, from_room=True)
 
     def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
-        verdicts = self._router_client.verdicts(part, served=True)
+        verdicts = self._verdict_source.verdicts(part, served=True)
         judged = orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)
         return [replace(order, maybe_sent=order.copy in maybe_sent) for order in judged]
 

@@ -29,12 +29,17 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The letter waits outside SQS in `lane`, at the latest until `due` (epoch seconds)."""
+    """The letter waits outside SQS in `lane`, at the latest until `due` (epoch seconds).
+
+    `shard` is its shard of the lane where the lane's order says so: in the lane of a replay
+    run. None: by its id, or by its FIFO group.
+    """
 
     lane: str
     due: float
     because: str
     rule: str | None = None
+    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,9 @@ def encode(decision: Decision) -> dict[str, Any]:
     match decision:
         case Redrive(delay=delay):
             return {"action": "REDRIVE", "delay": delay, **grounds}
-        case Hold(lane=lane, due=due):
-            return {"action": "HOLD", "lane": lane, "due": due, **grounds}
+        case Hold(lane=lane, due=due, shard=shard):
+            place = {} if shard is None else {"shard": shard}
+            return {"action": "HOLD", "lane": lane, "due": due, **place, **grounds}
         case Divert(queue=queue):
             return {"action": "DIVERT", "queue": queue, **grounds}
         case Park(reason=reason):
@@ -98,7 +104,7 @@ def decode(data: object) -> Decision:
             "due": int() | float() as due,
             "because": str(why),
         } if lane and not isinstance(due, bool) and 0 <= due < _NEVER:
-            return Hold(lane, float(due), why, rule)
+            return Hold(lane, float(due), why, rule, _shard(data))
         case {"action": "DIVERT", "queue": str(queue), "because": str(because)}:
             return Divert(queue, because, rule)
         case {"action": "PARK", "reason": str(reason), "because": str(because)}:
@@ -113,3 +119,10 @@ def _rule(data: Mapping[str, Any]) -> str | None:
     if rule is None or isinstance(rule, str):
         return rule
     raise NotADecision("the id of a rule is text")
+
+
+def _shard(data: Mapping[str, Any]) -> int | None:
+    shard = data.get("shard")
+    if shard is None or (isinstance(shard, int) and not isinstance(shard, bool) and shard >= 0):
+        return shard
+    raise NotADecision("the shard of a lane is a whole number")

@@ -1,0 +1,123 @@
+"""Names: what pages and the manifest of a replay run say of a letter, without its content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from deadletter.redrive.waiting_room import SHARDS
+
+PART = 500
+"""Lines of one part of a manifest: the status of a part is one small row."""
+
+SortKey = tuple[int, str, str, int, str]
+
+
+class NotAName(ValueError):
+    """The text is not a name that `to_line` wrote."""
+
+
+def key_hash(text: str) -> str:
+    """Sixteen hexadecimal digits for an ordering key, or for the origin of a letter without one."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """One letter of a replay run: enough to find it in the waiting room and to order it.
+
+    place       partition and sort key of its item in the waiting room
+    key         `key_hash` of its ordering key; of its origin if it has none
+    sequence    its place within the key: texts compare as Python compares them
+    attempt     its attempts before the run
+    size        bytes as SQS counts them
+    first_sent  epoch milliseconds
+    """
+
+    copy: str
+    origin: str
+    place: tuple[str, str]
+    key: str
+    sequence: str = ""
+    tenant: str = ""
+    cause: str = ""
+    category: str = ""
+    attempt: int = 0
+    size: int = 0
+    first_sent: int = 0
+
+    @property
+    def shard(self) -> int:
+        """The shard of the manifest, and of the run's lane, that it belongs to."""
+        return int(self.key[:2], 16) % SHARDS
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has an ordering key: letters with the same key go one after the other."""
+        return self.key != key_hash(self.origin)
+
+    @property
+    def sort_key(self) -> SortKey:
+        """The order of the manifest: by shard and key, and within a key by sequence."""
+        return (self.shard, self.key, self.sequence, self.first_sent, self.copy)
+
+    def to_line(self) -> str:
+        """One line of JSON without its end; `from_line` is the inverse.
+
+        ASCII alone: bytes and characters are the same for readers of a part of an object.
+        """
+        return json.dumps(
+            {
+                "c": self.copy,
+                "o": self.origin,
+                "p": self.place,
+                "y": self.key,
+                "q": self.sequence,
+                "t": self.tenant,
+                "f": self.cause,
+                "g": self.category,
+                "a": self.attempt,
+                "b": self.size,
+                "e": self.first_sent,
+            },
+            separators=(",", ":"),
+        )
+
+
+def from_line(line: str | bytes) -> Name:
+    """The name in a line. Raises NotAName."""
+    try:
+        data: Any = json.loads(line)
+        partition, sort = data["p"]
+        name = Name(
+            copy=data["c"],
+            origin=data["o"],
+            place=(partition, sort),
+            key=data["y"],
+            sequence=data["q"],
+            tenant=data["t"],
+            cause=data["f"],
+            category=data["g"],
+            attempt=data["a"],
+            size=data["b"],
+            first_sent=data["e"],
+        )
+        # A key that is no hash has no shard.
+        int(name.key[:2], 16)
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotAName("this line of a page or a manifest is no name of a letter") from error
+    return name
+
+
+def to_lines(names: Iterable[Name]) -> bytes:
+    """The names as lines in the order of the manifest."""
+    ordered = sorted(names, key=lambda name: name.sort_key)
+    return "".join(f"{name.to_line()}\n" for name in ordered).encode()
+
+
+def from_lines(lines: bytes) -> Sequence[Name]:
+    """The names in the lines of an object. Raises NotAName."""
+    return tuple(map(from_line, lines.splitlines()))
