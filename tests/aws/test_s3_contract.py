@@ -54,6 +54,21 @@ def test_a_body_can_be_read_by_line(aws: Aws) -> None:
     assert list(body.iter_lines()) == [b"1", b"2", b"3"]
 
 
+def test_a_part_of_an_object_can_be_read(aws: Aws) -> None:
+    put(aws, "a", b"0123456789")
+
+    def part(wanted: str) -> Any:
+        return aws.s3.get_object(Bucket=BUCKET, Key="a", Range=wanted)
+
+    found = part("bytes=2-4")
+    assert (found["Body"].read(), found["ContentLength"]) == (b"234", 3)
+    assert found["ContentRange"] == "bytes 2-4/10"
+    assert found["ResponseMetadata"]["HTTPStatusCode"] == 206
+    assert part("bytes=8-99")["Body"].read() == b"89"
+    beyond = {"Bucket": BUCKET, "Key": "a", "Range": "bytes=10-12"}
+    assert refusal(aws.s3.get_object, **beyond) == ("InvalidRange", 416)
+
+
 def test_putting_again_replaces_the_object(aws: Aws) -> None:
     put(aws, "a", b"old")
     put(aws, "a", b"new")

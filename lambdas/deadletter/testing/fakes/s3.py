@@ -1,10 +1,11 @@
-"""S3 buckets in one process's memory: whole objects, no versions, no ranges."""
+"""S3 buckets in one process's memory: whole objects, no versions."""
 
 # ruff: noqa: N803 - the arguments are spelled as boto3 spells them
 
 from __future__ import annotations
 
 import io
+import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,15 +117,30 @@ class MemoryS3:
         bucket.objects[Key] = _Object(body, etag, modified, ContentType, dict(metadata))
         return {"ETag": etag, "ResponseMetadata": answered()}
 
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+    def get_object(self, *, Bucket: str, Key: str, Range: str = "") -> dict[str, Any]:
+        """`Range` is `bytes=<first>-<last>`, and nothing else that HTTP allows."""
         bucket = self._bucket(Bucket, "GetObject")
         found = bucket.objects.get(Key)
         if found is None:
             raise client_error(
                 "GetObject", "NoSuchKey", "The specified key does not exist.", status=404
             )
-        body = StreamingBody(io.BytesIO(found.body), len(found.body))
-        return {"Body": body, **found.head()}
+        if not Range:
+            body = StreamingBody(io.BytesIO(found.body), len(found.body))
+            return {"Body": body, **found.head()}
+        first, last = _range(Range)
+        if first >= len(found.body):
+            raise client_error(
+                "GetObject", "InvalidRange", "The requested range is not satisfiable", status=416
+            )
+        part = found.body[first : last + 1]
+        return {
+            "Body": StreamingBody(io.BytesIO(part), len(part)),
+            **found.head(),
+            "ContentLength": len(part),
+            "ContentRange": f"bytes {first}-{first + len(part) - 1}/{len(found.body)}",
+            "ResponseMetadata": answered(206),
+        }
 
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         """An answer to HEAD has no body, so that what is missing is just `404`."""
@@ -215,6 +231,13 @@ def _listed(key: str, found: _Object) -> dict[str, Any]:
         "Size": len(found.body),
         "StorageClass": "STANDARD",
     }
+
+
+def _range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"bytes=(\d+)-(\d+)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise malformed("Range is bytes=<first>-<last>")
+    return int(match[1]), int(match[2])
 
 
 def _octets(body: object) -> bytes:

@@ -1,0 +1,81 @@
+"""The objects of one replay run in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.contract import run_object
+from deadletter.replay.objects import ObjectsUnavailable, StoredObject
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class S3RunObjects:
+    """The objects of one run, in one folder of the bucket.
+
+    Needs the permission to list the bucket: without it S3 calls a missing object a refusal.
+    """
+
+    def __init__(self, s3: S3Client, bucket: str, pipeline: str, run: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._folder = run_object(pipeline, run, "")
+
+    def put(self, name: str, data: bytes) -> None:
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=self._key(name), Body=data)
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name))
+            return answer["Body"].read()
+        except AWS_ERRORS as error:
+            if code(error) == "NoSuchKey":
+                return None
+            raise self._unavailable(error) from error
+
+    def get_part(self, name: str, start: int, length: int) -> bytes:
+        wanted = f"bytes={start}-{start + length - 1}"
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name), Range=wanted)
+            return answer["Body"].read()
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def listed(self, folder: str) -> Sequence[StoredObject]:
+        try:
+            return tuple(
+                StoredObject(entry["Key"].removeprefix(self._folder), entry["Size"])
+                for answer in self._pages(self._key(folder))
+                for entry in answer.get("Contents", [])
+            )
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def delete(self, names: Sequence[str]) -> None:
+        try:
+            # One by one: a batch needs a checksum of its own, and there are few of them.
+            for name in names:
+                self._s3.delete_object(Bucket=self._bucket, Key=self._key(name))
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _pages(self, prefix: str) -> Iterator[Any]:
+        after: Any = {}
+        while True:
+            answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after)
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            after = {"ContinuationToken": answer["NextContinuationToken"]}
+
+    def _key(self, name: str) -> str:
+        return f"{self._folder}{name}"
+
+    def _unavailable(self, error: Exception) -> ObjectsUnavailable:
+        return ObjectsUnavailable(refusal(error, "s3", self._bucket))
