@@ -99,12 +99,25 @@ def circuit_down(case: Case) -> Case:
     return replace(case, circuits=(Circuit("orders", State.OPEN),))
 
 
+def awaited(case: Case) -> Case:
+    return replace(replayed_before(case), awaited=True)
+
+
+def replayed_before(case: Case) -> Case:
+    return replace(case, stamp=replace(case.stamp, run="r9", ticket="c1"))
+
+
 def unchanged(case: Case) -> Case:
     return case
 
 
 # The policy, in order: the judgement, a change that makes it decide, and its decision.
 ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
+    (
+        judgement.of_live_run,
+        awaited,
+        Hold("run:r9", 2.0**40 + SENT, "replay run r9 is live"),
+    ),
     (
         judgement.stopped_by_rule,
         quarantined,
@@ -114,6 +127,14 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         judgement.malformed,
         unreadable,
         Park(Reason.MALFORMED, "the body cannot be read: not JSON at line 1 column 1"),
+    ),
+    (
+        judgement.of_ended_run,
+        replayed_before,
+        Park(
+            Reason.REPLAY_FAILED,
+            "it came back from replay run r9, which no longer waits for it",
+        ),
     ),
     (judgement.expired, old, Park(Reason.EXPIRED, "older than 10000 seconds")),
     (
@@ -159,11 +180,13 @@ def test_each_judgement_can_decide_alone(
 def pairs() -> list[Any]:
     """Each two judgements that can decide on one letter.
 
-    A cause needs failures and silent none; what a sudden cause explains is no poison.
+    A cause needs failures and silent none; what a sudden cause explains is no poison. A run
+    is live or has ended.
     """
     of_failures = {judgement.permanent, judgement.poison, judgement.silent}
     exclusive = {(judgement.sudden, later) for later in of_failures}
     exclusive |= {(earlier, judgement.silent) for earlier in of_failures}
+    exclusive.add((judgement.of_live_run, judgement.of_ended_run))
     return [
         pytest.param(*pair, id=f"{name(pair[0][0])} before {name(pair[1][0])}")
         for pair in combinations(ORDER, 2)
@@ -192,7 +215,7 @@ def test_of_two_judgements_that_decide_the_earlier_wins(
     ],
     ids=lambda rule: str(rule["action"]),
 )
-@pytest.mark.parametrize(("decides", "make", "decision"), ORDER[1:-1], ids=name)
+@pytest.mark.parametrize(("decides", "make", "decision"), [ORDER[0], *ORDER[2:-1]], ids=name)
 def test_no_rule_sends_a_letter_that_another_judgement_stops(
     decides: Judgement,
     make: Callable[[Case], Case],

@@ -14,6 +14,8 @@ from deadletter.routing.wire import answer_from_json, question_to_json
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
+    from deadletter.routing.selection import Pick, Selection
+
 
 class LambdaRouter:
     """Asks the router's function. An incomplete answer raises RouterUnavailable."""
@@ -25,6 +27,14 @@ class LambdaRouter:
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         letters = [question_to_json(question) for question in questions]
         return answer_from_json(self._ask({"letters": letters}))
+
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool = False
+    ) -> Sequence[Pick]:
+        # Only replay runs select: the other functions load fewer modules.
+        from deadletter.routing.picks_wire import picks_from_json, selection_request
+
+        return picks_from_json(self._ask(selection_request(questions, selection, release=release)))
 
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
         answer = self._ask({"lanes": list(lanes)})

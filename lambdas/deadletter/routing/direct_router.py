@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
 from deadletter.contract import (
@@ -29,7 +29,7 @@ from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailab
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, StampReading
-from deadletter.routing.decision import Decision, Hold, Park, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.rules.document import DocumentBuilder
@@ -41,6 +41,10 @@ from deadletter.rules.rulebook import (
     read_rules,
 )
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.routing.picker import Picker
+    from deadletter.routing.selection import LiveRuns, Pick, Selection
 
 # Kinds of failures in one answer. A kind that dominates a run is among the first few of nearly
 # every answer, and the answer stays small.
@@ -70,7 +74,8 @@ class DirectRouter:
     """The router itself, as it runs in its Lambda function, in simulations and in dry runs.
 
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
-    stay the same. Without `causes` none suddenly dominates.
+    stay the same. Without `causes` none suddenly dominates; without `live_runs` every replay
+    run has ended.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class DirectRouter:
         clock: Callable[[], float],
         random: Random,
         causes: CausesReader | None = None,
+        live_runs: LiveRuns | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._rules = rules
@@ -93,8 +99,10 @@ class DirectRouter:
         self._clock = clock
         self._random = random
         self._causes = causes
+        self._live_runs = live_runs
         self._documents = DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
+        self._picker: tuple[Selection, Picker] | None = None
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         """One verdict per question; none on a letter whose ledger row is unreadable.
@@ -144,15 +152,42 @@ class DirectRouter:
         )
         return verdict(question.letter.message_id, matched, judge(matched)), trials
 
-    def _read(self, questions: Sequence[Question]) -> _CaseBatch:
-        """Everything that is known of these letters, read once for all of them."""
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool = False
+    ) -> tuple[Pick, ...]:
+        """One pick per question; none on a letter whose ledger row is unreadable.
+
+        Raises RouterUnavailable as `decide` does, and BadSettings for an invalid selection.
+        """
+        picker = self._picker_of(selection)
+        with _router_unavailable():
+            batch = self._read(questions, may_return=not release)
+        return tuple(
+            picker.pick(question.letter, batch.matched(case), release=release)
+            for question, case in zip(questions, batch.cases, strict=True)
+            if not case.row.unreadable
+        )
+
+    def _picker_of(self, selection: Selection) -> Picker:
+        # Only replay runs select: a cold start of the schedule does without.
+        from deadletter.routing.picker import Picker
+
+        if self._picker is None or self._picker[0] != selection:
+            self._picker = (selection, Picker(self._pipeline, selection))
+        return self._picker[1]
+
+    def _read(self, questions: Sequence[Question], *, may_return: bool = True) -> _CaseBatch:
+        """Everything that is known of these letters, read once for all of them.
+
+        Letters that were given up before cannot return to a replay run.
+        """
         book = self._rule_book()
         readings = [stamps.read(question.letter, self._trusted) for question in questions]
         # A letter without a trusted stamp is taken for its own origin at first.
         looked_up = self._ids_in_ledger(questions, readings)
         rows = self._rows(looked_up)
         readings = [
-            _with_ledger(question.letter, reading, rows)
+            _with_run(_with_ledger(question.letter, reading, rows), question)
             for question, reading in zip(questions, readings, strict=True)
         ]
         if self._pipeline.consumer_library:
@@ -160,9 +195,13 @@ class DirectRouter:
             missing = {reading.stamp.origin for reading in readings} - looked_up
             rows = {**rows, **self._rows(missing)}
         matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
+        awaited = self._awaited(questions, readings) if may_return else frozenset()
         now = self._clock()
         cases = [
-            self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
+            replace(
+                self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now),
+                awaited=question.letter.message_id in awaited,
+            )
             for question, reading in zip(questions, readings, strict=True)
         ]
         keys = {key for case in cases for key in self._circuit_keys(case)}
@@ -174,6 +213,19 @@ class DirectRouter:
             for case in cases
         )
         return _CaseBatch(book, matches, now, judgeable)
+
+    def _awaited(
+        self, questions: Sequence[Question], readings: Sequence[StampReading]
+    ) -> frozenset[str]:
+        """The letters that live replay runs wait for. Most letters are of no run, and not asked."""
+        returned = {
+            question.letter.message_id: reading.stamp
+            for question, reading in zip(questions, readings, strict=True)
+            if reading.stamp.run is not None and not question.replay
+        }
+        if self._live_runs is None or not returned:
+            return frozenset()
+        return self._live_runs.returnable(returned)
 
     def _ids_in_ledger(
         self, questions: Sequence[Question], readings: Sequence[StampReading]
@@ -207,6 +259,7 @@ class DirectRouter:
             served=question.served,
             diverted=question.home != MAIN_DLQ,
             forged=reading.forged,
+            replay=question.replay,
         )
 
     def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
@@ -291,6 +344,11 @@ def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
         # A permit is for one life. A letter that waits has not begun its next one.
         canary=case.stamp.canary if isinstance(decision, Hold) else None,
     )
+    if case.replay and is_redriven:
+        stamp = replace(stamp, ticket=message_id)
+    if case.replay and isinstance(decision, Divert):
+        # It has left the run: the dedicated DLQ has a schedule of its own.
+        stamp = replace(stamp, run=None, ticket=None)
     return Verdict(message_id, decision, stamp, case.forged, is_free)
 
 
@@ -300,6 +358,15 @@ def _with_ledger(
     """The reading with the stamp that the ledger keeps for a letter that could not carry it."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
     return reading if kept is None else replace(reading, stamp=kept)
+
+
+def _with_run(reading: StampReading, question: Question) -> StampReading:
+    """The reading with the stamp that a replay run gave the letter; attempts never decrease."""
+    given = question.stamp
+    if given is None:
+        return reading
+    attempt = max(given.attempt, reading.stamp.attempt)
+    return replace(reading, stamp=replace(given, attempt=attempt))
 
 
 def _counted(stamp: Stamp, row: LedgerRow, spared: int) -> Stamp:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import Body, Reason, cause_lane, circuit_lane
+from deadletter.contract import Body, Reason, cause_lane, circuit_lane, run_lane
 from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
 from deadletter.failure.failure import COLLIDED, PERMANENT, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import DUE, LONGEST_DELAY, Decision, Divert, Hold, Park, Redrive
+from deadletter.routing.decision import (
+    DUE,
+    END_OF_TIME,
+    LONGEST_DELAY,
+    Decision,
+    Divert,
+    Hold,
+    Park,
+    Redrive,
+)
 from deadletter.rules.document import Document
 from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import NO_MATCH, Match
@@ -39,6 +48,8 @@ class Case:
     served    the letter has waited for its delay, which must not start over
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
+    replay    a replay run is about to send the letter
+    awaited   the letter's replay run is live and waits for the outcome of the life that ended
     """
 
     pipeline: Pipeline
@@ -53,6 +64,8 @@ class Case:
     served: bool = False
     diverted: bool = False
     forged: bool = False
+    replay: bool = False
+    awaited: bool = False
 
     @property
     def policy(self) -> RetryPolicy:
@@ -61,8 +74,8 @@ class Case:
 
     @property
     def is_free(self) -> bool:
-        """Whether a re-drive uses no attempt."""
-        return self.is_excused or is_free(self.stamp, self.row)
+        """Whether a re-drive uses no attempt. Each send of a replay run uses one."""
+        return not self.replay and (self.is_excused or is_free(self.stamp, self.row))
 
     @property
     def has_sudden_cause(self) -> bool:
@@ -86,8 +99,11 @@ class Case:
     def counts(self, failure: Failure) -> bool:
         """Whether a failure may park the letter: not if its cause suddenly dominated then.
 
-        A person may decide that letters are parked for the cause all the same.
+        A person may decide that letters are parked for the cause all the same. In a replay run
+        only the run's own failures count.
         """
+        if self.replay and failure.attempt < self.stamp.spared:
+            return False
         if self.causes.is_parked(failure.fingerprint, self.now):
             return True
         is_spared = failure.attempt < self.stamp.spared
@@ -104,6 +120,18 @@ class Case:
 
 
 Judgement = Callable[[Case], Decision | None]
+
+
+def of_live_run(case: Case) -> Decision | None:
+    """A letter that a live replay run sent, and that died again, goes back to the run.
+
+    The run judges it then: left anywhere else, its ticket would stay open.
+    """
+    run = case.stamp.run
+    if run is None or not case.awaited:
+        return None
+    due = END_OF_TIME + case.stamp.first_sent / 1000
+    return Hold(run_lane(run), due, f"replay run {run} is live")
 
 
 def stopped_by_rule(case: Case) -> Decision | None:
@@ -128,6 +156,15 @@ def malformed(case: Case) -> Decision | None:
     if case.pipeline.body is Body.JSON and unreadable is not None:
         return Park(Reason.MALFORMED, f"the body cannot be read: {unreadable}")
     return None
+
+
+def of_ended_run(case: Case) -> Decision | None:
+    """A letter of a replay run that does not wait for it is parked: it never joins the schedule."""
+    run = case.stamp.run
+    if run is None or case.awaited:
+        return None
+    because = f"it came back from replay run {run}, which no longer waits for it"
+    return permanent(case) or Park(Reason.REPLAY_FAILED, because)
 
 
 def expired(case: Case) -> Decision | None:
@@ -225,6 +262,11 @@ def delayed(case: Case) -> Decision:
     return Hold(DUE, min(case.now + delay, case.expires), because, rule_id)
 
 
+def replayed(case: Case) -> Decision:
+    """Every other letter of a replay run is sent: expiry, poison and attempts are the plan's."""
+    return Redrive(0, f"replay run {case.stamp.run}, attempt {case.attempts_used}")
+
+
 def _until(rule: Rule, case: Case) -> float:
     """When a held letter is judged again: at its expiry, then daily, or when its rule ends."""
     again = max(case.expires, case.now + _JUDGE_AGAIN)
@@ -232,8 +274,10 @@ def _until(rule: Rule, case: Case) -> float:
 
 
 JUDGEMENTS: tuple[Judgement, ...] = (
+    of_live_run,
     stopped_by_rule,
     malformed,
+    of_ended_run,
     expired,
     sudden,
     permanent,
@@ -244,13 +288,34 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     delayed,
 )
 """The policy. A rule that stops a letter comes first, one that delays it comes last: no rule can
-send a letter that another judgement stops."""
+send a letter that another judgement stops. A live run's own letters are judged by the run."""
+
+REPLAY_JUDGEMENTS: tuple[Judgement, ...] = (
+    stopped_by_rule,
+    malformed,
+    permanent,
+    circuit_open,
+    replayed,
+)
+"""The policy for a letter that a replay run is about to send."""
 
 
 def judge(case: Case) -> Decision:
     """The decision of the first judgement that makes one."""
-    for judgement in JUDGEMENTS:
+    for judgement in REPLAY_JUDGEMENTS if case.replay else JUDGEMENTS:
         decision = judgement(case)
         if decision is not None:
             return decision
     raise AssertionError("the last judgement always decides")
+
+
+def reason_to_park(case: Case, ignored: Collection[Reason] = ()) -> Reason | None:
+    """Why automation gives the letter up, or None if it does not, or only for ignored reasons."""
+    for judgement in JUDGEMENTS:
+        decision = judgement(case)
+        if isinstance(decision, Park):
+            if decision.reason not in ignored:
+                return decision.reason
+        elif decision is not None:
+            return None
+    return None

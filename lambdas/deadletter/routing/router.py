@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
@@ -16,6 +16,7 @@ from deadletter.rules.refused_rule import RefusedRule
 
 if TYPE_CHECKING:
     from deadletter.message.queue import ReceivedLetter
+    from deadletter.routing.selection import Pick, Selection
 
 
 class RouterUnavailable(Exception):
@@ -27,18 +28,33 @@ class Question:
     """One letter to decide about.
 
     `served` says that it has waited for its delay; `home` is the id of the DLQ that it
-    lies in. The lives before `spared` failed for a cause that suddenly dominated.
+    lies in. The lives before `spared` failed for a cause that suddenly dominated. With
+    `replay` the letter is judged as one that its replay run is about to send. `stamp` is the
+    one that the run gave it: it counts instead of the letter's own, except for its attempts,
+    if the letter or the ledger has more.
     """
 
     letter: Letter
     served: bool = False
     home: str = MAIN_DLQ
     spared: int = 0
+    replay: bool = False
+    stamp: Stamp | None = None
 
 
 def question_about(received: ReceivedLetter, *, served: bool) -> Question:
-    """The question what to do with a letter in hand."""
-    return Question(received.letter, served, received.home, received.spared)
+    """The question what to do with a letter in hand.
+
+    A letter in the custody of a replay run is judged as one of that run.
+    """
+    return Question(
+        received.letter,
+        served,
+        received.home,
+        received.spared,
+        replay=received.stamp is not None,
+        stamp=received.stamp,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,15 @@ class Router(Protocol):
         lanes are never among them.
         """
 
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool = False
+    ) -> Sequence[Pick]:
+        """Which of these letters a replay run may take, and what the run needs to know of each.
+
+        One pick per letter; none on a letter whose ledger row is unreadable. With `release`
+        the letters were given up before, and no reason to park them leaves them out.
+        """
+
 
 def usable_verdicts(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
     """The verdicts that can be acted on, by message id: exactly one per letter of `asked`.
@@ -94,10 +119,29 @@ def usable_verdicts(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Ver
     A letter with no verdict or with two, and a verdict on any other letter, are left out:
     the redriver does nothing that the router did not clearly decide.
     """
-    times = Counter(verdict.message_id for verdict in answer.verdicts)
+    return _one_for_each(answer.verdicts, asked)
+
+
+def usable_picks(picks: Sequence[Pick], asked: Sequence[str]) -> dict[str, Pick]:
+    """The picks that can be acted on, by message id: exactly one per letter of `asked`."""
+    return _one_for_each(picks, asked)
+
+
+class _Answer(Protocol):
+    """What the router says about one letter."""
+
+    @property
+    def message_id(self) -> str: ...
+
+
+_A = TypeVar("_A", bound=_Answer)
+
+
+def _one_for_each(answers: Sequence[_A], asked: Sequence[str]) -> dict[str, _A]:
+    times = Counter(answer.message_id for answer in answers)
     wanted = set(asked)
     return {
-        verdict.message_id: verdict
-        for verdict in answer.verdicts
-        if times[verdict.message_id] == 1 and verdict.message_id in wanted
+        answer.message_id: answer
+        for answer in answers
+        if times[answer.message_id] == 1 and answer.message_id in wanted
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -57,7 +57,7 @@ def selection_from_data(data: Any) -> Selection:
 class Pick:
     """What the router says about one letter that a replay run may take.
 
-    chosen      whether the selection matches it
+    chosen      whether the selection matches it and it goes back to no other live run
     left_out    why it stays out of the run although it matches: a reason for which automation
                 parks it, or "SCHEMA"; empty if it may join
     stamp       its stamp, with the attempts of the letter or of the ledger, whichever are more
@@ -83,5 +83,10 @@ class Pick:
 class LiveRuns(Protocol):
     """The replay runs, as the router asks about them; raises RouterUnavailable."""
 
-    def returnable(self, stamps: Sequence[Stamp]) -> frozenset[str]:
-        """The origins of those stamps whose run is live and has an open ticket for this life."""
+    def returnable(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+        """The copies whose run is live and waits for the outcome of the life that has ended.
+
+        `stamps` are by the id of the copy that has come back; each names a run. A run waits if
+        its ticket (of the stamp's `origin` and `ticket`) is SENT, and no other copy has come
+        back to it.
+        """

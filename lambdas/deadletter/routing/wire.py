@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import from_json, to_json
+from deadletter.message.letter import NotALetter, from_json, to_json
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (
@@ -31,17 +31,24 @@ def question_to_json(question: Question) -> dict[str, Any]:
         "home": question.home,
         **({"served": True} if question.served else {}),
         **({"spared": question.spared} if question.spared else {}),
+        **({"replay": True} if question.replay else {}),
+        **({"stamp": stamps.to_data(question.stamp)} if question.stamp is not None else {}),
     }
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
     """The question in JSON. Raises NotALetter for anything else."""
     spared = data.get("spared")
+    stamp = stamps.from_data(data["stamp"]) if "stamp" in data else None
+    if "stamp" in data and stamp is None:
+        raise NotALetter("a question whose stamp is malformed")
     return Question(
         from_json(data),
         data.get("served") is True,
         str(data.get("home", MAIN_DLQ)),
         spared if isinstance(spared, int) else 0,
+        replay=data.get("replay") is True,
+        stamp=stamp,
     )
 
 
@@ -49,8 +56,14 @@ def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, An
     """The answer of the router's function to an event.
 
     `letters` get verdicts, `lanes` get those that are releasable (as `open`), and the
-    letter in `explain` gets its verdict with the rules that were tried on it.
+    letter in `explain` gets its verdict with the rules that were tried on it. The letters of
+    `select` get picks by its `selection`.
     """
+    if "select" in event:
+        # No run of the redriver asks this.
+        from deadletter.routing.picks_wire import answer_select
+
+        return answer_select(router, event["select"])
     if "explain" in event:
         verdict, trials = router.explain(question_from_json(event["explain"]))
         return {

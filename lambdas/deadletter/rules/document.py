@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # message with a longer key would make the circuits unreadable for all messages.
 _MAX_KEY = 512
 
+TENANT = "tenantId"
+"""The name in `context` of the customer whom a message is about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

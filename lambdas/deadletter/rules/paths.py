@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import jmespath
@@ -44,7 +43,7 @@ def compiled(setting: str, path: str) -> ParsedResult:
         raise BadSettings(f"{setting}: {path!r} is not a JMESPath expression") from error
 
 
-def value_at(path: ParsedResult, document: Mapping[str, Any]) -> Any:
+def value_at(path: ParsedResult, document: Any) -> Any:
     """What the expression finds in a document; None if it finds nothing or fails.
 
     A message may hold any JSON, which the functions of JMESPath may refuse: an expression that
