@@ -100,7 +100,7 @@ def circuit_down(case: Case) -> Case:
 
 
 def awaited(case: Case) -> Case:
-    return replace(replayed_before(case), awaited=True)
+    return replace(replayed_before(case), run_shard=5)
 
 
 def replayed_before(case: Case) -> Case:
@@ -116,7 +116,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.of_live_run,
         awaited,
-        Hold("run:r9", 2.0**40 + SENT, "replay run r9 is live"),
+        Hold("run:r9", EXPIRES, "replay run r9 is live", shard=5),
     ),
     (
         judgement.stopped_by_rule,

@@ -18,9 +18,9 @@ from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.letter import Letter, NotALetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.waiting_room import never
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
+from deadletter.routing.ordering import shard_of_key
 from deadletter.routing.picks_wire import picks_from_json, picks_to_json, selection_request
 from deadletter.routing.router import (
     Question,
@@ -30,7 +30,13 @@ from deadletter.routing.router import (
     usable_picks,
 )
 from deadletter.routing.selection import Pick, Selection
-from deadletter.routing.wire import answer_event, question_from_json, question_to_json
+from deadletter.routing.wire import (
+    answer_event,
+    answer_from_json,
+    answer_to_json,
+    question_from_json,
+    question_to_json,
+)
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from tests.routing.test_router import PIPELINE, Books, CausesOf, rule, stamped
@@ -106,9 +112,24 @@ def replayed(stamp: Stamp = TAKEN, mail: Letter | None = None) -> Question:
 )
 def test_a_letter_goes_back_to_its_live_run_which_judges_it(books: Books) -> None:
     verdict = verdict_on(returned(), books, Runs(frozenset({"c2"})))
-    assert verdict.decision == Hold(run_lane("r9"), never(returned()), "replay run r9 is live")
+    assert verdict.decision == Hold(
+        run_lane("r9"), EXPIRES, "replay run r9 is live", shard=shard_of_key("o1")
+    )
     kept = ("origin", "attempt", "base", "run", "ticket", "first_sent")
     assert [getattr(verdict.stamp, name) for name in kept] == [getattr(SENT, name) for name in kept]
+
+
+def test_a_letter_goes_back_to_the_shard_of_its_ordering_key() -> None:
+    mail = returned()
+    mail = replace(mail, system={**mail.system, "MessageGroupId": "g2"})
+    [only] = router(Books(), Runs(frozenset({"c2"})), FIFO).decide([Question(mail)]).verdicts
+    assert isinstance(only.decision, Hold)
+    assert only.decision.shard == shard_of_key("g2") != shard_of_key("o1")
+
+
+def test_the_verdict_on_a_letter_that_goes_back_survives_the_wire() -> None:
+    answer = router(Books(), Runs(frozenset({"c2"}))).decide([Question(returned())])
+    assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
 
 
 def test_a_letter_that_its_run_does_not_wait_for_is_parked() -> None:

@@ -13,10 +13,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
-from deadletter.routing.decision import END_OF_TIME as END_OF_TIME
-
-SHARDS = 8
-"""Shards of a lane: one DynamoDB partition takes about 1,000 writes a second."""
+from deadletter.routing.decision import SHARDS as SHARDS
 
 
 class RoomUnavailable(Exception):
@@ -132,6 +129,9 @@ def shard_of(letter: Letter, fifo: bool) -> int:
     key = letter.group if fifo and letter.group else letter.message_id
     return hashlib.blake2b(key.encode(), digest_size=1).digest()[0] % SHARDS
 
+
+END_OF_TIME = 2.0**40
+"""Epoch seconds later than the due time of any letter, rescued ones aside."""
 
 FOREVER = 2 * END_OF_TIME
 """Epoch seconds later than the due time of rescued letters too."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
-from deadletter.redrive.waiting_room import SHARDS
+from deadletter.routing.ordering import key_hash as key_hash
+from deadletter.routing.ordering import shard_of_hash
 
 PART = 500
 """Lines of one part of a manifest: the status of a part is one small row."""
@@ -18,11 +18,6 @@ SortKey = tuple[int, str, str, int, str]
 
 class NotAName(ValueError):
     """The text is not a name that `to_line` wrote."""
-
-
-def key_hash(text: str) -> str:
-    """Sixteen hexadecimal digits for an ordering key, or for the origin of a letter without one."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +47,7 @@ class Name:
     @property
     def shard(self) -> int:
         """The shard of the manifest, and of the run's lane, that it belongs to."""
-        return int(self.key[:2], 16) % SHARDS
+        return shard_of_hash(self.key)
 
     @property
     def is_ordered(self) -> bool:
@@ -106,7 +101,7 @@ def from_line(line: str | bytes) -> Name:
             first_sent=data["e"],
         )
         # A key that is no hash has no shard.
-        int(name.key[:2], 16)
+        shard_of_hash(name.key)
     except (ValueError, KeyError, TypeError) as error:
         raise NotAName("this line of a page or a manifest is no name of a letter") from error
     return name

@@ -14,8 +14,8 @@ LONGEST_DELAY = 900
 DUE = "due"
 """The lane of letters that wait for a delay to pass."""
 
-END_OF_TIME = 2.0**40
-"""Epoch seconds later than the due time of any letter that waits for a time."""
+SHARDS = 8
+"""Shards of a lane: one DynamoDB partition takes about 1,000 writes a second."""
 
 # Epoch seconds, some 30,000 years from now: a letter due then, or at NaN, would be lost.
 _NEVER = 1e12

@@ -198,11 +198,14 @@ class DirectRouter:
         awaited = self._awaited(questions, readings) if may_return else frozenset()
         now = self._clock()
         cases = [
-            replace(
-                self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now),
-                awaited=question.letter.message_id in awaited,
-            )
+            self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
             for question, reading in zip(questions, readings, strict=True)
+        ]
+        cases = [
+            self._awaited_case(question.letter, case)
+            if question.letter.message_id in awaited
+            else case
+            for question, case in zip(questions, cases, strict=True)
         ]
         keys = {key for case in cases for key in self._circuit_keys(case)}
         circuits = self._circuits.read(sorted(keys | {self._pipeline.name}))
@@ -226,6 +229,13 @@ class DirectRouter:
         if self._live_runs is None or not returned:
             return frozenset()
         return self._live_runs.returnable(returned)
+
+    def _awaited_case(self, letter: Letter, case: Case) -> Case:
+        # Few letters come back to a run: a cold start of the schedule does without.
+        from deadletter.routing.ordering import Ordering, shard_of_key
+
+        key = Ordering(self._pipeline).key(letter, case.document)
+        return replace(case, run_shard=shard_of_key(key or case.stamp.origin))
 
     def _ids_in_ledger(
         self, questions: Sequence[Question], readings: Sequence[StampReading]

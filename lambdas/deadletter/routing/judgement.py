@@ -14,7 +14,6 @@ from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import (
     DUE,
-    END_OF_TIME,
     LONGEST_DELAY,
     Decision,
     Divert,
@@ -49,7 +48,7 @@ class Case:
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
     replay    a replay run is about to send the letter
-    awaited   the letter's replay run is live and waits for the outcome of the life that ended
+    run_shard the shard of a live replay run's lane, if the run waits for this letter
     """
 
     pipeline: Pipeline
@@ -65,7 +64,7 @@ class Case:
     diverted: bool = False
     forged: bool = False
     replay: bool = False
-    awaited: bool = False
+    run_shard: int | None = None
 
     @property
     def policy(self) -> RetryPolicy:
@@ -128,10 +127,11 @@ def of_live_run(case: Case) -> Decision | None:
     The run judges it then: left anywhere else, its ticket would stay open.
     """
     run = case.stamp.run
-    if run is None or not case.awaited:
+    if run is None or case.run_shard is None:
         return None
-    due = END_OF_TIME + case.stamp.first_sent / 1000
-    return Hold(run_lane(run), due, f"replay run {run} is live")
+    # No time opens the lane of a run, whatever is due.
+    because = f"replay run {run} is live"
+    return Hold(run_lane(run), case.expires, because, shard=case.run_shard)
 
 
 def stopped_by_rule(case: Case) -> Decision | None:
@@ -161,7 +161,7 @@ def malformed(case: Case) -> Decision | None:
 def of_ended_run(case: Case) -> Decision | None:
     """A letter of a replay run that does not wait for it is parked: it never joins the schedule."""
     run = case.stamp.run
-    if run is None or case.awaited:
+    if run is None or case.run_shard is not None:
         return None
     because = f"it came back from replay run {run}, which no longer waits for it"
     return permanent(case) or Park(Reason.REPLAY_FAILED, because)

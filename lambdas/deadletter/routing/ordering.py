@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from deadletter.message.letter import Letter
+from hashlib import blake2b
+
+from deadletter.message.letter import Letter, utf8
 from deadletter.message.stamp import Stamp
+from deadletter.routing.decision import SHARDS
 from deadletter.rules.document import Document
 from deadletter.settings.pipeline import Pipeline
 
 # Digits of SQS's SequenceNumber, which has 128 bits, and of a time in milliseconds.
 _SEQUENCE_DIGITS = 39
 _TIME_DIGITS = 15
+
+
+def key_hash(text: str) -> str:
+    """Sixteen hexadecimal digits for an ordering key, or for the origin of a letter without one."""
+    return blake2b(utf8(text), digest_size=8).hexdigest()
+
+
+def shard_of_key(text: str) -> int:
+    """The shard of a run's lane and manifest for an ordering key, or for an origin."""
+    return shard_of_hash(key_hash(text))
+
+
+def shard_of_hash(hashed: str) -> int:
+    """The shard for the `key_hash` of an ordering key."""
+    return int(hashed[:2], 16) % SHARDS
 
 
 class Ordering:

@@ -25,7 +25,8 @@ class Picker:
         ignored = frozenset(Reason) if release else self._included
         return Pick(
             message_id=letter.message_id,
-            chosen=not case.awaited and self._selector.matches(letter, case.stamp, last, document),
+            chosen=case.run_shard is None
+            and self._selector.matches(letter, case.stamp, last, document),
             stamp=case.stamp,
             left_out=reason_to_park(case, ignored) or "",
             key=self._ordering.key(letter, document),
