@@ -218,6 +218,13 @@ class DynamoDBTable:
             **options,
         )
 
+    def update(self, key: Key, **arguments: Any) -> Any:
+        """Update one item by an expression with plain values; returns DynamoDB's answer."""
+        values = stored(arguments.pop("ExpressionAttributeValues"))
+        return self._client.update_item(
+            TableName=self._name, Key=_key(key), ExpressionAttributeValues=values, **arguments
+        )
+
     def change_together(self, sets_by_key: Mapping[Key, Mapping[str, Any]]) -> None:
         """Set attributes of up to a hundred items, of all or of none."""
         if len(sets_by_key) == 1:

@@ -1,0 +1,254 @@
+"""The items of replay runs in DynamoDB, and the limiter in them: one conditional write each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
+from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.replay.limiter import Bid, BidAnswer, granted
+from deadletter.replay.run import SENDING, ReplayRun, RunRefused, RunState, RunsUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_ERRORS = (*AWS_ERRORS, StillUnprocessed)
+
+LARGEST_ITEM = 1_000
+"""Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
+
+_MOST_BECAUSE = 160  # bytes
+_MOST_BY = 80  # bytes
+
+_TIMES = frozenset({"tat", "rate", "created", "started", "changed", "step_began", "expires"})
+_WHOLE = frozenset({"generation", "step", "allowance", "burst", "restart"})
+_TEXTS = frozenset({"manifest", "leave_to", "because", "by"})
+_OF_A_STEP = ("allowance", "rate", "burst")
+"""What a step brings: it is written although the change before named the same value, because
+grants may have used it up meanwhile."""
+
+
+class DynamoDBReplayRuns:
+    """The replay runs of one pipeline. `clock` gives epoch seconds."""
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def read(self, run: str) -> ReplayRun | None:
+        try:
+            # By BatchGetItem: the functions' roles may read single items in no other way.
+            item = self._table.get_many([self._key(run)]).get(self._key(run))
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return None if item is None else self._run(item)
+
+    def all(self) -> tuple[ReplayRun, ...]:
+        try:
+            items = self._table.query(
+                f"{PARTITION} = :p",
+                {":p": Partition.RUNS.of(self._pipeline)},
+                ConsistentRead=True,
+            )
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return tuple(self._run(item) for item in items)
+
+    def create(self, run: ReplayRun) -> bool:
+        """Store a new run. Returns False if there is one with its id: that one stays."""
+        try:
+            self._table.put(
+                run_to_item(run, self._pipeline, self._clock()),
+                f"attribute_not_exists({PARTITION})",
+            )
+        except AWS_ERRORS as error:
+            stored_item = conflicting_item(error)
+            if stored_item is None:
+                raise self._unavailable(error) from error
+            # The first try may have been stored, and its answer lost.
+            return bool(self._run(stored_item) == self._run(run_to_item(run, self._pipeline, 0.0)))
+        return True
+
+    def change(self, before: ReplayRun, after: ReplayRun) -> None:
+        #  generation 4 ──write 5 (finds 4)──► 5
+        #                 ├─ the SDK repeats the write: it finds its own 5 ──► done
+        #                 └─ another writer's 5 ──► refused, the caller reads again
+        changed = self._changed(before, after)
+        if not changed:
+            return
+        try:
+            self._table.change(
+                self._key(before.id),
+                {**changed, "ttl": int(self._clock() + ROWS_KEPT)},
+                condition="#generation = :before",
+                values={":before": before.generation},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except AWS_ERRORS as error:
+            stored_item = conflicting_item(error)
+            if stored_item is None:
+                raise self._unavailable(error) from error
+            if not stored_item:
+                raise RunRefused(f"run {before.id} is unknown") from error
+            if any(stored_item.get(name) != value for name, value in changed.items()):
+                now = self._run(stored_item)
+                raise RunRefused(
+                    f"run {before.id} was changed meanwhile: it is {now.state} now,"
+                    f" by {now.by or 'its execution'}"
+                ) from error
+
+    def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
+        """Grant the letters of a bid if the run allows it; see `deadletter.replay.limiter`.
+
+        #  tat 10.0 ──bid a (latest 10.2)──► 10.5, token a
+        #             ├─ the SDK repeats bid a, because its answer was lost: it finds its own
+        #             │  token ──► granted, once
+        #             └─ bid b (latest 10.2) finds 10.5 ──► waits
+        """
+        try:
+            answer = self._table.update(self._key(run.id), **_granting(bid))
+        except AWS_ERRORS as error:
+            item = conflicting_item(error)
+            if item is None:
+                raise self._unavailable(error) from error
+            if not item:
+                return None
+            return BidAnswer(item.get("bid") == bid.token, self._run(item), _at(item))
+        before = plain(answer.get("Attributes", {}))
+        return BidAnswer(True, granted(self._run(before), bid), _at(before))
+
+    def _changed(self, before: ReplayRun, after: ReplayRun) -> dict[str, Any]:
+        """The attributes that a change writes: a hold must not take back what grants used."""
+        old, new = _attributes(before), _attributes(after)
+        changed = {name: value for name, value in new.items() if old.get(name) != value}
+        if (before.step, before.step_began) != (after.step, after.step_began):
+            changed |= {name: new[name] for name in _OF_A_STEP}
+        return changed
+
+    def _run(self, item: Mapping[str, Any]) -> ReplayRun:
+        return run_from_item(item, self._pipeline)
+
+    def _key(self, run: str) -> Key:
+        return (Partition.RUNS.of(self._pipeline), run)
+
+    def _unavailable(self, error: Exception) -> RunsUnavailable:
+        return RunsUnavailable(refusal(error, "dynamodb", self._table.name))
+
+
+def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:
+    """The item of a run, as it is first stored at `now` (epoch seconds)."""
+    return {
+        PARTITION: Partition.RUNS.of(pipeline),
+        SORT: run.id,
+        **_attributes(run),
+        "ttl": int(now + ROWS_KEPT),
+    }
+
+
+def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
+    """The run in an item given as plain data. Raises RunsUnavailable if it is malformed."""
+    try:
+        counts, letters = item.get("counts", {}), item.get("letters")
+        plain_fields: dict[str, Any] = {
+            **{name: float(item[name]) for name in _TIMES},
+            **{name: int(item[name]) for name in _WHOLE},
+            **{name: str(item[name]) for name in _TEXTS},
+        }
+        return ReplayRun(
+            id=str(item[SORT]),
+            pipeline=pipeline,
+            state=RunState(item["state"]),
+            resume_to=RunState(item["resume_to"]),
+            letters=None if letters is None else int(letters),
+            counts={str(name): int(number) for name, number in counts.items()},
+            left=bool(item["left"]),
+            **plain_fields,
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise RunsUnavailable(f"the item of run {item.get(SORT)} is malformed") from error
+
+
+def _attributes(run: ReplayRun) -> dict[str, Any]:
+    """The fields of a run as DynamoDB stores them, all texts short enough for one KB."""
+    attributes: dict[str, Any] = {}
+    for field in fields(run):
+        if field.name in ("id", "pipeline"):
+            continue
+        value = getattr(run, field.name)
+        attributes[field.name] = _exact(value) if field.name in _TIMES else value
+    attributes["state"], attributes["resume_to"] = str(run.state), str(run.resume_to)
+    attributes["counts"] = dict(run.counts)
+    attributes["because"] = _cut(run.because, _MOST_BECAUSE)
+    attributes["by"] = _cut(run.by, _MOST_BY)
+    return attributes
+
+
+def _granting(bid: Bid) -> dict[str, Any]:
+    """The arguments of the UpdateItem that grants a bid."""
+    states = {f":state{number}": str(state) for number, state in enumerate(sorted(SENDING))}
+    conditions = [
+        "#generation = :generation",
+        f"#state IN ({', '.join(states)})",
+        "#tat <= :latest",
+        # The SDK repeats a write whose answer was lost.
+        "(attribute_not_exists(#bid) OR #bid <> :bid)",
+    ]
+    values: dict[str, Any] = {
+        **states,
+        ":generation": bid.generation,
+        ":latest": _exact(bid.latest),
+        ":bid": bid.token,
+        ":at": _exact(bid.now),
+    }
+    if bid.is_idle:
+        tat = ":tat"
+        values[":tat"] = _exact_up(bid.now + bid.cost)
+    else:
+        # Less than `now` can't be: `tat` never decreases, and the bidder has seen it above.
+        tat = "#tat + :cost"
+        values[":cost"] = _exact_up(bid.cost)
+        values[":now"] = _exact(bid.now)
+        conditions.append("#tat > :now")
+    sets = f"SET #tat = {tat}, #bid = :bid, #at = :at"
+    if bid.allowance:
+        sets += ", #allowance = #allowance - :allowance"
+        values[":allowance"] = bid.allowance
+        conditions.append("#allowance >= :allowance")
+    names = ["generation", "state", "tat", "bid", "at", *(["allowance"] if bid.allowance else [])]
+    return {
+        "UpdateExpression": sets,
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        "ExpressionAttributeValues": values,
+        "ReturnValues": "ALL_OLD",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _at(item: Mapping[str, Any]) -> float:
+    """The limiter's time in the item; long ago if no grant was written yet."""
+    at = item.get("at", 0)
+    return float(at) if isinstance(at, Decimal | int) else 0.0
+
+
+def _exact(value: float) -> Decimal | int:
+    """A number in millionths: at 1,000 letters a second a letter costs a thousandth."""
+    return value if isinstance(value, int) else Decimal(str(round(value, 6)))
+
+
+def _exact_up(value: float) -> Decimal:
+    """A number in millionths that is not below `value`: a pace rounds against itself."""
+    return Decimal(str(round(value, 9))).quantize(Decimal("0.000001"), ROUND_CEILING)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in at most so many bytes."""
+    data = text.encode()
+    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "…"

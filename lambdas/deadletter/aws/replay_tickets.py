@@ -1,0 +1,160 @@
+"""The tickets of a replay run in DynamoDB: one row per send, in sixteen partitions of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    DynamoDBTable,
+    Key,
+    conflicting_item,
+    plain,
+    stored_number,
+)
+from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.replay.ticket import (
+    TICKET_PARTITIONS,
+    ReplayOutcome,
+    Ticket,
+    TicketsUnavailable,
+    ticket_partition,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_ERRORS = (*AWS_ERRORS, StillUnprocessed)
+
+
+def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:
+    """The key of a ticket's row."""
+    partition = Partition.RUN.of(pipeline, run, str(ticket_partition(origin)))
+    return (partition, f"{origin}#{copy}")
+
+
+class DynamoDBTickets:
+    """The tickets of one run. `in_parallel` writes several at the same time."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        *,
+        pipeline: str,
+        run: str,
+        clock: Callable[[], float],
+        in_parallel: InParallel,
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._run = run
+        self._clock = clock
+        self._in_parallel = in_parallel
+
+    def put(self, tickets: Sequence[Ticket]) -> None:
+        self._in_parallel([partial(self._put, ticket) for ticket in tickets])
+
+    def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
+        try:
+            items = self._table.get_many([self._key(*key) for key in keys])
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        tickets = [ticket_from_item(item, self._run) for item in items.values()]
+        return {(ticket.origin, ticket.copy): ticket for ticket in tickets}
+
+    def settle(self, ticket: Ticket, fate: ReplayOutcome) -> Ticket:
+        """Give up waiting for a ticket's outcome, unless its letter has come back meanwhile.
+
+        Returns the ticket as it is stored then: with `fate`, or with `returned`.
+        """
+        try:
+            self._table.change(
+                self._key(ticket.origin, ticket.copy),
+                {"fate": str(fate), "ttl": self._expires()},
+                condition="#fate IN (:sent, :fate) AND attribute_not_exists(#returned)",
+                values={":sent": str(ReplayOutcome.SENT)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except AWS_ERRORS as error:
+            item = conflicting_item(error)
+            if not item:
+                raise self._unavailable(error) from error
+            return ticket_from_item(item, self._run)
+        return replace(ticket, fate=fate)
+
+    def all(self) -> Iterator[Ticket]:
+        """All tickets of the run, partition by partition."""
+        for number in range(TICKET_PARTITIONS):
+            partition = Partition.RUN.of(self._pipeline, self._run, str(number))
+            try:
+                for item in self._table.stored_items(
+                    f"{PARTITION} = :p", {":p": partition}, ConsistentRead=True
+                ):
+                    yield ticket_from_item(plain(item), self._run)
+            except AWS_ERRORS as error:
+                raise self._unavailable(error) from error
+
+    def _put(self, ticket: Ticket) -> None:
+        # No put: the redriver may have set `returned` on the same ticket already. The first
+        # writer's facts stay: a worker that was paused for long must not change them.
+        facts = _facts(ticket)
+        try:
+            self._table.update(
+                self._key(ticket.origin, ticket.copy),
+                UpdateExpression="SET #ttl = :ttl, "
+                + ", ".join(f"#{name} = if_not_exists(#{name}, :{name})" for name in facts),
+                ExpressionAttributeNames={f"#{name}": name for name in (*facts, "ttl")},
+                ExpressionAttributeValues={
+                    ":ttl": self._expires(),
+                    **{f":{name}": value for name, value in facts.items()},
+                },
+            )
+        except AWS_ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _expires(self) -> int:
+        return int(self._clock() + ROWS_KEPT)
+
+    def _key(self, origin: str, copy: str) -> Key:
+        return ticket_key(self._pipeline, self._run, origin, copy)
+
+    def _unavailable(self, error: Exception) -> TicketsUnavailable:
+        return TicketsUnavailable(refusal(error, "dynamodb", self._table.name))
+
+
+def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
+    """The ticket in an item given as plain data. Raises TicketsUnavailable if it is malformed."""
+    try:
+        origin, _, copy = str(item[SORT]).rpartition("#")
+        returned, place = item.get("returned"), item.get("returned_place")
+        return Ticket(
+            run=run,
+            origin=origin,
+            copy=copy,
+            shard=int(item["shard"]),
+            position=int(item["position"]),
+            attempt=int(item["attempt"]),
+            at=float(item["at"]),
+            fate=ReplayOutcome(item["fate"]),
+            returned=None if returned is None else str(returned),
+            returned_place=None if place is None else str(place),
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise TicketsUnavailable(f"a ticket of run {run} is malformed") from error
+
+
+def _facts(ticket: Ticket) -> dict[str, Any]:
+    return {
+        "shard": ticket.shard,
+        "position": ticket.position,
+        "attempt": ticket.attempt,
+        "at": stored_number(ticket.at),
+        "fate": str(ticket.fate),
+    }

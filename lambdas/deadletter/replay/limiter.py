@@ -1,0 +1,221 @@
+"""The pace of a replay run: one limiter for all its workers, in the run's item.
+
+The pace is the generic cell rate algorithm (ITU-T I.371): `tat`, the theoretical arrival time,
+is when all letters granted so far are paid for. A grant of n letters costs n / rate seconds.
+
+    tat <= now                                  the pace lies idle   tat becomes now + n / rate
+    now < tat <= now + (burst - n) / rate       within the burst     tat grows by n / rate
+    later                                       wait until it is not
+
+In any window the workers send at most rate x window + burst + rate x twice the clocks' skew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from deadletter.message.queue import MAX_BATCH
+from deadletter.replay.run import ReplayRun, RunState
+
+GRANT_SECONDS = 2.0
+"""Seconds from the request for a grant to the last moment at which a send or an invocation may
+begin under it: a run that is held begins none later than this after its switch."""
+
+MOST_GRANTED = MAX_BATCH
+"""Letters of one grant: what one call sends."""
+
+SLACK = 0.05
+"""Seconds of the pace that a grant leaves of the burst: the time that a request takes. Without
+it the pace would lie idle between two grants."""
+
+LOOK_SECONDS = 1.0
+"""Seconds that a worker waits for the pace before it looks at the run again."""
+
+SHORTEST_WAIT = 0.005
+"""Seconds: a clock that is exact to the millisecond must not ask at one moment twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendGrant:
+    """Permission to begin sends or invocations of `letters` letters before `until`.
+
+    `until` is epoch seconds by the worker's own clock.
+    """
+
+    letters: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """A request for letters, as one conditional write can grant it.
+
+    token       a text that no other bid has: a repeated write knows its own first one
+    generation  of the run as the bidder knows it
+    allowance   letters that it takes from a canary step's allowance; 0 in other states
+    now         the limiter's time (epoch seconds)
+    latest      the write takes effect only while `tat` is at most this
+    is_idle     whether `tat` is at most `now`: it is set to `now + cost`, else it grows by `cost`
+    """
+
+    token: str
+    letters: int
+    generation: int
+    allowance: int
+    now: float
+    latest: float
+    cost: float
+    is_idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BidAnswer:
+    """Whether a bid took effect, the run as it is now, and the limiter's time in its item."""
+
+    is_granted: bool
+    run: ReplayRun
+    at: float
+
+
+class Bids(Protocol):
+    """The limiter in the run's item. Raises RunsUnavailable."""
+
+    def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
+        """One conditional write; None if the run does not exist (any more)."""
+
+
+class SendingEnded(Exception):
+    """The run allows no more sends now; the text says why."""
+
+
+def most_letters(run: ReplayRun) -> int:
+    """Letters of one grant at most: the rest of the burst covers the time of the requests."""
+    return max(1, min(MOST_GRANTED, run.burst - math.ceil(run.rate * SLACK)))
+
+
+def bid_for(run: ReplayRun, letters: int, now: float, token: str) -> Bid:
+    """The bid for so many letters at `now`, by what is known of the run."""
+    cost = letters / run.rate
+    is_idle = run.tat <= now
+    return Bid(
+        token=token,
+        letters=letters,
+        generation=run.generation,
+        allowance=letters if run.state is RunState.CANARY else 0,
+        now=now,
+        latest=now if is_idle else latest_tat(run, letters, now),
+        cost=cost,
+        is_idle=is_idle,
+    )
+
+
+def latest_tat(run: ReplayRun, letters: int, now: float) -> float:
+    """The `tat` up to which so many letters may go at `now`; one letter fits into any burst."""
+    return now + max(0, run.burst - letters) / run.rate
+
+
+def why_not(run: ReplayRun | None) -> str | None:
+    """Why a run allows no sends now; None if it does."""
+    if run is None:
+        return "the run is unknown"
+    if not run.may_send:
+        because = f": {run.because}" if run.because else ""
+        return f"the run is {run.state}{because}"
+    if run.rate <= 0:
+        return "the run has no rate yet"
+    if run.state is RunState.CANARY and run.allowance <= 0:
+        return "the canary step has sent its letters"
+    return None
+
+
+class RunLimiter:
+    """Takes grants for one worker. Raises SendingEnded and RunsUnavailable.
+
+    `clock` gives epoch seconds, `wait` lets seconds pass, `new_token` returns a text that no
+    other grant has. The limiter's time is the worker's clock, or the fastest clock that it has
+    seen in the item: workers with slow clocks would never find the pace idle otherwise.
+    """
+
+    def __init__(
+        self,
+        *,
+        bids: Bids,
+        run: ReplayRun,
+        clock: Callable[[], float],
+        wait: Callable[[float], None],
+        new_token: Callable[[], str],
+    ) -> None:
+        self.run = run
+        self._bids = bids
+        self._clock = clock
+        self._wait = wait
+        self._new_token = new_token
+        self._ahead = 0.0
+        self._seen_at = clock()
+
+    @property
+    def seen_at(self) -> float:
+        """When the run's item was last seen (epoch seconds, by the worker's clock)."""
+        return self._seen_at
+
+    def saw(self, run: ReplayRun) -> None:
+        """Note the run as it was just read."""
+        self.run, self._seen_at = run, self._clock()
+
+    def seconds_until(self, letters: int) -> float:
+        """Seconds until so many letters may probably go; 0 if they may go now."""
+        if self.run.rate <= 0:
+            return 0.0
+        letters = min(letters, most_letters(self.run))
+        return max(0.0, self.run.tat - latest_tat(self.run, letters, self._now()))
+
+    def take(self, letters: int, until: float) -> SendGrant | None:
+        """A grant of at least one and at most `letters` letters, or None.
+
+        None if the pace allows no letter that could still be sent before `until` (epoch
+        seconds), or if it does not within LOOK_SECONDS. Raises SendingEnded if the run is not
+        being sent (any more).
+        """
+        give_up = min(until, self._clock() + LOOK_SECONDS)
+        while True:
+            reason = why_not(self.run)
+            if reason is not None:
+                raise SendingEnded(reason)
+            asked = self._most(letters)
+            began = self._clock()
+            pause = self.seconds_until(asked)
+            if began + pause >= give_up:
+                return None
+            if pause:
+                self._wait(max(pause, SHORTEST_WAIT))
+                continue
+            if self._bid(asked):
+                return SendGrant(asked, min(until, began + GRANT_SECONDS))
+
+    def _most(self, letters: int) -> int:
+        most = min(letters, most_letters(self.run))
+        return min(most, self.run.allowance) if self.run.state is RunState.CANARY else most
+
+    def _bid(self, letters: int) -> bool:
+        run, bid = self.run, bid_for(self.run, letters, self._now(), self._new_token())
+        answer = self._bids.bid(run, bid)
+        if answer is None:
+            raise SendingEnded("the run is unknown")
+        self.saw(answer.run)
+        self._ahead = max(self._ahead, answer.at - self._clock())
+        return answer.is_granted
+
+    def _now(self) -> float:
+        return self._clock() + self._ahead
+
+
+def granted(run: ReplayRun, bid: Bid) -> ReplayRun:
+    """The run after a bid took effect."""
+    return replace(
+        run,
+        tat=bid.now + bid.cost if bid.is_idle else run.tat + bid.cost,
+        allowance=run.allowance - bid.allowance,
+    )

@@ -1,0 +1,126 @@
+"""How far a replay run is: one character per letter of the manifest, in rows of one part each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from deadletter.replay.ticket import TERMINAL, ReplayOutcome
+
+PART = 500
+"""Letters of one part of the manifest."""
+
+_OPEN = ReplayOutcome.OPEN.encode()
+_TERMINAL = frozenset(outcome.encode()[0] for outcome in TERMINAL)
+_MOST_RETURNS = 9  # one digit; a plan allows fewer attempts
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """What became of the letters of one part, by their position in it.
+
+    `outcomes` is a character of ReplayOutcome for each, `returns` a digit: how often the letter
+    came back from a try. Positions after the end of the texts are OPEN and never came back.
+    """
+
+    outcomes: str = ""
+    returns: str = ""
+
+
+class StatusUnavailable(Exception):
+    """What became of the letters of a run could not be read or written."""
+
+
+class Statuses(Protocol):
+    """The rows with the status of a run's parts. Raises StatusUnavailable."""
+
+    def read(self, shard: int) -> Mapping[int, PartStatus]:
+        """The status of a shard's parts by their number; a part that nothing is known of is
+        missing. Read consistently."""
+
+    def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
+        """Store the status of parts; storing one twice has the effect of once."""
+
+
+@dataclass(slots=True)
+class ShardProgress:
+    """What became of the letters of one shard, in two bytes for each; `dirty` parts are unsaved."""
+
+    shard: int
+    outcomes: bytearray
+    returns: bytearray
+    dirty: set[int]
+
+    @classmethod
+    def of(cls, shard: int, parts: Mapping[int, PartStatus]) -> ShardProgress:
+        progress = cls(shard, bytearray(), bytearray(), set())
+        for number, status in parts.items():
+            start = number * PART
+            progress._grow(start + len(status.outcomes))
+            progress.outcomes[start : start + len(status.outcomes)] = status.outcomes.encode()
+            for offset, digit in enumerate(status.returns):
+                progress.returns[start + offset] = int(digit)
+        return progress
+
+    def outcome(self, position: int) -> ReplayOutcome:
+        if position >= len(self.outcomes):
+            return ReplayOutcome.OPEN
+        return ReplayOutcome(chr(self.outcomes[position]))
+
+    def is_terminal(self, position: int) -> bool:
+        return position < len(self.outcomes) and self.outcomes[position] in _TERMINAL
+
+    def returned(self, position: int) -> int:
+        """How often the letter came back from a try."""
+        return self.returns[position] if position < len(self.returns) else 0
+
+    def set(self, position: int, outcome: ReplayOutcome, returns: int | None = None) -> None:
+        """Note what became of a letter. A terminal outcome is final: what comes later is void."""
+        if self.is_terminal(position):
+            return
+        self._grow(position + 1)
+        count = self.returns[position] if returns is None else min(returns, _MOST_RETURNS)
+        character = outcome.encode()[0]
+        if (self.outcomes[position], self.returns[position]) == (character, count):
+            return
+        self.outcomes[position], self.returns[position] = character, count
+        self.dirty.add(position // PART)
+
+    def status_of(self, part: int) -> PartStatus:
+        """The status of one part, as its row holds it."""
+        span = slice(part * PART, (part + 1) * PART)
+        return PartStatus(
+            self.outcomes[span].decode(), "".join(str(count) for count in self.returns[span])
+        )
+
+    def counts(self) -> Counter[ReplayOutcome]:
+        """Letters by what became of them, as far as the texts reach."""
+        numbers = Counter(self.outcomes)
+        return Counter({ReplayOutcome(chr(byte)): number for byte, number in numbers.items()})
+
+    @property
+    def returns_total(self) -> int:
+        """Tries that ended with the letter coming back."""
+        return sum(self.returns)
+
+    def _grow(self, length: int) -> None:
+        missing = length - len(self.outcomes)
+        if missing > 0:
+            self.outcomes.extend(_OPEN * missing)
+            self.returns.extend(bytes(missing))
+
+
+def first_unfinished(progress: ShardProgress, letters: int, start: int = 0) -> Iterator[int]:
+    """The positions of a shard whose letters have no terminal outcome yet, in order."""
+    return (at for at in range(start, letters) if not progress.is_terminal(at))
+
+
+def save(statuses: Statuses, shards: Iterable[ShardProgress]) -> None:
+    """Write what is unsaved. Raises StatusUnavailable; what is not written stays unsaved."""
+    for progress in shards:
+        parts = sorted(progress.dirty)
+        if parts:
+            statuses.write(progress.shard, {part: progress.status_of(part) for part in parts})
+            progress.dirty.difference_update(parts)

@@ -1,0 +1,39 @@
+"""The status of a run's letters is stored by the part, and read by the shard."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.table import DynamoDBTable
+from deadletter.replay.progress import PartStatus, StatusUnavailable
+from tests.aws.backends import Aws
+from tests.tables import LETTERS, create_letters_table
+
+
+@pytest.fixture
+def statuses(aws: Aws) -> DynamoDBStatuses:
+    create_letters_table(aws.dynamodb)
+    return DynamoDBStatuses(
+        aws.dynamodb, LETTERS, pipeline="orders", run="run1", clock=lambda: 1_800_000_000.0
+    )
+
+
+def test_a_shard_has_its_own_parts(statuses: DynamoDBStatuses) -> None:
+    parts = {0: PartStatus("rr s", "0010"), 12: PartStatus("u", "2")}
+    statuses.write(1, parts)
+    statuses.write(3, {0: PartStatus(" ", "0")})
+    assert statuses.read(1) == parts
+    assert statuses.read(2) == {}
+
+
+def test_a_later_status_replaces_the_earlier_one(statuses: DynamoDBStatuses) -> None:
+    statuses.write(1, {0: PartStatus("s", "0")})
+    statuses.write(1, {0: PartStatus("r", "1")})
+    assert statuses.read(1) == {0: PartStatus("r", "1")}
+
+
+def test_a_malformed_row_is_no_status(statuses: DynamoDBStatuses, aws: Aws) -> None:
+    DynamoDBTable(aws.dynamodb, LETTERS).change(("orders#run#run1#status", "1#000000"), {"x": 1})
+    with pytest.raises(StatusUnavailable, match="malformed"):
+        statuses.read(1)

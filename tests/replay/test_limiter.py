@@ -1,0 +1,219 @@
+"""The pace of a run holds over all workers, and a grant is short-lived."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.replay.limiter import (
+    GRANT_SECONDS,
+    Bid,
+    BidAnswer,
+    SendGrant,
+    RunLimiter,
+    SendingEnded,
+    most_letters,
+)
+from deadletter.replay.run import ReplayRun, RunState, held, moved_to
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import MemoryDynamoDB
+from tests.tables import LETTERS, create_letters_table
+
+NOW = 1_800_000_000.0
+RUN = ReplayRun(id="run", pipeline="orders", state=RunState.RUNNING, rate=10.0, burst=20)
+
+
+@dataclass
+class Store:
+    """A run in a table, and a limiter on it."""
+
+    run: ReplayRun
+    clock: Clock = field(default_factory=lambda: Clock(NOW))
+
+    def __post_init__(self) -> None:
+        dynamodb = MemoryDynamoDB(self.clock)
+        create_letters_table(dynamodb)
+        self.runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.clock)
+        self.runs.create(self.run)
+        self.tokens = itertools.count()
+
+    def limiter(
+        self, clock: Callable[[], float] | None = None, wait: Callable[[float], None] | None = None
+    ) -> RunLimiter:
+        return RunLimiter(
+            bids=self.runs,
+            run=self.run,
+            clock=clock or self.clock,
+            wait=wait or self.clock.advance,
+            new_token=lambda: f"token {next(self.tokens)}",
+        )
+
+
+def test_a_grant_ends_two_seconds_after_its_request_began() -> None:
+    store = Store(RUN)
+    assert store.limiter().take(10, NOW + 60) == SendGrant(10, NOW + GRANT_SECONDS)
+
+
+def test_a_grant_does_not_outlive_its_intent() -> None:
+    grant = Store(RUN).limiter().take(10, NOW + 1.5)
+    assert grant is not None
+    assert grant.until == NOW + 1.5
+
+
+def test_a_grant_whose_answer_took_long_is_late_at_once() -> None:
+    store = Store(RUN)
+
+    class Slow:
+        def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
+            answer = store.runs.bid(run, bid)
+            store.clock.advance(3.0)
+            return answer
+
+    limiter = RunLimiter(
+        bids=Slow(), run=RUN, clock=store.clock, wait=store.clock.advance, new_token=lambda: "a"
+    )
+    grant = limiter.take(1, NOW + 60)
+    assert grant is not None
+    assert store.clock() > grant.until
+
+
+def test_no_more_letters_are_granted_than_the_burst_allows_with_slack() -> None:
+    assert most_letters(replace(RUN, burst=10, rate=5)) == 9
+    assert most_letters(replace(RUN, burst=10, rate=100)) == 5
+    assert most_letters(replace(RUN, burst=1, rate=1)) == 1
+    assert most_letters(replace(RUN, burst=100, rate=100)) == 10
+
+
+def test_the_limiter_waits_for_the_pace_and_gives_up_before_the_intent_ends() -> None:
+    store = Store(replace(RUN, burst=10, rate=1.0))
+    limiter = store.limiter()
+    assert limiter.take(9, NOW + 60) == SendGrant(9, NOW + GRANT_SECONDS)
+    assert limiter.take(9, NOW + 60) is None
+    assert limiter.seconds_until(9) == pytest.approx(8.0)
+    store.clock.advance(7.5)
+    assert limiter.take(9, store.clock() + 0.3) is None
+    assert limiter.take(9, store.clock() + 60) is not None
+    assert store.clock() == pytest.approx(NOW + 8.0, abs=0.01)
+
+
+def test_a_held_run_ends_the_sending_and_says_why() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    store.runs.change(RUN, held(RUN, at=NOW, by="ann", because="2 of 5 failed"))
+    with pytest.raises(SendingEnded, match="HELD: 2 of 5 failed"):
+        limiter.take(1, NOW + 60)
+
+
+def test_a_run_that_moved_on_is_learned_from_the_refusal() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    store.runs.change(RUN, replace(moved_to(RUN, RunState.RUNNING, at=NOW, by="x"), rate=20.0))
+    assert limiter.take(10, NOW + 60) is not None
+    assert limiter.run.rate == 20.0
+
+
+def test_a_canary_that_has_sent_its_letters_ends_the_sending() -> None:
+    canary = replace(RUN, state=RunState.CANARY, allowance=2)
+    limiter = Store(canary).limiter()
+    grant = limiter.take(10, NOW + 60)
+    assert grant is not None
+    assert grant.letters == 2
+    with pytest.raises(SendingEnded, match="canary step"):
+        limiter.take(1, NOW + 60)
+
+
+def test_an_unknown_run_ends_the_sending() -> None:
+    store = Store(RUN)
+    limiter = RunLimiter(
+        bids=store.runs,
+        run=replace(RUN, id="another"),
+        clock=store.clock,
+        wait=store.clock.advance,
+        new_token=lambda: "a",
+    )
+    with pytest.raises(SendingEnded, match="unknown"):
+        limiter.take(1, NOW + 60)
+
+
+@dataclass
+class SkewedWorker:
+    """A worker of its own clock: asks for letters, sends them, and takes its time for each call."""
+
+    store: Store
+    skew: float
+    random: Random
+    busy: float
+    sent: list[tuple[float, int]] = field(default_factory=list)
+
+    def steps(self) -> Generator[float]:
+        """The seconds until the worker acts again, one after the other."""
+        pause = 0.0
+
+        def wait(seconds: float) -> None:
+            nonlocal pause
+            pause = seconds
+            raise _Paused
+
+        limiter = self.store.limiter(lambda: self.store.clock() + self.skew, wait)
+        while True:
+            try:
+                grant = limiter.take(10, self.store.clock() + self.skew + 60)
+            except _Paused:
+                yield pause + self.random.uniform(0.001, 0.004)
+                continue
+            yield self.random.uniform(0.005, 0.02)
+            if grant is None:
+                yield 0.05
+                continue
+            if self.store.clock() + self.skew < grant.until:
+                self.sent.append((self.store.clock(), grant.letters))
+            yield self.random.uniform(0.5, 1.5) * self.busy
+
+
+class _Paused(Exception):
+    """The worker waits."""
+
+
+def work(
+    rate: float, burst: int, seconds: float, seed: int, busy: float
+) -> list[tuple[float, int]]:
+    """What five workers send whose clocks differ by up to two seconds."""
+    store = Store(replace(RUN, rate=rate, burst=burst))
+    random = Random(seed)
+    workers = [
+        SkewedWorker(store, skew, Random(random.random()), busy) for skew in (-1, -0.5, 0, 0.5, 1)
+    ]
+    agenda = [(NOW + random.random() / 10, at, worker.steps()) for at, worker in enumerate(workers)]
+    heapq.heapify(agenda)
+    while agenda[0][0] < NOW + seconds:
+        at, number, steps = heapq.heappop(agenda)
+        store.clock.now = at
+        heapq.heappush(agenda, (at + next(steps), number, steps))
+    return sorted(sent for worker in workers for sent in worker.sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("rate", "burst", "busy"),
+    # The last one needs several workers: one alone sends ten letters in 0.35 s.
+    [(5.0, 10, 0.1), (50.0, 20, 0.1), (100.0, 40, 0.35)],
+)
+def test_five_workers_with_skewed_clocks_use_the_rate_and_never_exceed_it(
+    rate: float, burst: int, busy: float, seed: int
+) -> None:
+    seconds, skew = 60.0, 1.0
+    sends = work(rate, burst, seconds, seed, busy)
+    total = sum(letters for _, letters in sends)
+    assert total >= 0.95 * rate * seconds
+    for first in range(0, len(sends), 3):
+        letters = 0
+        for at, number in sends[first:]:
+            letters += number
+            window = at - sends[first][0]
+            assert letters <= rate * window + burst + rate * 2 * skew
