@@ -15,8 +15,8 @@ from deadletter.replay.limiter import (
     GRANT_SECONDS,
     Bid,
     BidAnswer,
-    SendGrant,
     RunLimiter,
+    SendGrant,
     SendingEnded,
     most_letters,
 )

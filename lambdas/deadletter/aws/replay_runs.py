@@ -25,7 +25,17 @@ _MOST_BECAUSE = 160  # bytes
 _MOST_BY = 80  # bytes
 
 _TIMES = frozenset({"tat", "rate", "created", "started", "changed", "step_began", "expires"})
-_WHOLE = frozenset({"generation", "step", "allowance", "burst", "restart"})
+_WHOLE = frozenset(
+    {
+        "generation",
+        "step",
+        "allowance",
+        "burst",
+        "restart",
+        "known_before",
+        "failed_before",
+    }
+)
 _TEXTS = frozenset({"manifest", "leave_to", "because", "by"})
 _OF_A_STEP = ("allowance", "rate", "burst")
 """What a step brings: it is written although the change before named the same value, because
@@ -61,8 +71,8 @@ class DynamoDBReplayRuns:
             raise self._unavailable(error) from error
         return tuple(self._run(item) for item in items)
 
-    def create(self, run: ReplayRun) -> bool:
-        """Store a new run. Returns False if there is one with its id: that one stays."""
+    def create(self, run: ReplayRun) -> ReplayRun:
+        """Store a new run, unless there is one with its id. Returns the one that is stored."""
         try:
             self._table.put(
                 run_to_item(run, self._pipeline, self._clock()),
@@ -72,9 +82,8 @@ class DynamoDBReplayRuns:
             stored_item = conflicting_item(error)
             if stored_item is None:
                 raise self._unavailable(error) from error
-            # The first try may have been stored, and its answer lost.
-            return bool(self._run(stored_item) == self._run(run_to_item(run, self._pipeline, 0.0)))
-        return True
+            return self._run(stored_item)
+        return run
 
     def change(self, before: ReplayRun, after: ReplayRun) -> None:
         #  generation 4 ──write 5 (finds 4)──► 5
