@@ -30,6 +30,7 @@ from .duration import DAY, MINUTE, written
 from .names import Names
 from .outage import state_machine_arn
 from .queues import Addresses, QueueReference
+from .replay_start import replay_machine_arn
 from .router import TIMEOUT as ROUTER_TIMEOUT
 from .settings import AppSettings, PipelineSettings, WebhookConsumer
 
@@ -200,6 +201,7 @@ def rows(app: AppSettings, settings: PipelineSettings, queues: Addresses) -> Ite
     yield rules_refused(app.app, settings.name)
     yield rules_at_limit(app.app, settings.name)
     yield from _on_circuits(app, settings)
+    yield from _on_replays(app, settings)
     yield from _on_functions(app, settings)
     if settings.writes_ledger:
         yield from _on_failures(app, settings)
@@ -434,6 +436,32 @@ def _on_circuits(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
         ),
         ours(Metric.CIRCUIT_HELD, app.app, pipeline),
         1,
+    )
+
+
+def _on_replays(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
+    yield Row(
+        Page(
+            Alarm.REPLAY_BROKEN,
+            "the outcomes of a replay run do not add up to its snapshot.",
+            "letters of the run were moved by hand, its rows or objects were deleted, or a defect"
+            " of ours; its report names the letters.",
+        ),
+        ours(Metric.REPLAY_BROKEN, app.app, settings.name),
+        1,
+    )
+    machine = {"StateMachineArn": replay_machine_arn(app, settings.name)}
+    failed = settings.alarms.circuit_breaker_failed
+    yield Row(
+        Page(
+            Alarm.REPLAY_BROKEN,
+            "executions of a replay run fail; each is replaced, and nothing is lost or sent twice.",
+            "a missing permission, a throttled table, or a function that fails or is throttled.",
+        ),
+        Measured("AWS/States", "ExecutionsFailed", machine, "Sum"),
+        failed.threshold,
+        Evaluation(failed.periods, period=failed.period),
+        suffix="execution",
     )
 
 

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import aws_cdk as cdk
-from aws_cdk import Aws
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -17,16 +10,16 @@ from deadletter.contract import Mode, Variable
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
-from .encryption import customer_key, grant_key
-from .findings import acknowledge
-from .function import RETENTION, PythonFunction, function_arn, grant_invoke
+from .encryption import grant_key
+from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
-from .permissions import Permissions, grant_put_events, grant_traces
+from .permissions import Permissions, grant_put_events
 from .queues import Queues
 from .settings import AppSettings, PipelineSettings
+from .state_machine import add_state_machine
 from .storage import Storage
 
-DEFINITION = Path(__file__).parents[1] / "statemachines" / "circuit_breaker.asl.json"
+DEFINITION = "circuit_breaker.asl.json"
 
 # The state machine waits 60 seconds for a step: the function has to end before.
 STEP_TIMEOUT = 50
@@ -39,17 +32,6 @@ LOOKING = 2 * MINUTE
 LONGEST_TIMEOUT = 15 * MINUTE
 
 MEMORY = 256
-
-# Log groups with this prefix do not count towards a limit of 5,120 characters of CloudWatch
-# Logs' resource policy, which all state machines of a region share.
-LOG_FOLDER = "/aws/vendedlogs/states"
-
-# What Step Functions needs to send an execution's log to a log group.
-DELIVER_LOGS = (
-    *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
-    *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
-    *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
-)
 
 
 class CircuitBreaker(Construct):
@@ -190,65 +172,20 @@ class CircuitBreaker(Construct):
         grant_invoke(permissions, "Functions", *functions)
 
     def _state_machine(self) -> sfn.StateMachine:
-        app, name = self._app, self._names.circuit_breaker
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"{LOG_FOLDER}/{name}",
-            retention=RETENTION[app.log_retention_days],
-            encryption_key=customer_key(self, app),
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
         permissions = Permissions()
         functions = (self.circuit.function_arn, self.probe.function_arn)
         grant_invoke(permissions, "Steps", *functions)
-        # None of these actions can be limited to a resource.
-        permissions.allow("Logs", DELIVER_LOGS, ["*"])
-        grant_traces(permissions, sampling=True)
-        role = iam.Role(
+        return add_state_machine(
             self,
-            "Role",
-            assumed_by=iam.ServicePrincipal(
-                "states.amazonaws.com",
-                # State machines of other accounts may not assume this role.
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-            ),
-            description=f"What {name} may do",
-            inline_policies={"Permissions": permissions.document()},
-        )
-        acknowledge(
-            role,
-            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-            because="neither X-Ray's actions nor the delivery of logs know resources",
-        )
-        state_machine = sfn.StateMachine(
-            self,
-            "StateMachine",
-            state_machine_name=name,
+            name=self._names.circuit_breaker,
             comment=f"The outages of {self._settings.name}",
-            state_machine_type=sfn.StateMachineType.STANDARD,
-            definition_body=sfn.DefinitionBody.from_string(definition()),
-            definition_substitutions={
-                "Partition": Aws.PARTITION,
+            definition=DEFINITION,
+            substitutions={
                 "CircuitFunctionArn": self.circuit.function_arn,
                 "ProbeFunctionArn": self.probe.function_arn,
             },
-            role=role.without_policy_updates(),
-            logs=sfn.LogOptions(
-                destination=log_group, level=sfn.LogLevel.ERROR, include_execution_data=False
-            ),
-            tracing_enabled=True,
-        )
-        acknowledge(
-            state_machine,
-            "AwsSolutions::AwsSolutions-SF1",
+            permissions=permissions,
+            app=self._app,
             because="what goes well is in the history, which is kept for 90 days, and in the"
             " functions' logs; the names of dependencies may say something of customers",
         )
-        return state_machine
-
-
-def definition() -> str:
-    """The state machine's definition, compact, for the partition of the deployment."""
-    text = json.dumps(json.loads(DEFINITION.read_text()), separators=(",", ":"))
-    return text.replace('"arn:aws:states:::', '"arn:${Partition}:states:::')

@@ -59,6 +59,11 @@ class Names:
         return f"{self._prefix}circuit-breaker"
 
     @property
+    def replay_machine(self) -> str:
+        """The state machine that runs replays."""
+        return f"{self._prefix}replay"
+
+    @property
     def main(self) -> str:
         """The main queue."""
         return self._queue("main")

@@ -13,6 +13,7 @@ from .pager import Pager
 from .queues import Queues
 from .redriver import RedriverFunction
 from .registration import AppRegistration, PipelineRegistration
+from .replay import ReplayMachine
 from .router import RouterFunction
 from .rule_check import RuleCheck
 from .settings import AppSettings, PipelineSettings, WebhookConsumer
@@ -44,6 +45,7 @@ class RedrivePipeline(Construct):
     dispatcher: DispatcherFunction | None
     consumer_policy: ConsumerPolicy | None
     circuit_breaker: CircuitBreaker
+    replay: ReplayMachine
     alarms: PipelineAlarms
 
     def __init__(
@@ -117,9 +119,18 @@ class RedrivePipeline(Construct):
             queues=self.queues,
             consumer=consumer,
         )
+        self.replay = ReplayMachine(
+            self,
+            "Replay",
+            settings=settings,
+            app=app,
+            storage=self.storage,
+            queues=self.queues,
+            consumer=consumer,
+        )
         # A consumer does not trust the stamp of a consumer: a handler that sends a message to
         # its own queue again sends a new message, not a duplicate of the old one.
-        redrivers = [self.redriver.sender]
+        redrivers = [self.redriver.sender, self.replay.sender]
         if self.circuit_breaker.sender:
             redrivers.append(self.circuit_breaker.sender)
         senders = [*redrivers, *settings.trusted_senders]
@@ -127,6 +138,7 @@ class RedrivePipeline(Construct):
             senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.trust(redrivers)
         self.redriver.trust(senders)
+        self.replay.trust(senders)
         self.router.trust(senders)
         self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager

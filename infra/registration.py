@@ -18,6 +18,7 @@ from .outage import state_machine_arn
 from .pager import Pager
 from .permissions import Permissions
 from .queues import Queues
+from .replay_start import replay_machine_arn
 from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
 from .storage import Storage
 
@@ -80,6 +81,7 @@ class PipelineRegistration(Construct):
                 "redrive_function": names.function("redrive"),
                 "router_function": names.function("route"),
                 "circuit_machine": state_machine_arn(app, settings.name),
+                "replay_machine": replay_machine_arn(app, settings.name),
                 "fifo": settings.fifo,
                 "mode": settings.mode,
                 # For the rule checker: the environment of one function could not hold

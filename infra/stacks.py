@@ -95,6 +95,8 @@ class PipelineStack(cdk.Stack):
         name = pascal_case(settings.name)
         breaker = self.pipeline.circuit_breaker.state_machine
         cdk.CfnOutput(self, f"{name}CircuitBreakerArn", value=breaker.state_machine_arn)
+        replays = self.pipeline.replay.state_machine
+        cdk.CfnOutput(self, f"{name}ReplayMachineArn", value=replays.state_machine_arn)
         if policy := self.pipeline.consumer_policy:
             cdk.CfnOutput(self, f"{name}ConsumerPolicyArn", value=policy.arn)
 

@@ -26,6 +26,7 @@ from deadletter.contract import (
     circuit_lane,
     every_partition,
     lane_partition,
+    run_object,
 )
 
 from .encryption import customer_key
@@ -144,6 +145,8 @@ class Storage(Construct):
         permissions.allow("Leases", ["dynamodb:Query", "dynamodb:UpdateItem"], table, lease)
         lanes = partitions(Partition.LANES.of(pipeline))
         permissions.allow("ListOfLanes", ["dynamodb:Query"], table, lanes)
+        runs = partitions(Partition.RUNS.of(pipeline))
+        permissions.allow("Runs", ["dynamodb:Query", "dynamodb:UpdateItem"], table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
     def grant_take_canary(self, permissions: Permissions, pipeline: str) -> None:
@@ -193,6 +196,25 @@ class Storage(Construct):
         permissions.allow(
             "Bodies", ["s3:GetObject", *write, "s3:DeleteObject"], [self.bodies(pipeline)]
         )
+
+    def acknowledge_replays(self, construct: IConstruct, pipeline: str) -> None:
+        """Say why a role of `construct` names the folder of a pipeline's replay runs."""
+        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        acknowledge(
+            construct,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{run_object(pipeline, ANY)}]",
+            because="a run has an object for each part: only the pipeline's folder can be named",
+        )
+
+    def grant_replays(self, permissions: Permissions, pipeline: str) -> None:
+        """Read and write the pages, manifests and reports of one pipeline's replay runs."""
+        folder = run_object(pipeline, ANY)
+        bucket = f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}"
+        actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
+        permissions.allow("ReplayObjects", actions, [f"{bucket}/{folder}"])
+        # The pages of a snapshot have no list of their own: a list could miss one.
+        condition = {"StringLike": {"s3:prefix": [folder]}}
+        permissions.allow("ReplayFolder", ["s3:ListBucket"], [bucket], condition)
 
     def grant_circuits(
         self, permissions: Permissions, pipeline: str, *, writes: bool = False

@@ -17,6 +17,7 @@ from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
 from .queues import Queues
+from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage
@@ -58,6 +59,7 @@ class WatchFunction(Construct):
         functions = [function_arn(app, settings.name, role) for role in ("route", "redrive")]
         grant_invoke(permissions, "Functions", *functions)
         grant_start_outages(permissions, app, settings.name, lists=True)
+        grant_care_for_replays(permissions, app, settings.name)
         if consumer:
             consumer.grant_mapping(permissions)
         grant_key(permissions, app, services=("dynamodb",), writes=True)
@@ -82,6 +84,7 @@ class WatchFunction(Construct):
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
                 Variable.REDRIVE_EVERY: str(settings.redrive.every),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.REPLAY_MACHINE: replay_machine_arn(app, settings.name),
                 **(
                     {Variable.CONSUMER_MAPPING: consumer.mapping_id}
                     if consumer and consumer.mapping_id

@@ -581,6 +581,14 @@ class Metric(StrEnum):
         "CircuitHeld",
         "Circuits that a person has held for a day or longer without an end.",
     )
+    REPLAY_BROKEN = (
+        "ReplayBroken",
+        "Replay runs whose outcomes do not add up to their snapshot, as of this minute.",
+    )
+    REPLAY_RESTARTED = (
+        "ReplayRestarted",
+        "Lost executions of replay runs that the watch started again.",
+    )
 
 
 METRIC_UNITS: Mapping[str, str] = {metric: metric.unit for metric in Metric}
@@ -637,6 +645,7 @@ class Alarm(StrEnum):
     CIRCUIT_FLAPPING = "CircuitFlapping"
     OPEN_CIRCUITS = "OpenCircuits"
     CIRCUIT_BREAKER_FAILED = "CircuitBreakerFailed"
+    REPLAY_BROKEN = "ReplayBroken"
 
 
 def pipeline_prefix(app: str, pipeline: str) -> str:

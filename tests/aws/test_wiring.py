@@ -39,6 +39,8 @@ MOST_MODULES = {
     # has the words for failures.
     "handlers.probe": 67,
     "handlers.redrive": 70,
+    # The redriver's, and the steps of a replay run.
+    "handlers.replay": 95,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     "handlers.watch": 70,
 }

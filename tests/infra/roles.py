@@ -20,6 +20,8 @@ FUNCTIONS = {
     "circuit": "the circuit function of one pipeline",
     "probe": "the probe of one pipeline",
     "circuit-breaker": "the state machine of one pipeline's outages",
+    "replay": "the function of one pipeline's replay runs",
+    "replay-machine": "the state machine of one pipeline's replay runs",
     "scheduler": "EventBridge Scheduler, for the redriver of one pipeline",
     "watch-scheduler": "EventBridge Scheduler, for the watch of one pipeline",
     "check-rules": "the rule checker",

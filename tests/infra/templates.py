@@ -123,3 +123,12 @@ def parameter(synthesis: Synthesis, name: str) -> dict[str, Any]:
     ]
     found: dict[str, Any] = json.loads(filled(properties["Value"]))
     return found
+
+
+def state_machine(stack: Stack, role: str) -> dict[str, Any]:
+    """The resource of the pipeline's state machine that plays `role`."""
+    return next(
+        resource
+        for resource in stack.of("AWS::StepFunctions::StateMachine").values()
+        if resource["Properties"]["StateMachineName"].endswith(f"-{role}")
+    )

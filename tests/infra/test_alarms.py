@@ -55,6 +55,11 @@ ALARMS: dict[str, tuple[str, ...]] = {
         *("Deadletter WatchOverdue", OURS, "Minimum", ">= 1", "3 of 3 x 60", "ignore"),
     ),
     "LetterTrouble": ("Deadletter LetterTrouble", OURS, *LEVEL),
+    "ReplayBroken": ("Deadletter ReplayBroken", OURS, *LEVEL),
+    "ReplayBroken_execution": (
+        *("States ExecutionsFailed", BREAKER.replace("circuit-breaker", "replay")),
+        *("Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
+    ),
     "RuleInvalid": ("Deadletter RulesRefused", OURS, *LEVEL),
     "RuleLimitReached": ("Deadletter RulesAtLimit", OURS, *LEVEL),
     "DominantFailure": ("Deadletter FailureDominates", OURS, *LEVEL),
@@ -258,7 +263,10 @@ def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Syn
         alarm["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
         for alarm in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
     }
-    of_ours = {"FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"}
+    of_ours = {
+        *("FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"),
+        "ReplayBroken_execution",
+    }
     of_each = {name for name in ALARMS if "_" not in name} | of_ours
     # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.
     of_failures = {

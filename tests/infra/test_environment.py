@@ -225,6 +225,7 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
         redrive_function="deadletter-orders-redrive",
         redrive_every=60,
         circuit_machine=MACHINE,
+        replay_machine=MACHINE.replace("circuit-breaker", "replay"),
         consumer_mapping=resources.consumer_mapping,
     )
     assert "DispatcherMapping" in resources.consumer_mapping
@@ -341,22 +342,45 @@ def test_a_health_check_alone_changes_nothing_that_the_library_is_told() -> None
 def test_redriver_and_router_believe_who_sends_letters_and_the_settings(app: Synthesis) -> None:
     roles = [
         app.function(f"deadletter-orders-{item}")["Role"]["Fn::GetAtt"][0]
-        for item in ("redrive", "consumer")
+        for item in ("redrive", "replay", "consumer")
     ]
-    redriver, consumer = (f"<{role}.RoleId>" for role in roles)
-    for function in ("redrive", "route"):
+    redriver, replay, consumer = (f"<{role}.RoleId>" for role in roles)
+    for function in ("redrive", "route", "replay"):
         told = app.environment(f"deadletter-orders-{function}")
         believed = resources_from_environment(told).trusted_senders
-        assert believed == (redriver, consumer, "AROAOTHER"), function
+        assert believed == (redriver, replay, consumer, "AROAOTHER"), function
 
 
-def test_a_consumer_believes_the_redriver_alone(app: Synthesis) -> None:
+def test_a_consumer_believes_the_redriver_and_replay_runs_alone(app: Synthesis) -> None:
     """What it sent itself is a new message, and would be skipped as a duplicate of the old."""
-    redriver = app.function("deadletter-orders-redrive")["Role"]["Fn::GetAtt"][0]
+    roles = [
+        app.function(f"deadletter-orders-{item}")["Role"]["Fn::GetAtt"][0]
+        for item in ("redrive", "replay")
+    ]
+    believed = tuple(f"<{role}.RoleId>" for role in roles)
     told = app.environment("deadletter-orders-consumer")
-    assert resources_from_environment(told).trusted_senders == (f"<{redriver}.RoleId>",)
+    assert resources_from_environment(told).trusted_senders == believed
     registered = parameter(app, "/deadletter/pipelines/orders")
-    assert registered["trusted_senders"] == [f"<{redriver}.RoleId>"]
+    assert registered["trusted_senders"] == list(believed)
+
+
+def test_the_function_of_replay_runs_is_told_what_it_works_on(app: Synthesis) -> None:
+    told = app.environment("deadletter-orders-replay")
+    resources = resources_from_environment(told)
+    consumer = "arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer"
+    assert resources == replace(
+        QUEUES,
+        letters_table=resources.letters_table,
+        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        circuits_table=resources.circuits_table,
+        router_function="deadletter-orders-route",
+        trusted_senders=resources.trusted_senders,
+        circuit_machine=MACHINE,
+        replay_machine=MACHINE.replace("circuit-breaker", "replay"),
+        consumer_function=consumer,
+        consumer_timeout=60,
+    )
+    assert pipeline_from_json(told["PIPELINE"]).name == "orders"
 
 
 @pytest.mark.parametrize("pipeline", ["orders", "order-events", "theirs", "watched"])
@@ -367,7 +391,7 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     ours = resources_from_environment(told)
     assert registered["main_url"] == ours.main_url
     assert registered["parking"] == ours.parking
-    assert registered["trusted_senders"] == list(ours.trusted_senders[:1])
+    assert registered["trusted_senders"] == list(ours.trusted_senders[:2])
     shared = json.dumps(parameter(app, "/deadletter/app"))
     settings, resources = registration.read(pipeline, shared, json.dumps(registered))
     assert settings == pipeline_from_json(told["PIPELINE"])

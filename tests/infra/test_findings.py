@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.infra.templates import Synthesis
 
 FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Region>/waiting"
+REPLAYS = FOLDER.replace("/waiting", "/replay")
 
 # What is acknowledged, each with its reason where it is made.
 ACKNOWLEDGED = {
@@ -15,6 +16,15 @@ ACKNOWLEDGED = {
     "AwsSolutions-IAM5[Resource::*]",
     *(
         f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
+        for pipeline in ("orders", "order-events", "theirs", "watched")
+    ),
+    *(
+        f"AwsSolutions-IAM5[Resource::{REPLAYS}/{pipeline}/*]"
+        for pipeline in ("orders", "order-events", "theirs", "watched")
+    ),
+    *(
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
+        f":execution:deadletter-{pipeline}-replay:*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

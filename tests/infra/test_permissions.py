@@ -14,7 +14,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from tests.infra.conftest import ROOT
-from tests.infra.templates import Stack, Synthesis, filled
+from tests.infra.templates import Stack, Synthesis, filled, state_machine
 
 # The tag remembers a pause for when the circuit's row is lost.
 MAPPING = {
@@ -22,6 +22,21 @@ MAPPING = {
     *("lambda:ListTags", "lambda:TagResource", "lambda:UntagResource"),
 }
 TAKE_ONE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
+
+LOGS_AND_TRACES = {
+    "logs:CreateLogDelivery",
+    "logs:GetLogDelivery",
+    "logs:UpdateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:DescribeResourcePolicies",
+    "logs:DescribeLogGroups",
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+}
 
 # Function -> what it reaches -> the actions it may take there.
 GRANTED: dict[str, dict[str, set[str]]] = {
@@ -79,6 +94,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "function redrive": {"lambda:InvokeFunction"},
         # The sweep goes on where an execution was lost, and puts back what it had paused.
         "circuit breaker": {"states:StartExecution", "states:ListExecutions"},
+        "replay machine": {"states:StartExecution", "states:ListExecutions"},
         "mapping of the consumer": MAPPING,
         "logs watch": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
@@ -136,24 +152,49 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "logs probe": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
+    "replay": {
+        "queue main": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "queue dlq": {*TAKE_ONE, "sqs:GetQueueAttributes"},
+        **{
+            f"queue dlq_{dlq}": {*TAKE_ONE, "sqs:GetQueueAttributes", "sqs:SendMessage"}
+            for dlq in ("vip", "slow")
+        },
+        # A released letter is taken out of its parking queue, a quarantined one sent there.
+        "queue parking": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "queue parking_quarantine": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "table Letters": {
+            "dynamodb:BatchGetItem",
+            "dynamodb:Query",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:BatchWriteItem",
+        },
+        "table Letters/index/lanes": {"dynamodb:Query"},
+        "table Circuits": {"dynamodb:BatchGetItem"},
+        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
+        "bucket letters/replay/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
+        "bucket letters": {"s3:ListBucket"},
+        "function route": {"lambda:InvokeFunction"},
+        # Ordered delivery.
+        "function consumer": {"lambda:InvokeFunction"},
+        # To go on in a new execution, and to answer an approval that came before its question.
+        "replay machine": {"states:StartExecution", "states:SendTaskSuccess"},
+        "logs replay": {"logs:CreateLogStream", "logs:PutLogEvents"},
+        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    },
     "circuit-breaker": {
         "function circuit": {"lambda:InvokeFunction"},
         "function probe": {"lambda:InvokeFunction"},
         # None of these knows resources.
-        "*": {
-            "logs:CreateLogDelivery",
-            "logs:GetLogDelivery",
-            "logs:UpdateLogDelivery",
-            "logs:DeleteLogDelivery",
-            "logs:ListLogDeliveries",
-            "logs:PutResourcePolicy",
-            "logs:DescribeResourcePolicies",
-            "logs:DescribeLogGroups",
-            "xray:PutTraceSegments",
-            "xray:PutTelemetryRecords",
-            "xray:GetSamplingRules",
-            "xray:GetSamplingTargets",
-        },
+        "*": LOGS_AND_TRACES,
+    },
+    "replay-machine": {
+        "function replay": {"lambda:InvokeFunction"},
+        # The children of a Distributed Map are executions of the machine itself.
+        "replay machine": {"states:StartExecution"},
+        "children of the replay machine": {"states:DescribeExecution", "states:StopExecution"},
+        "*": LOGS_AND_TRACES,
     },
     "scheduler": {"function redrive": {"lambda:InvokeFunction"}},
     "watch-scheduler": {"function watch": {"lambda:InvokeFunction"}},
@@ -189,8 +230,8 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Circuits": ["orders"],
     },
     "watch": {
-        # It writes its own row beside the leases, and lists the lanes.
-        "table Letters": ["orders#lease", "orders#lanes"],
+        # It writes its own row beside the leases, lists the lanes, and restarts replay runs.
+        "table Letters": ["orders#lease", "orders#lanes", "orders#runs"],
         "table Letters/index/lanes": ["orders|*"],
         "table Circuits": ["orders"],
         "table Circuits/index/troubled": ["orders"],
@@ -214,7 +255,13 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Letters/index/lanes": ["orders|circuit:*"],
         "table Circuits": ["orders"],
     },
+    "replay": {
+        "table Letters": ["orders#*"],
+        "table Letters/index/lanes": ["orders|*"],
+        "table Circuits": ["orders"],
+    },
     "circuit-breaker": {},
+    "replay-machine": {},
     "scheduler": {},
     "watch-scheduler": {},
     "check-rules": {},
@@ -390,6 +437,15 @@ NOUNS = (
         "circuit breaker",
     ),
     (
+        r"arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-replay",
+        "replay machine",
+    ),
+    (
+        r"arn:aws:states:eu-west-1:111122223333:execution:deadletter-orders-replay:\*",
+        "children of the replay machine",
+    ),
+    (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1", "bucket letters"),
+    (
         r"arn:aws:lambda:eu-west-1:111122223333:event-source-mapping:"
         r"<PipelineDispatcherMapping[0-9A-F]{8}>",
         "mapping of the consumer",
@@ -398,6 +454,10 @@ NOUNS = (
     (r"<RuleCheckLogs[0-9A-F]{8}\.Arn>", "logs check-rules"),
     (r"<PipelineRedriver\w+Function[0-9A-F]{8}.Arn>", "function redrive"),
     (r"<PipelineRedriver\w+Logs[0-9A-F]{8}.Arn>", "logs redrive"),
+    (r"<PipelineReplayFunction[0-9A-F]{8}.Arn>", "function replay"),
+    (r"<PipelineReplayLogs[0-9A-F]{8}.Arn>", "logs replay"),
+    (r"<PipelineReplay\w+Function[0-9A-F]{8}.Arn>", "function replay"),
+    (r"<PipelineReplay\w+Logs[0-9A-F]{8}.Arn>", "logs replay"),
     (r"<PipelineWatchFunction[0-9A-F]{8}.Arn>", "function watch"),
     (r"<PipelineWatchLogs[0-9A-F]{8}.Arn>", "logs watch"),
     (r"<PipelineRouter\w+Logs[0-9A-F]{8}.Arn>", "logs route"),
@@ -479,8 +539,9 @@ def role_of(stack: Stack, function: str) -> dict[str, Any]:
             "Properties": stack.named("AWS::Scheduler::Schedule", "Name", schedules[function])
         }
         return stack.resources[schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]]
-    if function == "circuit-breaker":
-        [machine] = stack.of("AWS::StepFunctions::StateMachine").values()
+    machines = {"circuit-breaker": "circuit-breaker", "replay-machine": "replay"}
+    if function in machines:
+        machine = state_machine(stack, machines[function])
         return stack.resources[machine["Properties"]["RoleArn"]["Fn::GetAtt"][0]]
     owner = "deadletter" if function in SHARED else "deadletter-orders"
     made = stack.named("AWS::Lambda::Function", "FunctionName", f"{owner}-{function}")

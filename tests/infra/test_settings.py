@@ -284,7 +284,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"parking_for": {"BORING": "default"}},
         'parking_for has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT,'
-        " POISON, SILENT, EXHAUSTED, COLLISION",
+        " POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED",
     ),
     (
         {"parking": ["later"], "parking_for": {"POISON": "lator"}},

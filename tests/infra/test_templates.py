@@ -144,7 +144,10 @@ def test_of_a_pipeline_with_queues_and_a_consumer_only_the_rest_is_made(app: Syn
     assert {
         function["Properties"]["FunctionName"]
         for function in stack.of("AWS::Lambda::Function").values()
-    } == {f"deadletter-theirs-{item}" for item in ("redrive", "watch", "route", "circuit", "probe")}
+    } == {
+        f"deadletter-theirs-{item}"
+        for item in ("redrive", "watch", "route", "circuit", "probe", "replay")
+    }
     assert stack.of("AWS::Lambda::EventSourceMapping") == {}
     assert len(stack.of("AWS::Scheduler::Schedule")) == 2
 
@@ -210,6 +213,7 @@ def test_the_dispatcher_reads_the_main_queue_and_reports_what_failed(app: Synthe
 def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthesis) -> None:
     sizes = {"redrive": (512, 55), "route": (512, 20), "consumer": (512, 60)}
     sizes |= {"circuit": (256, 50), "probe": (256, 180), "watch": (256, 30)}
+    sizes |= {"replay": (1024, 900)}
     for role, (memory, timeout) in sizes.items():
         function = app.function(f"deadletter-orders-{role}")
         assert (function["MemorySize"], function["Timeout"]) == (memory, timeout)
@@ -226,7 +230,9 @@ def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
     }
     assert handlers == {
         f"handlers.{item}.handler"
-        for item in ("redrive", "watch", "route", "dispatch", "circuit", "probe", "check_rules")
+        for item in (
+            *("redrive", "watch", "route", "dispatch", "circuit", "probe", "replay", "check_rules"),
+        )
     }
     for handler in handlers:
         _, module, name = handler.split(".")
@@ -268,6 +274,9 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
         "router_function": "deadletter-orders-route",
         "circuit_machine": (
             "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
+        ),
+        "replay_machine": (
+            "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-replay"
         ),
         "fifo": False,
         "mode": "enforce",

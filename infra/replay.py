@@ -1,0 +1,135 @@
+"""Replay runs: a state machine that orders their steps, and the function that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from deadletter.contract import Variable
+
+from .consumer_function import ConsumerFunction
+from .duration import MINUTE
+from .encryption import grant_key
+from .findings import acknowledge
+from .function import PythonFunction, function_arn, grant_invoke
+from .names import Names
+from .outage import state_machine_arn
+from .permissions import Permissions
+from .queues import Queues
+from .replay_start import replay_machine_arn
+from .settings import AppSettings, PipelineSettings
+from .state_machine import add_state_machine
+from .storage import Storage
+
+DEFINITION = "replay.asl.json"
+
+# Lambda's limit: a snapshot and a step of work end themselves before.
+TIMEOUT = 15 * MINUTE
+
+# A worker has the parts of the manifest that it works on, and a chunk of letters.
+MEMORY = 1024
+
+
+class ReplayMachine(Construct):
+    """The state machine of one pipeline's replay runs, and its function.
+
+    `sender` is the unique id of the function's role, which SQS shows in what it sends.
+    """
+
+    state_machine: sfn.StateMachine
+    function: lambda_.Function
+    sender: str
+    trust: Callable[[Sequence[str]], None]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: PipelineSettings,
+        app: AppSettings,
+        storage: Storage,
+        queues: Queues,
+        consumer: ConsumerFunction | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = Names(app.app, settings.name)
+        machine = replay_machine_arn(app, settings.name)
+        permissions = Permissions()
+        queues.grant_send(permissions)
+        queues.grant_drain(permissions)
+        queues.grant_park(permissions, drains=True)
+        storage.grant_move_letters(permissions, settings.name)
+        storage.grant_circuits(permissions, settings.name)
+        storage.grant_bodies(permissions, settings.name, writes=True)
+        storage.grant_replays(permissions, settings.name)
+        router = function_arn(app, settings.name, "route")
+        functions = [router, consumer.arn] if consumer else [router]
+        grant_invoke(permissions, "Functions", *functions)
+        # To go on in a new execution, and to answer an approval that came before its question.
+        permissions.allow("Replays", ["states:StartExecution", "states:SendTaskSuccess"], [machine])
+        grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
+        function = PythonFunction(
+            self,
+            "Replay",
+            name=names.function("replay"),
+            handler="handlers.replay.handler",
+            description=f"Takes the steps of the replay runs of {settings.name}",
+            timeout=TIMEOUT,
+            memory=MEMORY,
+            settings=settings,
+            app=app,
+            permissions=permissions,
+        )
+        function.add_variables(
+            {
+                **queues.variables(cdk.Stack.of(self)),
+                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.LETTERS_BUCKET: storage.bucket_name,
+                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                Variable.ROUTER_FUNCTION: names.function("route"),
+                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.REPLAY_MACHINE: machine,
+                **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
+                Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
+            }
+        )
+        storage.acknowledge_bodies(function, settings.name)
+        storage.acknowledge_replays(function, settings.name)
+        self.function, self.sender = function.function, function.sender
+        self.trust = function.trust
+        self.state_machine = self._state_machine(settings, app, names)
+
+    def _state_machine(
+        self, settings: PipelineSettings, app: AppSettings, names: Names
+    ) -> sfn.StateMachine:
+        permissions = Permissions()
+        grant_invoke(permissions, "Steps", self.function.function_arn)
+        machine = replay_machine_arn(app, settings.name)
+        # The children of a Distributed Map are executions of the machine itself.
+        permissions.allow("Workers", ["states:StartExecution"], [machine])
+        children = machine.replace(":stateMachine:", ":execution:") + ":*"
+        watched = ["states:DescribeExecution", "states:StopExecution"]
+        permissions.allow("WorkersUnderWay", watched, [children])
+        state_machine = add_state_machine(
+            self,
+            name=names.replay_machine,
+            comment=f"The replay runs of {settings.name}",
+            definition=DEFINITION,
+            substitutions={"ReplayFunctionArn": self.function.function_arn},
+            permissions=permissions,
+            app=app,
+            because="what goes well is in the history, which is kept for 90 days, in the"
+            " function's logs and in the run's report",
+        )
+        acknowledge(
+            self,
+            "AwsSolutions::AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:"
+            f"<AWS::AccountId>:execution:{names.replay_machine}:*]",
+            because="one execution a worker, named by Step Functions",
+        )
+        return state_machine

@@ -1,0 +1,21 @@
+"""The state machine that runs a pipeline's replays, referred to by its name."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws
+
+from .names import Names
+from .permissions import Permissions
+from .settings import AppSettings
+
+
+def replay_machine_arn(app: AppSettings, pipeline: str) -> str:
+    """The ARN of the state machine of the pipeline's replay runs, by its name."""
+    name = Names(app.app, pipeline).replay_machine
+    return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{name}"
+
+
+def grant_care_for_replays(permissions: Permissions, app: AppSettings, pipeline: str) -> None:
+    """See which executions of replay runs are running, and start one that was lost."""
+    actions = ["states:StartExecution", "states:ListExecutions"]
+    permissions.allow("Replays", actions, [replay_machine_arn(app, pipeline)])

@@ -1,0 +1,80 @@
+"""Keeps replay runs going: the watch starts what was lost, and says which runs are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+
+from deadletter.contract import Metric
+from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
+from deadletter.replay.run import ReplayRun, ReplayRuns, RunRefused, RunState, RunsUnavailable
+
+START_SECONDS = 60.0
+"""How long a new execution may be missing from the list: its start may be under way, and
+Step Functions lists running executions with a delay."""
+
+
+class RunsKeeper:
+    """Looks at all runs of a pipeline once a minute.
+
+    `count_metric` counts a metric by its name.
+    """
+
+    def __init__(
+        self,
+        *,
+        runs: ReplayRuns,
+        executions: ReplayExecutions,
+        clock: Callable[[], float],
+        count_metric: Callable[[str, int], None],
+    ) -> None:
+        self._runs = runs
+        self._executions = executions
+        self._clock = clock
+        self._count_metric = count_metric
+
+    def care(self, waiting: Container[str] = ()) -> tuple[str, ...]:
+        """Start lost executions anew; returns why a part of it failed.
+
+        `waiting` are the runs in whose lanes letters wait. It never raises: the next minute
+        tries again.
+        """
+        try:
+            runs = self._runs.all()
+            broken = sum(run.state is RunState.BROKEN for run in runs)
+            if broken:
+                self._count_metric(Metric.REPLAY_BROKEN, broken)
+            unfinished = [run for run in runs if needs_execution(run, waiting)]
+            if not unfinished:
+                return ()
+            return self._restart_lost(unfinished, self._executions.running())
+        except (RunsUnavailable, ReplayUnavailable) as error:
+            return (str(error) or type(error).__name__,)
+
+    def _restart_lost(self, runs: Sequence[ReplayRun], running: Container[str]) -> tuple[str, ...]:
+        failed: list[str] = []
+        for run in runs:
+            now = self._clock()
+            if run.execution in running or now - max(run.started, run.created) < START_SECONDS:
+                continue
+            try:
+                # The restart number first: of two watches one starts the execution.
+                after = replace(restarted(run, now), left=False)
+                self._runs.change(run, after)
+                self._executions.start(after)
+                self._count_metric(Metric.REPLAY_RESTARTED, 1)
+            except RunRefused:
+                continue
+            except (RunsUnavailable, ReplayUnavailable) as error:
+                failed.append(str(error) or type(error).__name__)
+        return tuple(failed)
+
+
+def needs_execution(run: ReplayRun, waiting: Container[str]) -> bool:
+    """Whether there is something to do for a run: it is live, or letters are left in its lane.
+
+    A broken run waits for a person.
+    """
+    if run.state is RunState.BROKEN:
+        return False
+    return run.is_live or not run.left or run.id in waiting

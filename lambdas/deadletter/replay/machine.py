@@ -1,0 +1,406 @@
+"""The steps of a replay run, as its state machine calls them one after the other.
+
+Every step reads the run's item and answers where the execution goes next, so that a step may
+be repeated, and a lost execution be continued by a new one from any state. Each change of the
+run is one conditional write; a change that another process has overtaken is judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from deadletter.replay.judge import BY, SHORTEST_WAIT, ReplayNext, RunEvidence, judged
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import (
+    ReplayRun,
+    ReplayRuns,
+    RunRefused,
+    RunState,
+    aborted,
+    moved_to,
+)
+from deadletter.replay.ticket import ReplayOutcome
+
+MOST_LOOPS = 300
+"""Rounds after which a new execution goes on: a history holds at most 25,000 events."""
+
+MOST_WORKERS = 8
+"""Workers of a run: each shard has one claim, and there are so many shards."""
+
+WORKER_RATE = 100.0
+"""Letters per second that one worker can send: a faster run is spread over several."""
+
+CANARY_STEP = 20.0
+RUNNING_STEP = 60.0
+"""Seconds of one step of work. Between two steps the run is judged."""
+
+UNACCOUNTED = "UNACCOUNTED"
+"""Beside the outcomes in the counts of a run: letters of the snapshot without an outcome."""
+
+SNAPSHOT_WAIT = 15
+"""Seconds until a source that another function moves letters from is tried again."""
+
+APPROVAL_DAYS = 1
+"""Days until an approval lapses, as the state machine counts them."""
+
+
+class BadStep(ValueError):
+    """The event is no step of a replay run; the message names the field."""
+
+
+class ReplayUnavailable(Exception):
+    """A store of the run gave no answer; Step Functions repeats the step."""
+
+
+class ReplayPlans(Protocol):
+    """The plans of runs, and the token that an approval waits with. Raises RunsUnavailable."""
+
+    def plan(self, run: str) -> ReplayPlan | None:
+        """The plan as it was started; None if there is none."""
+
+    def keep_token(self, run: str, token: str) -> None:
+        """Keep the token of the task that waits for the run's approval, in place of an older."""
+
+
+class ReplayExecutions(Protocol):
+    """The executions of a pipeline's runs. Raises ReplayUnavailable."""
+
+    def start(self, run: ReplayRun) -> None:
+        """Start the run's present execution, unless it was started before."""
+
+    def running(self) -> Container[str]:
+        """The names of the running executions."""
+
+    def answer(self, token: str) -> None:
+        """Let the execution go on that waits with this token, if it still waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pass of the snapshot has done: whether the source is empty of chosen letters, and
+    whether another function had the source."""
+
+    done: bool
+    busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The snapshot: its letters, the hash of its manifest, and the causes among them."""
+
+    letters: int
+    manifest: str
+    causes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The sum of the outcomes, and the letters of the snapshot that have none."""
+
+    counts: Mapping[str, int]
+    unaccounted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySetup:
+    """Everything that the steps are given. Deadlines are epoch seconds.
+
+    moves         whether the pipeline's mode lets us move letters
+    evidence      what is known about a run that may send
+    snapshot      one pass over the source
+    freeze        the frozen snapshot; None if it takes another pass
+    work          one worker's step, of so many workers: what it did, for the log
+    leave         empties the run's lane; whether nothing is left in it
+    reconcile     adds up the outcomes and stores the report
+    approve_above, approve_causes  when a person has to approve, whatever the plan says
+    """
+
+    moves: bool
+    runs: ReplayRuns
+    plans: ReplayPlans
+    executions: ReplayExecutions
+    evidence: Callable[[ReplayRun, ReplayPlan], RunEvidence]
+    snapshot: Callable[[ReplayRun, ReplayPlan, float], Taken]
+    freeze: Callable[[ReplayRun, ReplayPlan, float], Frozen | None]
+    work: Callable[[ReplayRun, ReplayPlan, int, int, float], Mapping[str, Any]]
+    leave: Callable[[ReplayRun, ReplayPlan, float], bool]
+    reconcile: Callable[[ReplayRun, ReplayPlan, float], Reconciled]
+    clock: Callable[[], float]
+    approve_above: int | None = None
+    approve_causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayEvent:
+    """One call by the state machine. `loops` counts the rounds of this execution."""
+
+    run: str
+    step: str
+    execution: str
+    loops: int = 0
+    worker: int = 0
+    workers: int = 1
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStep:
+    """What the execution continues with: words and numbers, nothing from a letter."""
+
+    next: ReplayNext
+    state: str = ""
+    wait_seconds: int = 1
+    loops: int = 0
+    workers: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "next": str(self.next),
+            "state": self.state,
+            "wait_seconds": self.wait_seconds,
+            "loops": self.loops,
+            "workers": [{"number": number, "of": self.workers} for number in range(self.workers)],
+        }
+
+
+def replay_event(data: Mapping[str, Any]) -> ReplayEvent:
+    """The step in a function's event. Raises BadStep."""
+    for name in ("run", "step", "execution"):
+        if not isinstance(data.get(name), str) or not data[name]:
+            raise BadStep(f"{name} must be text")
+    worker = data.get("worker") or {}
+    loops = data.get("loops", 0)
+    if not isinstance(worker, Mapping) or not isinstance(loops, int):
+        raise BadStep("worker must be an object, and loops a whole number")
+    return ReplayEvent(
+        run=data["run"],
+        step=data["step"],
+        execution=data["execution"],
+        loops=loops,
+        worker=int(worker.get("number", 0)),
+        workers=int(worker.get("of", 1)),
+        token=str(data.get("token", "")),
+    )
+
+
+class ReplaySteps:
+    """Takes the steps of the runs of one pipeline."""
+
+    def __init__(self, setup: ReplaySetup) -> None:
+        self._setup = setup
+        self._steps: Mapping[
+            str, Callable[[ReplayEvent, ReplayRun, ReplayPlan, float], ReplayStep]
+        ] = {
+            "preflight": self._preflight,
+            "snapshot": self._snapshot,
+            "freeze": self._freeze,
+            "approval": self._approval,
+            "lapse": self._lapse,
+            "judge": self._judge,
+            "reconcile": self._reconcile,
+            "leave": self._leave,
+        }
+
+    def take(self, event: ReplayEvent, deadline: float) -> Mapping[str, Any]:
+        """Take one step, until `deadline` at the latest. Returns the execution's next step."""
+        if event.step != "work" and event.step not in self._steps:
+            raise BadStep(f"step {event.step!r} is unknown; allowed are work, {self._known()}")
+        run = self._setup.runs.read(event.run)
+        plan = self._setup.plans.plan(event.run)
+        if run is None or plan is None:
+            # A run that was never stored, or whose rows have expired, has ended.
+            return self._step(event, ReplayNext.DONE, None).to_json()
+        if event.step == "work":
+            return self._work(event, run, plan, deadline)
+        if event.execution != run.execution:
+            if event.token:
+                self._setup.executions.answer(event.token)
+            return self._step(event, ReplayNext.HAND_OVER, run).to_json()
+        try:
+            return self._steps[event.step](event, run, plan, deadline).to_json()
+        except RunRefused:
+            # A person or another process has changed the run meanwhile.
+            return self._step(event, ReplayNext.WAIT, run, wait_seconds=1).to_json()
+
+    def _known(self) -> str:
+        return ", ".join(self._steps)
+
+    def _step(
+        self,
+        event: ReplayEvent,
+        to: ReplayNext,
+        run: ReplayRun | None,
+        *,
+        wait_seconds: int = 1,
+        workers: int = 1,
+    ) -> ReplayStep:
+        state = str(run.state) if run else ""
+        return ReplayStep(to, state, max(1, wait_seconds), event.loops, workers)
+
+    def _change(self, before: ReplayRun, after: ReplayRun) -> ReplayRun:
+        if after != before:
+            self._setup.runs.change(before, after)
+        return after
+
+    def _preflight(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> ReplayStep:
+        """Whether the run may begin at all; then it is judged."""
+        trouble = ""
+        if plan.run_id != run.id:
+            trouble = "the stored plan is not the one that was started"
+        elif not self._setup.moves:
+            trouble = "the pipeline's mode is observe: it moves no letters"
+        if trouble and run.is_live:
+            self._abort(run, trouble)
+            return self._step(event, ReplayNext.LEAVE, run)
+        return self._judge(event, run, plan, deadline)
+
+    def _abort(self, run: ReplayRun, because: str) -> None:
+        self._change(run, aborted(run, at=self._setup.clock(), by=BY, because=because))
+
+    def _snapshot(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> ReplayStep:
+        if run.state is not RunState.MOVING:
+            return self._step(event, ReplayNext.JUDGE, run)
+        taken = self._setup.snapshot(run, plan, deadline)
+        if taken.done:
+            return self._step(event, ReplayNext.FREEZE, run)
+        if taken.busy:
+            return self._step(event, ReplayNext.WAIT, run, wait_seconds=SNAPSHOT_WAIT)
+        return self._step(event, ReplayNext.JUDGE, run)
+
+    def _freeze(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> ReplayStep:
+        if run.state is not RunState.MOVING:
+            return self._step(event, ReplayNext.JUDGE, run)
+        frozen = self._setup.freeze(run, plan, deadline)
+        if frozen is None:
+            return self._step(event, ReplayNext.FREEZE, run)
+        asks = bool(frozen.letters) and self._needs_approval(plan, frozen)
+        state = RunState.WAITING_APPROVAL if asks else RunState.CANARY
+        after = moved_to(run, state, at=self._setup.clock(), by=BY)
+        counts = {ReplayOutcome.OPEN.name: frozen.letters}
+        after = replace(after, letters=frozen.letters, manifest=frozen.manifest, counts=counts)
+        self._change(run, after)
+        return self._step(event, ReplayNext.APPROVAL if asks else ReplayNext.JUDGE, after)
+
+    def _needs_approval(self, plan: ReplayPlan, frozen: Frozen) -> bool:
+        above = self._setup.approve_above
+        return (
+            plan.approve
+            or (above is not None and frozen.letters > above)
+            or any(cause in frozen.causes for cause in self._setup.approve_causes)
+        )
+
+    def _approval(
+        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
+    ) -> ReplayStep:
+        """Keep the token first: who approves after that finds it, who did before is seen."""
+        self._setup.plans.keep_token(run.id, event.token)
+        now = self._setup.runs.read(run.id)
+        if now is None or now.state is not RunState.WAITING_APPROVAL:
+            self._setup.executions.answer(event.token)
+        return self._step(event, ReplayNext.JUDGE, run)
+
+    def _lapse(
+        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
+    ) -> ReplayStep:
+        if run.state is RunState.WAITING_APPROVAL:
+            self._abort(run, f"nobody approved it within {APPROVAL_DAYS} day")
+        return self._step(event, ReplayNext.JUDGE, run)
+
+    def _judge(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, _deadline: float
+    ) -> ReplayStep:
+        setup, now = self._setup, self._setup.clock()
+        event = replace(event, loops=event.loops + 1)
+        if event.loops > MOST_LOOPS and (run.is_live or not run.left):
+            return self._hand_over(event, run, now)
+        evidence = setup.evidence(run, plan) if run.may_send else RunEvidence()
+        verdict = judged(run, plan, evidence, now)
+        after = verdict.run
+        if run.may_send:
+            counts = {outcome.name: number for outcome, number in evidence.outcomes.items()}
+            after = replace(after, counts=counts)
+            if after == replace(run, counts=counts) != run:
+                after = replace(after, generation=run.generation + 1)
+        self._change(run, after)
+        return self._step(
+            event,
+            verdict.next,
+            after,
+            wait_seconds=verdict.wait_seconds,
+            workers=workers_for(plan),
+        )
+
+    def _hand_over(self, event: ReplayEvent, run: ReplayRun, now: float) -> ReplayStep:
+        after = restarted(run, now)
+        self._change(run, after)
+        self._setup.executions.start(after)
+        return self._step(event, ReplayNext.HAND_OVER, after)
+
+    def _work(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> Mapping[str, Any]:
+        """A worker's step. One of an execution that has handed over does nothing."""
+        if not run.may_send or event.execution != run.execution:
+            return {"stopped": f"the run is {run.state}, and its execution {run.execution}"}
+        seconds = CANARY_STEP if run.state is RunState.CANARY else RUNNING_STEP
+        until = min(deadline, self._setup.clock() + seconds)
+        return self._setup.work(run, plan, event.worker, event.workers, until)
+
+    def _reconcile(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> ReplayStep:
+        ends = run.may_send or run.state is RunState.ABORTED
+        if not ends:
+            return self._step(event, ReplayNext.JUDGE, run)
+        now = self._setup.clock()
+        if run.letters is None:
+            # Aborted before there was a snapshot: nothing was sent, and all of it has left.
+            return self._ended(event, run)
+        sums = self._setup.reconcile(run, plan, deadline)
+        counts = {**sums.counts, UNACCOUNTED: sums.unaccounted}
+        if sums.unaccounted and run.counts.get(UNACCOUNTED) != sums.unaccounted:
+            because = f"{sums.unaccounted} of {run.letters} letters have no outcome"
+            after = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
+        elif run.state is RunState.ABORTED:
+            # A person who aborts a broken run has seen its sum.
+            return self._ended(event, replace(run, counts=counts))
+        else:
+            after = moved_to(run, RunState.DONE, at=now, by=BY)
+        self._change(run, replace(after, counts=counts))
+        return self._step(event, ReplayNext.JUDGE, after)
+
+    def _ended(self, event: ReplayEvent, run: ReplayRun) -> ReplayStep:
+        """Nothing of the run is left; who ended it, and why, stays in its item."""
+        after = replace(run, left=True, generation=run.generation + 1)
+        self._change(run, after)
+        return self._step(event, ReplayNext.JUDGE, after)
+
+    def _leave(
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+    ) -> ReplayStep:
+        if run.is_live or run.left or run.state is RunState.BROKEN:
+            return self._step(event, ReplayNext.JUDGE, run)
+        if not self._setup.leave(run, plan, deadline):
+            return self._step(event, ReplayNext.LEAVE, run, wait_seconds=SHORTEST_WAIT)
+        if run.state is RunState.ABORTED:
+            return self._step(event, ReplayNext.RECONCILE, run)
+        return self._ended(event, run)
+
+
+def workers_for(plan: ReplayPlan) -> int:
+    """Workers of a run: as many as the plan says, and as its rate needs."""
+    needed = -(-plan.rate // WORKER_RATE)
+    return max(1, min(MOST_WORKERS, max(plan.workers, int(needed))))
+
+
+def restarted(run: ReplayRun, now: float) -> ReplayRun:
+    """The run with a new execution, of which no grant and no step of the old one is valid."""
+    return replace(run, restart=run.restart + 1, generation=run.generation + 1, started=now)
