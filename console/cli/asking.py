@@ -56,10 +56,13 @@ def confirm(session: Session, *question: str) -> None:
         raise Problem("Nothing was done.", Cause.FAILED)
 
 
-def reason(given: str | None, change: str) -> str:
-    """The reason for a change, asked for if not given; `change` needs it ("A rule")."""
+def reason(given: str | None, change: str, *, option: str = "--reason") -> str:
+    """The reason for a change, asked for if not given; `change` needs it ("A rule").
+
+    `option` is the command's option for it.
+    """
     text = ask("Why? (for later readers)") if given is None else given
-    return checked_reason(text, change)
+    return checked_reason(text, change, option=option)
 
 
 def end(given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED) -> datetime:

@@ -14,13 +14,14 @@ from ..operations import parked as operation
 from ..operations import parked_letters
 from ..operations.parked import ParkedFilter, ParkedLetter, ParkedSample
 from ..operations.parked_letters import ParkedDetails, ParkedExport, RecordedFailure
-from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, command, group
 from .exit import Exit
 from .letters import not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
+from .parked_release import discard, release
+from .replay_options import parked_reason
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -86,16 +87,6 @@ def list_(
     """
     wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body)
     return Reply(operation.read(session, pipeline, wanted), show)
-
-
-def parked_reason(text: str) -> Reason:
-    """The reason with this name, in any case; Problem with the known ones for another."""
-    reason = Reason.__members__.get(text.upper())
-    if reason is None:
-        raise Problem(
-            f"There is no reason {text!r}: the reasons are {', '.join(Reason)}.", Cause.INPUT
-        )
-    return reason
 
 
 def show(sample: ParkedSample) -> Iterator[Block]:
@@ -261,3 +252,23 @@ def _show_export(answer: ParkedExport) -> Iterator[Block]:
     if answer.not_given_back:
         letters = count(answer.not_given_back, "letter")
         yield line(f"{letters} could not be given back at once: hidden for 11 minutes at most.")
+
+
+command(
+    typer_app,
+    "release",
+    example=[
+        "dlq parked release --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
+        'dlq parked release --pipeline orders --reason POISON --why "fixed in 4.2.1"',
+        "dlq parked release --pipeline orders --tenant acme --since 2d",
+    ],
+)(release)
+
+command(
+    typer_app,
+    "discard",
+    example=[
+        'dlq parked discard --pipeline orders --reason EXPIRED --why "the sale is over"',
+        "dlq parked discard --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
+    ],
+)(discard)

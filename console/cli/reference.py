@@ -33,7 +33,13 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
-`dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject` |
+`dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \
+to release or discard: what `replay` needs |
+| `replay` | to plan: those of `parked`, `lambda:InvokeFunction` of the router, \
+`lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, `dynamodb:GetItem`, \
+`dynamodb:Scan` to count a DLQ from the ledger; to start: `dynamodb:PutItem`, \
+`dynamodb:BatchWriteItem`, `states:StartExecution`; to steer: `dynamodb:UpdateItem`, \
+`states:SendTaskSuccess` |
 | `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \

@@ -17,6 +17,7 @@ def aws_errors() -> Iterator[None]:
     from deadletter.failure.ledger import LedgerUnavailable
     from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
+    from deadletter.replay.run import RunsUnavailable
     from deadletter.routing.router import RouterUnavailable
 
     try:
@@ -28,6 +29,7 @@ def aws_errors() -> Iterator[None]:
         LedgerUnavailable,
         RoomUnavailable,
         RouterUnavailable,
+        RunsUnavailable,
     ) as error:
         cause: BaseException | None = error
         while cause is not None:

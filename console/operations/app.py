@@ -26,7 +26,8 @@ class DeployedPipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
-    `terms` is what the pipeline allows in a rule, `pipeline` all its settings.
+    `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
+    and `consumer_function` are ARNs, empty if there is none.
     """
 
     name: str
@@ -40,6 +41,8 @@ class DeployedPipeline:
     fifo: bool = False
     terms: Mapping[str, Any] = field(default_factory=dict)
     pipeline: Mapping[str, Any] = field(default_factory=dict)
+    replay_machine: str = ""
+    consumer_function: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
     rows = [
         circuit_row(pipeline.name, circuit, session.now)
         for pipeline in app.select(pipelines)
-        for circuit in _own_and_troubled(session, app, pipeline)
+        for circuit in own_and_troubled(session, app, pipeline)
     ]
     return CircuitList(**session.place, at=session.now, circuits=rows)
 
@@ -245,7 +245,8 @@ def _known_keys(breaker: DynamoDBBreaker, pipeline: str, key: str) -> str:
     return f"it has {names}{others}."
 
 
-def _own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> list[Circuit]:
+def own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> list[Circuit]:
+    """The own circuit of a pipeline, then those that are not closed or overridden."""
     breaker, own = _breaker(session, app, pipeline), pipeline.name
     with aws_errors():
         others = [circuit for circuit in breaker.troubled() if circuit.key != own]

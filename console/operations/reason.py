@@ -8,14 +8,16 @@ MAX_REASON = 1_000
 """Characters of a reason; the router refuses a rule with a longer one."""
 
 
-def checked_reason(text: str | None, change: str) -> str:
+def checked_reason(text: str | None, change: str, *, option: str = "--reason") -> str:
     """The reason without spaces around it; `change` needs it ("A rule").
+
+    `option` is the command's option for it.
 
     Raises Problem if it is empty or too long.
     """
     reason = (text or "").strip()
     if not reason:
-        raise Problem(f"{change} needs a reason: add --reason.", Cause.INPUT)
+        raise Problem(f"{change} needs a reason: add {option}.", Cause.INPUT)
     if len(reason) > MAX_REASON:
         raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Cause.INPUT)
     return reason

@@ -15,6 +15,7 @@ from typing import Any, cast
 import boto3
 import botocore.session
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
@@ -120,6 +121,8 @@ class Cloud:
             "dedicated": {key: self.queue(f"{name}-dlq-{key}") for key in dedicated},
             "redrive_function": f"{name}-redrive",
             "router_function": f"{name}-router",
+            "replay_machine": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}-replay",
+            "consumer_function": f"{name}-consumer",
             "fifo": False,
             "mode": mode,
             "terms": {
@@ -311,6 +314,30 @@ def dlq() -> Dlq:
     return typed
 
 
+class FakeMachine:
+    """The state machine of replay runs: what was started, and which approvals were answered."""
+
+    def __init__(self) -> None:
+        self.started: list[dict[str, Any]] = []
+        self.answered: list[str] = []
+        self.raises: BaseException | None = None
+
+    def start_execution(self, **request: Any) -> dict[str, Any]:
+        if self.raises is not None:
+            raise self.raises
+        if request["name"] in [execution["name"] for execution in self.started]:
+            code = {"Error": {"Code": "ExecutionAlreadyExists", "Message": ""}}
+            raise ClientError(code, "StartExecution")
+        self.started.append(request)
+        return {}
+
+    def send_task_success(self, **request: Any) -> dict[str, Any]:
+        if self.raises is not None:
+            raise self.raises
+        self.answered.append(request["taskToken"])
+        return {}
+
+
 class FakeLambda:
     """The Lambda functions, as their caller sees them.
 
@@ -324,6 +351,8 @@ class FakeLambda:
         self.function_error = function_error
         self.invoked: list[tuple[str, Any]] = []
         self.raises: BaseException | None = None
+        self.machine = FakeMachine()
+        self.consumer_changed = "2026-11-18T03:40:00.000+0000"
 
     def configure(self, pipeline: str, **settings: Any) -> None:
         """What the stacks write into the environment of a pipeline's router."""
@@ -340,6 +369,8 @@ class FakeLambda:
     def get_function_configuration(self, **request: Any) -> dict[str, Any]:
         if self.raises is not None:
             raise self.raises
+        if request["FunctionName"].endswith("-consumer"):
+            return {"LastModified": self.consumer_changed}
         return {"Environment": self.environments[request["FunctionName"]]}
 
     def _route(self, request: Mapping[str, Any]) -> Any:
@@ -373,6 +404,7 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
     def connect(profile: str | None, region: str | None) -> aws.Aws:
         clients = real(profile, region)
         clients.__dict__["lambda_"] = fake
+        clients.__dict__["stepfunctions"] = fake.machine
         return clients
 
     monkeypatch.setattr(aws, "connect", connect)

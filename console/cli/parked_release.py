@@ -1,0 +1,183 @@
+"""`dlq parked release` and `discard`: parked letters leave the parking lot, by a replay run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from deadletter.replay.plan import MAIN_QUEUE
+
+from ..operations.parked_release import ParkedExit, ParkedMove
+from ..operations.session import Session
+from ..operations.words import count, duration
+from . import asking, replay_options
+from .asking import Yes
+from .command import OnePipeline
+from .output import Block, Line, Reply, Styled, TextTable, line
+from .replay_options import (
+    AcceptCollision,
+    Causes,
+    Ids,
+    Pattern,
+    Rate,
+    Reasons,
+    Since,
+    Tenants,
+    Until,
+    Where,
+    Why,
+)
+
+NoExport = Annotated[
+    bool,
+    typer.Option("--no-export", help="Keep no copy of the discarded letters in the bucket."),
+]
+
+
+def release(
+    session: Session,
+    pipeline: OnePipeline = None,
+    id_: Ids = None,
+    reason: Reasons = None,
+    cause: Causes = None,
+    tenant: Tenants = None,
+    since: Since = None,
+    until: Until = None,
+    pattern: Pattern = None,
+    jmespath: Where = None,
+    rate: Rate = None,
+    accept_collision: AcceptCollision = False,
+    why: Why = None,
+    yes: Yes = False,
+) -> Reply[ParkedExit]:
+    """Send parked letters back to the main queue, by a small replay run.
+
+    Without options all parked letters; with options those that meet all of them. Letters
+    are counted first: each is received once and given back. Their attempts and lives count
+    anew. The run sends 1, 2, 5 and 20 letters first and holds itself if they fail.
+
+    Each parking queue, and the waiting room for rescued letters, has a run of its own. A
+    run takes its whole parking queue: letters that it does not release wait in lane
+    `parked` from then on, where dlq parked list shows them as before.
+    """
+    chosen = replay_options.selection(
+        session,
+        ids=id_,
+        reasons=reason,
+        causes=cause,
+        tenants=tenant,
+        since=since,
+        until=until,
+        pattern=pattern,
+        where=jmespath,
+    )
+    move = ParkedMove(
+        session,
+        pipeline,
+        chosen,
+        why=asking.reason(why, "A release", option="--why"),
+        rate=rate,
+        accept_collision=accept_collision,
+        progress=replay_options.progress,
+    )
+    replay_options.end_progress()
+    if not yes:
+        asking.confirm(session, *_question(move, "Release"))
+    return Reply(move.start(), show)
+
+
+def discard(
+    session: Session,
+    pipeline: OnePipeline = None,
+    id_: Ids = None,
+    reason: Reasons = None,
+    cause: Causes = None,
+    tenant: Tenants = None,
+    since: Since = None,
+    until: Until = None,
+    pattern: Pattern = None,
+    jmespath: Where = None,
+    no_export: NoExport = False,
+    why: Why = None,
+    yes: Yes = False,
+) -> Reply[ParkedExit]:
+    """Throw parked letters away, for a reason that is kept with them.
+
+    Without options all parked letters; with options those that meet all of them. A copy of
+    each whole letter is kept in the bucket below replay/<pipeline>/<run>/discarded/, unless
+    you add --no-export. Nothing is sent anywhere.
+    """
+    chosen = replay_options.selection(
+        session,
+        ids=id_,
+        reasons=reason,
+        causes=cause,
+        tenants=tenant,
+        since=since,
+        until=until,
+        pattern=pattern,
+        where=jmespath,
+    )
+    move = ParkedMove(
+        session,
+        pipeline,
+        chosen,
+        why=asking.reason(why, "A discard", option="--why"),
+        discard=True,
+        keep_export=not no_export,
+        progress=replay_options.progress,
+    )
+    replay_options.end_progress()
+    if not yes:
+        asking.confirm(session, *_question(move, "Discard"))
+    return Reply(move.start(), show)
+
+
+def _question(move: ParkedMove, verb: str) -> Iterator[str]:
+    """What would be done, and what to think about first."""
+    places = ", ".join(
+        f"{draft.forecast.letters:,} in {draft.source.name}" for draft in move.drafts
+    )
+    yield f"{verb} {count(move.letters, 'parked letter')} of {move.pipeline}: {places}."
+    yield f"They are parked for {_numbers(move.reasons) or 'no known reason'}."
+    if move.left_out:
+        yield f"Left out, they stay parked: {_numbers(move.left_out)}."
+    for draft in move.drafts:
+        plan, forecast = draft.plan, draft.forecast
+        if plan.destination == MAIN_QUEUE:
+            canaries = ", ".join(map(str, plan.canary))
+            yield (
+                f"From {draft.source.name}: {plan.rate:g} letters/s ({forecast.rate_because}), "
+                f"first {canaries}; about {duration(forecast.seconds)}."
+            )
+    for warning in dict.fromkeys(text for draft in move.drafts for text in draft.forecast.warnings):
+        yield f"Note: {warning}"
+    if not any(draft.plan.keep_export for draft in move.drafts):
+        yield "This can't be undone."
+
+
+def _numbers(letters: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in letters.most_common())
+
+
+def show(answer: ParkedExit) -> Iterator[Block]:
+    """The runs that were started, and how to follow them."""
+    what = "being released" if answer.action == "release" else "being discarded"
+    yield line(
+        Styled(f"{count(answer.letters, 'parked letter')} of {answer.pipeline} {what}", "strong"),
+        f" in account {answer.account}, {answer.region}",
+    )
+    headings = ("RUN", "FROM", ">LETTERS", "STATE")
+    yield TextTable(
+        headings,
+        [
+            (run.run, run.source, "" if run.letters is None else f"{run.letters:,}", run.state)
+            for run in answer.runs
+        ],
+    )
+    yield Line()
+    yield line(f"Follow it: dlq replay show {answer.runs[0].run} --watch")
+    yield line(f"Stop it:   dlq replay hold {answer.runs[0].run}")

@@ -1,0 +1,389 @@
+"""Which letters a replay run would take: counted without moving any of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from deadletter.contract import MAIN_DLQ, Partition
+from deadletter.failure.failure import Failure
+from deadletter.message.letter import compact_json
+from deadletter.routing.selection import Pick, Selection
+
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
+from .problem import Cause, Problem
+from .queue import depth
+from .replay_source import ReplaySource
+from .session import Session
+
+if TYPE_CHECKING:
+    from deadletter.failure.ledger import Ledger, LedgerRow
+
+Progress = Callable[[str], object]
+"""Called now and then with what is being counted, in words."""
+
+# Pages of a scan, 1 MB each: two minutes, and half a dollar at most.
+MOST_PAGES = 2_000
+
+# Letters of a lane whose origins are compared with the ledger's.
+_MOST_WAITING = 20_000
+
+_PARTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLetter:
+    """A letter that a run would take, or leave out for the reason in `left_out`.
+
+    `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
+    one). `first_sent` is epoch milliseconds, 0 if it is unknown. Empty texts are unknown.
+    """
+
+    origin: str
+    copy: str = ""
+    cause: str = ""
+    category: str = ""
+    error_type: str = ""
+    tenant: str = ""
+    key: str = ""
+    attempts: int = 0
+    reason: str = ""
+    first_sent: int = 0
+    failed_at: float | None = None
+    left_out: str = ""
+    applied: bool = False
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The letters of a source, by whether a run would take them.
+
+    `others` are letters that the selection does not match. `widened` are letters of FIFO groups
+    that it matches in part. `by_ledger` says that nothing was received: `in_queue` is then
+    what SQS estimates. `is_whole` says that the source was read to its end.
+    """
+
+    taken: tuple[CountedLetter, ...] = ()
+    left_out: tuple[CountedLetter, ...] = ()
+    others: int = 0
+    widened: int = 0
+    groups: tuple[str, ...] | None = None
+    by_ledger: bool = False
+    in_queue: int | None = None
+    looked_at: int = 0
+    not_given_back: int = 0
+    is_whole: bool = True
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the router said of the letters so far; bodies are not kept."""
+
+    chosen: list[CountedLetter] = field(default_factory=list)
+    others: list[CountedLetter] = field(default_factory=list)
+
+
+def census(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: ReplaySource,
+    selection: Selection,
+    *,
+    look: bool = False,
+    progress: Progress = lambda _: None,
+) -> Census:
+    """The letters of a source that a run with this selection would take.
+
+    A live DLQ is counted from the ledger unless `look` is given: receiving its letters would
+    count against them. Problem if the ledger cannot answer the selection.
+    """
+    if source.is_live and not look:
+        _must_be_in_ledger(pipeline, selection)
+        return _by_ledger(session, app, pipeline, source, selection, progress)
+    tally = _Tally()
+    asked = _Asked(session, pipeline, source, selection, tally, progress)
+    looked_at = not_given_back = 0
+    is_whole = True
+    if source.lane is not None:
+        for found in letters_of_lane(session, app, pipeline, source.lane):
+            asked.see(found)
+    else:
+        assert source.url is not None, "a source is a lane or a queue"
+        walk = look_into_queue(session, source.url, source.id, asked.see)
+        looked_at, not_given_back, is_whole = walk.looked_at, walk.not_given_back, walk.is_whole
+    asked.finish()
+    counted = _widened(tally) if pipeline.fifo else _as_chosen(tally)
+    known = _with_failures(session, app, pipeline, (*counted.taken, *counted.left_out))
+    return replace(
+        counted,
+        taken=tuple(known[letter.copy] for letter in counted.taken),
+        left_out=tuple(known[letter.copy] for letter in counted.left_out),
+        looked_at=looked_at,
+        not_given_back=not_given_back,
+        is_whole=is_whole,
+        in_queue=None if source.url is None else depth(session.aws.sqs, source.url).visible,
+    )
+
+
+class _Asked:
+    """Letters on their way to the router, about a hundred at a time."""
+
+    def __init__(
+        self,
+        session: Session,
+        pipeline: DeployedPipeline,
+        source: ReplaySource,
+        selection: Selection,
+        tally: _Tally,
+        progress: Progress,
+    ) -> None:
+        from deadletter.aws.router import LambdaRouter
+
+        self._router = LambdaRouter(session.aws.lambda_, pipeline.router_function)
+        self._release = source.is_release
+        self._home = source.id if source.id in pipeline.dedicated else MAIN_DLQ
+        # The groups of a plan are found by asking about each letter.
+        self._selection = replace(selection, groups=None)
+        self._tally = tally
+        self._progress = progress
+        self._waiting: list[FoundLetter] = []
+        self._bytes = 0
+        self._seen = 0
+
+    def see(self, found: FoundLetter) -> None:
+        from deadletter.redrive.router_client import MAX_REQUEST
+        from deadletter.routing.router import Question
+        from deadletter.routing.wire import question_to_json
+
+        size = len(compact_json(question_to_json(Question(found.letter)))) + 1
+        if self._waiting and (len(self._waiting) >= _PARTS or self._bytes + size > MAX_REQUEST):
+            self.finish()
+        self._waiting.append(found)
+        self._bytes += size
+
+    def finish(self) -> None:
+        """Asks about the letters that wait."""
+        from deadletter.routing.router import Question
+        from deadletter.settings.json_fields import BadSettings
+
+        if not self._waiting:
+            return
+        questions = [Question(found.letter, home=self._home) for found in self._waiting]
+        try:
+            with aws_errors():
+                picks = self._router.select(questions, self._selection, release=self._release)
+        except BadSettings as error:
+            raise Problem(f"These letters can't be chosen so: {error}.", Cause.INPUT) from error
+        by_id = {pick.message_id: pick for pick in picks}
+        for found in self._waiting:
+            pick = by_id.get(found.letter.message_id)
+            if pick is not None:
+                letter = _counted(found, pick)
+                (self._tally.chosen if pick.chosen else self._tally.others).append(letter)
+        self._seen += len(self._waiting)
+        self._progress(f"{self._seen:,} letters counted")
+        self._waiting, self._bytes = [], 0
+
+
+def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:
+    return CountedLetter(
+        origin=pick.stamp.origin,
+        copy=pick.message_id,
+        cause=pick.cause,
+        category=pick.category,
+        tenant=pick.tenant,
+        key=pick.key,
+        attempts=pick.stamp.attempts_used,
+        reason=pick.stamp.reason or "",
+        first_sent=pick.stamp.first_sent,
+        left_out=pick.left_out,
+        applied=pick.applied,
+        group=found.letter.group,
+    )
+
+
+def _as_chosen(tally: _Tally) -> Census:
+    return Census(
+        tuple(letter for letter in tally.chosen if not letter.left_out),
+        tuple(letter for letter in tally.chosen if letter.left_out),
+        others=len(tally.others),
+    )
+
+
+def _widened(tally: _Tally) -> Census:
+    """On FIFO a run takes whole groups: of each group with a letter that it would take."""
+    groups = {letter.group for letter in tally.chosen if not letter.left_out and letter.group}
+    joined = [letter for letter in tally.others if letter.group in groups]
+    chosen = _as_chosen(tally)
+    return replace(
+        chosen,
+        taken=(*chosen.taken, *(letter for letter in joined if not letter.left_out)),
+        left_out=(*chosen.left_out, *(letter for letter in joined if letter.left_out)),
+        others=chosen.others - len(joined),
+        widened=len(joined),
+        groups=tuple(sorted(groups)),
+    )
+
+
+def _with_failures(
+    session: Session, app: App, pipeline: DeployedPipeline, letters: Sequence[CountedLetter]
+) -> Mapping[str, CountedLetter]:
+    """The letters by their copies, with what the ledger has of their last failures."""
+    from deadletter.failure.ledger import NO_ROW
+
+    ledger = _ledger(session, app, pipeline)
+    origins = sorted({letter.origin for letter in letters})
+    rows: dict[str, LedgerRow] = {}
+    with aws_errors():
+        for begin in range(0, len(origins), _PARTS):
+            rows.update(ledger.rows(origins[begin : begin + _PARTS]))
+    return {
+        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
+    }
+
+
+def _failed(letter: CountedLetter, last: Failure | None) -> CountedLetter:
+    if last is None:
+        return letter
+    return replace(
+        letter,
+        cause=letter.cause or last.fingerprint,
+        category=letter.category or str(last.category),
+        error_type=last.error_type,
+        failed_at=last.at,
+    )
+
+
+def _ledger(session: Session, app: App, pipeline: DeployedPipeline) -> Ledger:
+    from deadletter.aws.ledger import DynamoDBLedger
+
+    return DynamoDBLedger(
+        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
+    )
+
+
+# What the ledger has no answer for: it keeps failures, no bodies and no attributes.
+_NOT_IN_LEDGER = {
+    "pattern": "--pattern",
+    "tenants": "--tenant",
+    "since": "--since",
+    "until": "--until",
+    "where": "--where",
+    "reasons": "--reason",
+}
+
+
+def _must_be_in_ledger(pipeline: DeployedPipeline, selection: Selection) -> None:
+    asked = [
+        option
+        for name, option in _NOT_IN_LEDGER.items()
+        if getattr(selection, name) not in ({}, (), None, "")
+    ]
+    if asked or pipeline.fifo:
+        why = (
+            f"The ledger has no bodies, so it can't count by {', '.join(asked)}"
+            if asked
+            else "The ledger does not know FIFO groups, and a run takes whole groups"
+        )
+        raise Problem(
+            f"{why}: add --look. It receives the letters of the DLQ once and gives them back; "
+            "their receive count grows by one.",
+            Cause.INPUT,
+        )
+
+
+def _by_ledger(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: ReplaySource,
+    selection: Selection,
+    progress: Progress,
+) -> Census:
+    """The letters with a failure that neither recovered nor wait elsewhere."""
+    assert source.url is not None, "a live source is a queue"
+    elsewhere = _waiting_origins(session, app, pipeline)
+    taken: list[CountedLetter] = []
+    others = 0
+    is_whole = True
+    for origin, row in _scanned(session, app, pipeline, progress):
+        if origin is None:
+            is_whole = False
+            break
+        assert row is not None, "only the end of the scan has no row"
+        last = row.last
+        if last is None or _is_over(row, last) or origin in elsewhere:
+            continue
+        if not _matches(selection, origin, last):
+            others += 1
+            continue
+        letter = CountedLetter(origin, attempts=row.attempt)
+        taken.append(_failed(letter, last))
+    return Census(
+        tuple(taken),
+        others=others,
+        by_ledger=True,
+        in_queue=depth(session.aws.sqs, source.url).visible,
+        is_whole=is_whole,
+    )
+
+
+def _is_over(row: LedgerRow, last: Failure) -> bool:
+    """Whether the letter recovered, or was parked by its consumer, after its last failure."""
+    recovered = row.recovered_at is not None and row.recovered_at >= last.at
+    return recovered or getattr(row, "ended_attempt", None) == last.attempt
+
+
+def _matches(selection: Selection, origin: str, last: Failure) -> bool:
+    return (not selection.ids or origin in selection.ids) and (
+        not selection.fingerprints or last.fingerprint in selection.fingerprints
+    )
+
+
+def _scanned(
+    session: Session, app: App, pipeline: DeployedPipeline, progress: Progress
+) -> Iterator[tuple[str | None, LedgerRow | None]]:
+    """Each row of the ledger with its origin; (None, None) if the scan ends before the table."""
+    from deadletter.aws.table import plain as plain_item
+    from deadletter.failure.ledger import row_from_item
+
+    prefix = Partition.LEDGER.of(pipeline.name, "")
+    pages = session.aws.dynamodb.get_paginator("scan").paginate(
+        TableName=app.letters_table,
+        FilterExpression="begins_with(pk, :prefix)",
+        ExpressionAttributeValues={":prefix": {"S": prefix}},
+    )
+    read = 0
+    for number, page in enumerate(pages, start=1):
+        read += page["ScannedCount"]
+        for item in page["Items"]:
+            row = plain_item(item)
+            yield row["pk"].removeprefix(prefix), row_from_item(row)
+        progress(f"{read:,} rows of the ledger's table read")
+        if number >= MOST_PAGES and page.get("LastEvaluatedKey"):
+            yield None, None
+            return
+
+
+def _waiting_origins(session: Session, app: App, pipeline: DeployedPipeline) -> Collection[str]:
+    """The origins of the letters in the waiting room."""
+    from deadletter.aws.waiting_room import DynamoDBLanes
+
+    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
+    origins: set[str] = set()
+    with aws_errors():
+        for lane in lanes.lanes():
+            waiting = lanes.look(lane.name, _MOST_WAITING)
+            origins.update(letter.stamp.origin for letter in waiting if letter.stamp)
+    return origins
+
+
+def by(letters: Iterable[CountedLetter], name: str) -> Counter[str]:
+    """The number of letters by the text of one of their fields."""
+    return Counter(str(getattr(letter, name)) for letter in letters)

@@ -1,0 +1,419 @@
+"""The replay runs of a pipeline, and what a person may do with one: each is a single write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import (
+    ReplayRun,
+    RunRefused,
+    RunState,
+    aborted,
+    held,
+    moved_to,
+    resumed,
+)
+from deadletter.replay.ticket import TERMINAL, ReplayOutcome
+
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .problem import Cause, Problem
+from .session import Session
+from .words import count, moment
+
+if TYPE_CHECKING:
+    from deadletter.aws.replay_runs import DynamoDBReplayRuns
+    from deadletter.aws.replay_starts import DynamoDBReplayStarts
+
+# A run's own execution writes its item every few seconds: a person's change must get through.
+_TRIES = 8
+
+_SHORTEST_PREFIX = 4
+
+_PARKED, _SCHEDULE = LEAVE_TO = ("parked", "schedule")
+"""Where the letters go that an aborted run leaves."""
+
+_ENDED = frozenset(outcome.name for outcome in TERMINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRow:
+    """A replay run as its item says."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    run: Annotated[str, "id of the run"]
+    state: Annotated[
+        str,
+        "PLANNED, MOVING, WAITING_APPROVAL, CANARY, RUNNING, HELD, ABORTED, DONE or BROKEN",
+    ]
+    letters: Annotated[int | None, "letters of its snapshot; null before it is taken"]
+    ended: Annotated[int, "letters whose outcome is known"]
+    counts: Annotated[Mapping[str, int], "letters by outcome, as last added up"]
+    step: Annotated[int, "its step: canaries first, then shares of the rate; 0 is the first"]
+    rate: Annotated[float, "letters per second that it may send now"]
+    created: Annotated[datetime | None, "when it was started"]
+    changed: Annotated[datetime | None, "when its state changed last"]
+    expires: Annotated[datetime | None, "when it is aborted unless it has ended"]
+    because: Annotated[str, "why it was held, aborted or broken; empty otherwise"]
+    by: Annotated[str, "who changed it last; `replay` is its own execution"]
+    leaves_to: Annotated[str, "where the rest of an aborted run goes: parked or schedule"]
+    empty: Annotated[bool, "whether nothing is left in its custody after its end"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayList(Answer):
+    """What `dlq replay list` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    runs: Annotated[Sequence[ReplayRow], "live runs first, then the latest"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDetails(Answer):
+    """What `dlq replay show` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    run: Annotated[ReplayRow, "the run"]
+    source: Annotated[str, "where its letters come from"]
+    destination: Annotated[str, "where they go"]
+    who: Annotated[str, "who planned it"]
+    why: Annotated[str, "the reason given"]
+    full_rate: Annotated[float, "letters per second at full pace"]
+    canary: Annotated[Sequence[int], "letters of each step before the ramp"]
+    steps: Annotated[int, "number of its steps"]
+    waits_for: Annotated[str, "what it waits for, and what to type"]
+    letters_per_second: Annotated[float, "ended letters per second since it was started"]
+    ends_at: Annotated[datetime | None, "about when it ends at its rate; null if unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayChange(Answer):
+    """What `dlq replay hold`, `resume`, `abort`, `approve` and `refuse` answer."""
+
+    at: Annotated[datetime, "when it was changed"]
+    before: Annotated[ReplayRow, "the run as it was"]
+    after: Annotated[ReplayRow, "the run as it is now"]
+
+
+def row(run: ReplayRun) -> ReplayRow:
+    """A run as answers show it."""
+    return ReplayRow(
+        pipeline=run.pipeline,
+        run=run.id,
+        state=str(run.state),
+        letters=run.letters,
+        ended=ended(run),
+        counts=dict(run.counts),
+        step=run.step,
+        rate=run.rate,
+        created=_time(run.created),
+        changed=_time(run.changed),
+        expires=_time(run.expires),
+        because=run.because,
+        by=run.by,
+        leaves_to=run.leave_to,
+        empty=run.left,
+    )
+
+
+def ended(run: ReplayRun) -> int:
+    """Letters of a run whose outcome is known, as last added up."""
+    return sum(number for name, number in run.counts.items() if name in _ENDED)
+
+
+def _time(at: float) -> datetime | None:
+    return moment(at) if at else None
+
+
+def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
+    """All remembered runs of these pipelines, those that are live first."""
+    app = session.app()
+    runs = [run for pipeline in app.select(pipelines) for run in _all(session, app, pipeline)]
+    runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
+    return ReplayList(**session.place, at=session.now, runs=tuple(map(row, runs)))
+
+
+def _all(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRun]:
+    with aws_errors():
+        return runs_of(session, app, pipeline).all()
+
+
+def runs_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayRuns:
+    """The items of a pipeline's runs."""
+    from deadletter.aws.replay_runs import DynamoDBReplayRuns
+
+    return DynamoDBReplayRuns(session.aws.dynamodb, app.letters_table, pipeline.name, session.clock)
+
+
+def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayStarts:
+    """What was stored when the runs of a pipeline were started."""
+    from deadletter.aws.replay_starts import DynamoDBReplayStarts
+
+    return DynamoDBReplayStarts(
+        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
+    )
+
+
+def person(session: Session) -> str:
+    """The caller as run items name people: the end of the ARN, such as `user/ann`."""
+    return session.aws.caller.rpartition(":")[2]
+
+
+class RunSwitch:
+    """A replay run that a person names, by its id or the first characters of it.
+
+    Without a pipeline it is looked for in all of them. Problem if it is unknown.
+    """
+
+    def __init__(self, session: Session, pipeline: str | None, run: str) -> None:
+        self.session = session
+        self.app = session.app()
+        pipelines = self.app.select([pipeline] if pipeline is not None else [])
+        self.pipeline, self.before = _find(session, self.app, pipelines, run)
+        self._runs = runs_of(session, self.app, self.pipeline)
+        self.starts = starts_of(session, self.app, self.pipeline)
+
+    @property
+    def id(self) -> str:
+        return self.before.id
+
+    @property
+    def plan(self) -> ReplayPlan:
+        """The plan of the run; Problem if it is gone or malformed."""
+        from deadletter.settings.json_fields import BadSettings
+
+        try:
+            with aws_errors():
+                plan = self.starts.plan(self.id)
+        except BadSettings as error:
+            raise Problem(
+                f"The plan of run {self.id} can't be read ({error}): "
+                "use the dlq of the version that is deployed.",
+                Cause.FAILED,
+            ) from error
+        if plan is None:
+            raise Problem(
+                f"Run {self.id} has no plan: it was never started to its end. "
+                f"Type dlq replay abort {self.id}.",
+                Cause.FAILED,
+            )
+        return plan
+
+    def read(self) -> ReplayRun:
+        """The run as it is now."""
+        with aws_errors():
+            now = self._runs.read(self.id)
+        return self.before if now is None else now
+
+    def hold(self, because: str) -> ReplayChange:
+        """Send nothing from now on."""
+        return self._change(
+            lambda run, at, by: held(run, at=at, by=by, because=because), RunState.HELD
+        )
+
+    def resume(self, because: str) -> ReplayChange:
+        """Go on where it was held."""
+        return self._change(lambda run, at, by: resumed(run, at=at, by=by, because=because))
+
+    def abort(self, because: str, leave_to: str) -> ReplayChange:
+        """End the run; what it has in custody goes to `leave_to`."""
+        change = self._change(
+            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to)
+        )
+        self._answer_approval(change)
+        return change
+
+    def approve(self, because: str) -> ReplayChange:
+        """Let the canaries begin."""
+        self._must_wait()
+        change = self._change(
+            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because)
+        )
+        self._answer_approval(change)
+        return change
+
+    def refuse(self, because: str) -> ReplayChange:
+        """End the run before it has sent anything."""
+        self._must_wait()
+        return self.abort(because, _PARKED)
+
+    def _must_wait(self) -> None:
+        if self.before.state is not RunState.WAITING_APPROVAL:
+            raise Problem(
+                f"Run {self.id} is {self.before.state}: only a run that is WAITING_APPROVAL can "
+                f"be approved or refused. dlq replay show {self.id} says what it does.",
+                Cause.FAILED,
+            )
+
+    def _change(
+        self,
+        change: Callable[[ReplayRun, float, str], ReplayRun],
+        already: RunState | None = None,
+    ) -> ReplayChange:
+        """Stores a change, however often the run's own execution writes meanwhile."""
+        session, by = self.session, person(self.session)
+        before = self.before
+        for _ in range(_TRIES):
+            if before.state is already:
+                return self._changed(before, before)
+            after = _allowed(change, before, session.now.timestamp(), by)
+            try:
+                with aws_errors():
+                    self._runs.change(before, after)
+            except RunRefused:
+                before = self.read()
+                continue
+            return self._changed(before, after)
+        raise Problem(
+            f"Run {self.id} is being changed all the time: nothing was done. Try again.",
+            Cause.FAILED,
+        )
+
+    def _changed(self, before: ReplayRun, after: ReplayRun) -> ReplayChange:
+        session = self.session
+        return ReplayChange(**session.place, at=session.now, before=row(before), after=row(after))
+
+    def _answer_approval(self, change: ReplayChange) -> None:
+        """Wakes the execution that waits for a person; the run's item says what the answer is."""
+        from botocore.exceptions import ClientError
+
+        from .aws import error_code
+
+        if change.before.state != RunState.WAITING_APPROVAL:
+            return
+        with aws_errors():
+            token = self.starts.approval_token(self.id)
+        if token is None:
+            return
+        try:
+            self.session.aws.stepfunctions.send_task_success(taskToken=token, output="{}")
+        except ClientError as error:
+            # It waits no longer: it has read the item by itself.
+            if error_code(error) not in _NO_TASK:
+                raise
+
+
+_NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}
+
+
+def _allowed(
+    change: Callable[[ReplayRun, float, str], ReplayRun], run: ReplayRun, at: float, by: str
+) -> ReplayRun:
+    try:
+        return change(run, at, by)
+    except RunRefused as error:
+        raise Problem(f"Nothing was done: {error}. {_possible(run)}", Cause.FAILED) from error
+
+
+def _possible(run: ReplayRun) -> str:
+    """What a person may type for a run in this state."""
+    words = {
+        RunState.HELD: f"dlq replay resume {run.id}, or dlq replay abort {run.id}",
+        RunState.WAITING_APPROVAL: f"dlq replay approve {run.id}, or dlq replay refuse {run.id}",
+        RunState.CANARY: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
+        RunState.RUNNING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
+        RunState.MOVING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
+        RunState.PLANNED: f"dlq replay abort {run.id}",
+        RunState.BROKEN: f"dlq replay report {run.id}, or dlq replay abort {run.id}",
+    }
+    return f"Type {words.get(run.state, f'dlq replay report {run.id}')}."
+
+
+def _find(
+    session: Session, app: App, pipelines: Sequence[DeployedPipeline], text: str
+) -> tuple[DeployedPipeline, ReplayRun]:
+    name = text.strip().lower()
+    with aws_errors():
+        for pipeline in pipelines:
+            run = runs_of(session, app, pipeline).read(name) if name else None
+            if run is not None:
+                return pipeline, run
+        known = [
+            (pipeline, run)
+            for pipeline in pipelines
+            for run in runs_of(session, app, pipeline).all()
+        ]
+    matches = [
+        (pipeline, run)
+        for pipeline, run in known
+        if len(name) >= _SHORTEST_PREFIX and run.id.startswith(name)
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise Problem(
+            f"{count(len(matches), 'run')} begin with {text}: type more of the id.", Cause.INPUT
+        )
+    latest = sorted((run for _, run in known), key=lambda run: -run.created)[:5]
+    names = ", ".join(f"{run.id} ({run.state})" for run in latest) or "no run yet"
+    raise Problem(
+        f"There is no replay run {text!r}: it has {names}. dlq replay list shows all.",
+        Cause.ABSENT,
+    )
+
+
+def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
+    """The run as it is now, with its plan."""
+    session, plan = switch.session, switch.plan
+    run = switch.read() if run is None else run
+    now = session.now.timestamp()
+    spent = max(1.0, now - (run.started or run.created))
+    speed = ended(run) / spent
+    left = (run.letters or 0) - ended(run)
+    sends = run.may_send and run.rate > 0 and left > 0
+    return ReplayDetails(
+        **session.place,
+        at=session.now,
+        run=row(run),
+        source=plan.source,
+        destination=plan.destination,
+        who=plan.who,
+        why=plan.why,
+        full_rate=plan.rate,
+        canary=plan.canary,
+        steps=len(plan.canary) + len(plan.ramp),
+        waits_for=waits_for(run, plan),
+        letters_per_second=round(speed, 3),
+        ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
+    )
+
+
+def waits_for(run: ReplayRun, plan: ReplayPlan) -> str:
+    """What a run waits for in a sentence, with what to type if it waits for a person."""
+    return " ".join(_waits_for(run, plan))
+
+
+def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
+    sent = run.counts.get(ReplayOutcome.SENT.name, 0)
+    match run.state:
+        case RunState.PLANNED:
+            yield "Its execution is about to start."
+        case RunState.MOVING:
+            yield "The snapshot is being taken: letters move into its custody."
+        case RunState.WAITING_APPROVAL:
+            yield f"A person has to approve it within a day: dlq replay approve {run.id}"
+            yield f"--reason TEXT, or dlq replay refuse {run.id} --reason TEXT."
+        case RunState.CANARY:
+            letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
+            yield f"The outcomes of its canary of {count(letters, 'letter')}."
+        case RunState.RUNNING if sent:
+            yield f"The outcomes of {count(sent, 'letter')} that it has sent."
+        case RunState.RUNNING:
+            yield "Nothing: it sends."
+        case RunState.HELD:
+            yield f"It is held: {run.because or 'no reason given'}. Nothing is sent."
+            yield f"Go on with dlq replay resume {run.id}, or end it with"
+            yield f"dlq replay abort {run.id}."
+        case RunState.ABORTED if not run.left:
+            place = "the parking lot" if run.leave_to == _PARKED else "the schedule"
+            yield f"Its remaining letters go to {place}; none of them is sent by the run."
+        case RunState.BROKEN:
+            yield "A person: the sum of its outcomes is not its snapshot."
+            yield f"See dlq replay report {run.id}, then dlq replay abort {run.id}."
+        case _:
+            yield f"Nothing: it has ended. dlq replay report {run.id} has the figures."

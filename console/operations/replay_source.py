@@ -1,0 +1,77 @@
+"""Where the letters of a replay run come from: a queue of the pipeline, or a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source, run_lane
+from deadletter.replay.plan import LANE
+
+from .app import DeployedPipeline
+from .problem import Cause, Problem
+
+_PARKING = "parking"
+"""Short for the parking queue that every pipeline has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySource:
+    """A source by its id in a plan: a queue with its URL, or a lane of the waiting room."""
+
+    id: str
+    url: str | None = None
+    lane: str | None = None
+
+    @property
+    def is_release(self) -> bool:
+        """Whether automation has given its letters up."""
+        return self.lane == PARKED_LANE or self.id.startswith(parking_source(""))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether runs of the schedule receive from it."""
+        return self.url is not None and not self.is_release
+
+    @property
+    def name(self) -> str:
+        """The source in words: "the DLQ", "parking queue default", "lane parked"."""
+        if self.lane is not None:
+            return f"lane {self.lane}"
+        if self.id == MAIN_DLQ:
+            return "the DLQ"
+        parking = self.id.removeprefix(parking_source(""))
+        return f"parking queue {parking}" if parking != self.id else f"dedicated DLQ {self.id}"
+
+
+def source(pipeline: DeployedPipeline, text: str) -> ReplaySource:
+    """The source that a person typed; Problem with the known ones for another."""
+    if text.startswith(LANE):
+        lane = text.removeprefix(LANE)
+        if not lane or lane.startswith(run_lane("")):
+            raise Problem(
+                f"{text!r} is no source: name a lane that dlq status --pipeline {pipeline.name} "
+                "lists, such as lane:parked; the letters of a replay run belong to that run.",
+                Cause.INPUT,
+            )
+        return ReplaySource(text, lane=lane)
+    queues = _queues(pipeline)
+    id_ = parking_source(DEFAULT_PARKING) if text == _PARKING else text
+    if id_ not in queues:
+        raise Problem(
+            f"Pipeline {pipeline.name} has no source {text!r}: it has {', '.join(queues)}, "
+            f"and its lanes as {LANE}<name>.",
+            Cause.ABSENT,
+        )
+    return ReplaySource(id_, url=queues[id_])
+
+
+def parked_sources(pipeline: DeployedPipeline) -> tuple[ReplaySource, ...]:
+    """All places of parked letters: the lane with those rescued from a queue, and the queues."""
+    queues = (ReplaySource(parking_source(id_), url=url) for id_, url in pipeline.parking.items())
+    return (ReplaySource(f"{LANE}{PARKED_LANE}", lane=PARKED_LANE), *queues)
+
+
+def _queues(pipeline: DeployedPipeline) -> Mapping[str, str]:
+    parking = {parking_source(id_): url for id_, url in pipeline.parking.items()}
+    return {MAIN_DLQ: pipeline.dlq_url, **pipeline.dedicated, **parking}

@@ -1,0 +1,147 @@
+"""A plan that a person has seen becomes a replay run: its rows are stored, its execution starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated
+
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun, RunState
+
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .problem import Cause, Problem
+from .replay_census import Census, Progress, census
+from .replay_draft_file import FiledPlan
+from .replay_plan import circuits, consumer_changed
+from .replay_runs import ReplayRow, person, row, runs_of, starts_of
+from .replay_source import source as source_named
+from .session import Session
+from .words import clock, count
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStarted(Answer):
+    """What `dlq replay start` answers."""
+
+    at: Annotated[datetime, "when it was started"]
+    run: Annotated[ReplayRow, "the run"]
+    again: Annotated[bool, "whether this plan had been started before: there is still one run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What has changed since a plan was counted.
+
+    `new` and `gone` are numbers of letters (on a FIFO queue: of groups), `there` those that were
+    counted and are still in the source. `others` are sentences about anything else.
+    """
+
+    new: int
+    gone: int
+    there: int
+    others: Sequence[str] = ()
+    noun: str = "letter"
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """What has changed, in words."""
+        changed = (
+            (self.new, "are new and were not counted"),
+            (self.gone, "were counted and are no longer there"),
+        )
+        letters = (f"{count(number, self.noun)} {says}." for number, says in changed if number)
+        return (*letters, *self.others)
+
+
+def drift(session: Session, filed: FiledPlan, progress: Progress = lambda _: None) -> Drift:
+    """What has changed since the plan: its letters are counted again as they were then."""
+    app = session.app()
+    if filed.app != app.name:
+        raise Problem(
+            f"This plan is of app {filed.app}, and --app says {app.name}: nothing was started.",
+            Cause.INPUT,
+        )
+    plan = filed.plan
+    pipeline = app.pipeline(plan.pipeline)
+    source = source_named(pipeline, plan.source)
+    now = census(
+        session,
+        app,
+        pipeline,
+        source,
+        replace(plan.selection, groups=None),
+        look=filed.look,
+        progress=progress,
+    )
+    before, after, noun = _compared(filed, now)
+    return Drift(
+        len(after - before),
+        len(before - after),
+        len(before & after),
+        tuple(_others(session, app, pipeline, filed)),
+        noun,
+    )
+
+
+def _compared(filed: FiledPlan, now: Census) -> tuple[frozenset[str], frozenset[str], str]:
+    """What was counted, what is counted now, and the noun for one of it."""
+    if filed.origins is None:
+        groups = frozenset(filed.plan.selection.groups or ())
+        return groups, frozenset(now.groups or ()), "FIFO group"
+    after = frozenset(letter.origin for letter in now.taken)
+    return frozenset(filed.origins), after, "letter"
+
+
+def _others(
+    session: Session, app: App, pipeline: DeployedPipeline, filed: FiledPlan
+) -> Sequence[str]:
+    changed, (circuit, _) = consumer_changed(session, pipeline), circuits(session, app, pipeline)
+    sentences = []
+    if changed is not None and changed.isoformat() != filed.consumer_changed:
+        sentences.append(f"The consumer was changed at {clock(changed, session.now)}.")
+    if circuit != filed.circuit:
+        sentences.append(f"The circuit was {filed.circuit} and is {circuit}.")
+    return sentences
+
+
+def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> ReplayStarted:
+    """Stores a plan with its counted letters and its run, and starts the run's execution.
+
+    Starting one plan twice finds the first run: nothing is replayed twice.
+    """
+    from deadletter.aws.replay_starts import start_execution
+
+    app = session.app()
+    pipeline = app.pipeline(plan.pipeline)
+    now = session.now.timestamp()
+    if not pipeline.replay_machine:
+        raise Problem(
+            f"Pipeline {pipeline.name} was deployed by a version without replay runs: "
+            "deploy it again.",
+            Cause.ABSENT,
+        )
+    if plan.expires <= now:
+        raise Problem("This plan has expired: make one anew with dlq replay plan.", Cause.INPUT)
+    run = ReplayRun(
+        id=plan.run_id,
+        pipeline=pipeline.name,
+        burst=plan.burst,
+        created=now,
+        started=now,
+        changed=now,
+        expires=plan.expires,
+        by=person(session),
+    )
+    runs = runs_of(session, app, pipeline)
+    with aws_errors():
+        # The run's item comes last: whoever finds it finds its plan.
+        starts_of(session, app, pipeline).store(plan, origins)
+        is_new = runs.create(run)
+        stored = runs.read(run.id) or run
+        if stored.state is RunState.PLANNED:
+            start_execution(session.aws.stepfunctions, pipeline.replay_machine, stored)
+    return ReplayStarted(**session.place, at=session.now, run=row(stored), again=not is_new)

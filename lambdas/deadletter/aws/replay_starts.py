@@ -1,0 +1,103 @@
+"""What a person stores before a replay run: its plan, and the letters that were counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, parts
+from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.redrive.journal import KEY_BYTES, key_of
+from deadletter.replay.plan import ReplayPlan, plan_from_text
+from deadletter.replay.run import ReplayRun, RunsUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_stepfunctions import SFNClient
+
+_ERRORS = (*AWS_ERRORS, StillUnprocessed)
+
+PLAN_ROW, APPROVAL_ROW = "plan", "approval"
+"""Sort keys in a run's partition `…#plan`, beside `counted#<n>`."""
+
+COUNTED = "counted#"
+
+MOST_COUNTED = 20_000
+"""Origins of one row: at 16 bytes each they stay below the 400 KB of an item."""
+
+
+class DynamoDBReplayStarts:
+    """The plans of a pipeline's replay runs. Raises RunsUnavailable."""
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def store(self, plan: ReplayPlan, origins: Sequence[str] | None) -> None:
+        """Store a plan and the origins that a person saw counted (None: any that match).
+
+        Storing a plan twice has the effect of once: its text and its letters never change.
+        """
+        run, ttl = plan.run_id, int(self._clock() + ROWS_KEPT)
+        rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
+        if origins is not None:
+            rows += [
+                {SORT: f"{COUNTED}{number:06}", "keys": keys}
+                for number, keys in enumerate(packed(origins))
+            ]
+        try:
+            for row in rows:
+                self._table.write_many(puts=[{PARTITION: self._partition(run), "ttl": ttl, **row}])
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def plan(self, run: str) -> ReplayPlan | None:
+        """The plan of a run; None if there is none. Raises BadSettings for a malformed one."""
+        row = self._row(run, PLAN_ROW)
+        return None if row is None else plan_from_text(str(row.get("plan")))
+
+    def approval_token(self, run: str) -> str | None:
+        """The token with which the run waits for an approval; None if it does not wait."""
+        row = self._row(run, APPROVAL_ROW)
+        return None if row is None else str(row.get("token"))
+
+    def _row(self, run: str, sort: str) -> dict[str, Any] | None:
+        try:
+            return self._table.get((self._partition(run), sort))
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _partition(self, run: str) -> str:
+        return Partition.RUN.of(self._pipeline, run, "plan")
+
+    def _unavailable(self, error: Exception) -> RunsUnavailable:
+        return RunsUnavailable(refusal(error, "dynamodb", self._table.name))
+
+
+def packed(origins: Sequence[str]) -> Iterator[bytes]:
+    """The keys of these origins, each once, sorted over all rows; at most MOST_COUNTED a row."""
+    keys = sorted({key_of(origin) for origin in origins})
+    for part in parts(keys, MOST_COUNTED):
+        yield b"".join(part)
+
+
+def unpacked(keys: bytes) -> frozenset[bytes]:
+    """The keys in one row."""
+    return frozenset(keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES))
+
+
+def start_execution(client: SFNClient, machine: str, run: ReplayRun) -> None:
+    """Start the execution of a run, unless it was started before. Raises RunsUnavailable."""
+    try:
+        client.start_execution(
+            stateMachineArn=machine, name=run.execution, input=json.dumps({"run": run.id})
+        )
+    except AWS_ERRORS as error:
+        # The same start, answered late or typed twice: its name is taken for 90 days.
+        if code(error) != "ExecutionAlreadyExists":
+            raise RunsUnavailable(refusal(error, "states", machine.rpartition(":")[2])) from error

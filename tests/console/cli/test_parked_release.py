@@ -1,0 +1,189 @@
+"""`dlq parked release` and `discard`: what a person sees, and what is stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from deadletter.aws.replay_starts import unpacked
+from deadletter.contract import Reason
+from deadletter.redrive.journal import key_of
+from deadletter.replay.plan import ReplayPlan, plan_from_text
+
+WHY = ("--why", "fixed in 4.2.1")
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    """Pipeline orders with a router that answers."""
+    cloud.deploy("orders", settings={"consumer_library": True})
+    functions.configure("orders", consumer_library=True)
+    functions.routes = True
+    return cloud
+
+
+def plans(cloud: Any) -> dict[str, ReplayPlan]:
+    """The stored plans, by their source."""
+    rows = [row for row in rows_of(cloud) if row["sk"]["S"] == "plan"]
+    texts = [plan_from_text(row["plan"]["S"]) for row in rows]
+    return {plan.source: plan for plan in texts}
+
+
+def rows_of(cloud: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = cloud.dynamodb.scan(TableName="letters")["Items"]
+    return rows
+
+
+def counted(cloud: Any, run: str) -> frozenset[bytes]:
+    """The keys of the origins that a person saw counted."""
+    keys = [
+        row["keys"]["B"]
+        for row in rows_of(cloud)
+        if f"#run#{run}#plan" in row["pk"]["S"] and row["sk"]["S"].startswith("counted#")
+    ]
+    return frozenset().union(*map(unpacked, keys))
+
+
+def test_a_release_stores_a_plan_its_letters_and_a_run_and_starts_it(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    for number in range(12):
+        orders.park("orders", "POISON", origin=f"poison-{number}")
+    orders.park("orders", "EXPIRED", origin="expired")
+    done = dlq("parked", "release", "--reason", "poison", *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    answer = json.loads(done.stdout)
+    assert (answer["letters"], answer["action"]) == (12, "release")
+    (run,) = answer["runs"]
+    plan = plans(orders)["parking:default"]
+    assert plan.run_id == run["run"]
+    assert (plan.destination, plan.counted, plan.is_release) == ("main", 12, True)
+    assert plan.selection.reasons == (Reason.POISON,)
+    assert plan.why == "fixed in 4.2.1"
+    assert plan.who.startswith("arn:aws:")
+    assert counted(orders, run["run"]) == {key_of(f"poison-{number}") for number in range(12)}
+    (execution,) = functions.machine.started
+    assert execution["name"] == f"{run['run']}-0"
+    assert json.loads(execution["input"]) == {"run": run["run"]}
+    assert orders.visible("orders-parking-default") == 13
+
+
+def test_rescued_letters_have_a_run_of_their_own(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.park("orders", "POISON", origin="in-queue")
+    orders.rescued("orders", "POISON", 1_000)
+    answer = json.loads(dlq("parked", "release", *WHY, "--yes", "--json").stdout)
+    assert {run["source"]: run["letters"] for run in answer["runs"]} == {
+        "lane:parked": 1, "parking:default": 1,
+    }  # fmt: skip
+    assert len(functions.machine.started) == 2
+
+
+def test_a_letter_is_released_by_its_id_or_the_id_of_its_first_life(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    sent = orders.park("orders", "POISON", origin="first-a")
+    orders.park("orders", "POISON", origin="first-b")
+    orders.park("orders", "POISON", origin="first-c")
+    done = dlq("parked", "release", "--id", sent, "--id", "first-b", *WHY, "--yes", "--json")
+    answer = json.loads(done.stdout)
+    assert counted(orders, answer["runs"][0]["run"]) == {key_of("first-a"), key_of("first-b")}
+
+
+def test_a_person_sees_what_would_be_released_and_may_refuse(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    orders.park("orders", "POISON", origin="a")
+    orders.park("orders", "EXHAUSTED", origin="b")
+    done = dlq("parked", "release", *WHY, answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    for text in (
+        "App deadletter in account 123456789012",
+        "Release 2 parked letters of orders: 2 in parking queue default.",
+        "They are parked for 1 POISON, 1 EXHAUSTED.",
+        "letters/s",
+        "Nothing was done.",
+    ):
+        assert text in done.stderr
+    assert not functions.machine.started
+    assert not plans(orders)
+
+
+def test_a_release_needs_a_reason(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.park("orders", "POISON")
+    done = dlq("parked", "release", "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert "A release needs a reason: add --why." in done.stderr
+
+
+def test_nothing_to_release_is_said(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.park("orders", "POISON")
+    done = dlq("parked", "release", "--reason", "EXPIRED", *WHY, "--yes")
+    assert done.exit_code == Exit.ABSENT
+    assert "No parked letter of orders matches: nothing was done." in done.stderr
+    assert not functions.machine.started
+
+
+def test_a_collision_is_accepted_by_a_person_or_not_released(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.park("orders", "COLLISION", origin="a")
+    done = dlq("parked", "release", *WHY, "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert "Parked for COLLISION: 1 letter. Another message" in done.stderr
+    assert "--accept-collision" in done.stderr
+    done = dlq("parked", "release", *WHY, "--yes", "--accept-collision")
+    assert done.exit_code == Exit.DONE, done.output
+    assert plans(orders)["parking:default"].accept == "collision"
+
+
+def test_a_discard_keeps_an_export_unless_told_otherwise(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.park("orders", "POISON", origin="a")
+    dlq("parked", "discard", "--why", "not wanted", "--yes")
+    plan = plans(orders)["parking:default"]
+    assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
+
+
+def test_a_discard_without_an_export_says_that_it_is_final(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    orders.park("orders", "POISON", origin="a")
+    done = dlq("parked", "discard", "--why", "x", "--no-export", answers="y\n")
+    assert "This can't be undone." in done.stderr
+    assert "No export is kept" in done.stderr
+    assert plans(orders)["parking:default"].keep_export is False
+
+
+def test_a_bad_filter_is_refused_before_a_letter_is_received(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    sent = orders.park("orders", "POISON")
+    for option, text in (
+        (("--pattern", "{"), "--pattern is not JSON"),
+        (("--pattern", '{"body": 1}'), "can't be chosen so: pattern"),
+        (("--jmespath", "a["), "can't be chosen so: where"),
+        (("--reason", "POISEN"), "the reasons are"),
+        (("--since", "yesterday"), "is not a length of time"),
+    ):
+        done = dlq("parked", "release", *option, *WHY, "--yes")
+        assert done.exit_code == Exit.USAGE, done.output
+        assert text in done.stderr
+    (letter,) = json.loads(dlq("parked", "list", "--json").stdout)["letters"]
+    assert (letter["message_id"], letter["received"]) == (sent, 1)
+
+
+def test_a_pipeline_without_replay_runs_is_told_to_be_deployed(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.park("orders", "POISON", origin="a")
+    name = "/deadletter/pipelines/orders"
+    row = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    orders.parameter(name, json.dumps({**row, "replay_machine": ""}))
+    done = dlq("parked", "release", *WHY, "--yes")
+    assert done.exit_code == Exit.ABSENT
+    assert "deploy it again" in done.stderr
+    assert not plans(orders)
