@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.contract import CIRCUIT
+from deadletter.contract import CIRCUIT, REPLAY
 
 from .refusal import Refused
 from .settings import PipelineSettings
@@ -48,6 +48,9 @@ RUNTIME_KEYS = {
     "backlog_limit",
     "workers",
     "parking_for",
+    "ordering_key",
+    "sequence",
+    "replay",
 }
 
 # The greatest lengths of parts that only the deployment knows. Every service that we use cuts
@@ -78,6 +81,11 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
         circuit["pause_consumer"] = settings.pauses_consumer
     if circuit:
         changed["circuit"] = circuit
+    replay = changed.pop("replay", {})
+    if settings.outcome_timeout != REPLAY.outcome_timeout:
+        replay["outcome_timeout"] = settings.outcome_timeout
+    if replay:
+        changed["replay"] = replay
     if settings.dedicated:
         changed["dedicated"] = list(settings.dedicated)
     return changed

@@ -82,6 +82,7 @@ SECTIONS = (
     ("`retry`", "RetrySettings"),
     ("`policy`, and each value of `policies`", "PolicySettings"),
     ("`backoff` of a policy", "BackoffSettings"),
+    ("`replay`", "ReplaySettings"),
     ("`alarms`", "AlarmsSettings"),
     ("`alarms.dlq_age`", "DlqAgeAlarm"),
     ("`alarms.letter_expiry`", "LetterExpiryAlarm"),

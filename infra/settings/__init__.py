@@ -6,6 +6,7 @@
     consumer    the webhook dispatcher, a function of yours, or neither
     schedule    the run that drains the DLQ
     policy      attempts and delays
+    replay      what a replay run does
     circuit     when a circuit opens and closes
     alarms      when a person is called
     kinds       kinds of values: durations, names, ARNs
@@ -21,6 +22,7 @@ from .kinds import LONGEST_RETENTION
 from .pipeline import PipelineSettings
 from .policy import BackoffSettings, PolicySettings, RetrySettings
 from .queues import DeadLetterQueue, DedicatedQueue, MainQueue
+from .replay import ReplaySettings
 from .schedule import ScheduleSettings
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "NoConsumer",
     "PipelineSettings",
     "PolicySettings",
+    "ReplaySettings",
     "RetrySettings",
     "ScheduleSettings",
     "WebhookConsumer",

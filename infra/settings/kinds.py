@@ -21,6 +21,7 @@ from deadletter.contract import (
     PATH_FUNCTIONS,
     Body,
     Collision,
+    KeyPolicy,
     LedgerMessage,
     Mode,
     Reason,
@@ -210,6 +211,7 @@ if TYPE_CHECKING:
     BodyText = Body
     LedgerMessageText = LedgerMessage
     CollisionText = Collision
+    KeyPolicyText = KeyPolicy
     ReasonText = Reason
 else:
     # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
@@ -217,6 +219,7 @@ else:
     BodyText = Literal[tuple(Body)]
     LedgerMessageText = Literal[tuple(LedgerMessage)]
     CollisionText = Literal[tuple(Collision)]
+    KeyPolicyText = Literal[tuple(KeyPolicy)]
     ReasonText = Literal[tuple(Reason)]
 
 

@@ -14,6 +14,7 @@ from deadletter.contract import (
     EVERYTHING,
     MAIN_DLQ,
     PIPELINE,
+    REPLAY,
     Mode,
 )
 
@@ -39,6 +40,7 @@ from .kinds import (
 )
 from .policy import PolicySettings, RetrySettings
 from .queues import VISIBILITY_PER_TIMEOUT, DeadLetterQueue, DedicatedQueue, MainQueue
+from .replay import ReplaySettings
 from .schedule import ScheduleSettings
 
 # What SQS sets anew when a letter is re-driven: with such a key it would be processed twice.
@@ -182,6 +184,21 @@ class PipelineSettings(Settings):
         " your own consumer, if it uses the consumer library, because it parks letters itself"
         " (`aws iam get-role --role-name R --query Role.RoleId`)",
     )
+    ordering_key: Path | None = Field(
+        default=None,
+        description="where the key is whose messages have to be processed in order: a replay run"
+        " sends one letter of a key after the other. Else the message group in a FIFO pipeline,"
+        " and no order in another",
+    )
+    sequence: Path | None = Field(
+        default=None,
+        description="where a message's place within its ordering key is, as a number or text;"
+        " else the time of its first send",
+    )
+    replay: ReplaySettings = Field(
+        default=ReplaySettings(),
+        description="what a replay run does unless its plan says otherwise",
+    )
     alarms: AlarmsSettings = Field(default=AlarmsSettings(), description="when a person is called")
 
     @model_validator(mode="after")
@@ -223,6 +240,12 @@ class PipelineSettings(Settings):
     def lease(self) -> int:
         """Seconds that a canary may take."""
         return self.circuit.lease or max(CIRCUIT.lease, 2 * self.consumer.timeout)
+
+    @property
+    def outcome_timeout(self) -> int:
+        """Seconds after a send of a replay run at which its outcome counts as unknown."""
+        life = self.visibility * self.main_queue.max_receive_count
+        return self.replay.outcome_timeout or max(REPLAY.outcome_timeout, life)
 
     @property
     def expiry_warning(self) -> int:
@@ -297,6 +320,8 @@ class PipelineSettings(Settings):
         for key, path in (
             ("idempotency_key", self.idempotency_key or ""),
             ("idempotency_payload", self.idempotency_payload),
+            ("ordering_key", self.ordering_key or ""),
+            ("sequence", self.sequence or ""),
         ):
             if of_one_copy := _OF_ONE_COPY.search(path):
                 raise refuse(

@@ -70,6 +70,13 @@ class Collision(StrEnum):
     COUNT = "count"
 
 
+class KeyPolicy(StrEnum):
+    """Whether an ordering key of a replay run goes on or stops."""
+
+    GO = "go"
+    STOP = "stop"
+
+
 EVERYTHING, NOTHING = "all", "none"
 """What `idempotency_payload` may be beside a JMESPath expression: the whole payload is compared,
 or the key alone decides."""
@@ -737,6 +744,21 @@ class PipelineDefaults(NamedTuple):
 
 
 PIPELINE = PipelineDefaults()
+
+
+class ReplayDefaults(NamedTuple):
+    """See `deadletter.settings.pipeline.ReplayPolicy` for what they mean."""
+
+    rate: float = 5.0
+    error_rate: float = 0.4
+    minimum: int = 10
+    attempts: int = 3
+    outcome_timeout: int = 30 * MINUTE
+    on_failure: KeyPolicy = KeyPolicy.GO
+    on_unknown: KeyPolicy = KeyPolicy.GO
+
+
+REPLAY = ReplayDefaults()
 
 
 class WebhookDefaults(NamedTuple):

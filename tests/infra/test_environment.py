@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import ENDPOINT_KEY, Body, Collision, LedgerMessage, Mode
+from deadletter.contract import ENDPOINT_KEY, Body, Collision, KeyPolicy, LedgerMessage, Mode
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
+from deadletter.settings.pipeline import (
+    Pipeline,
+    ReplayPolicy,
+    RetryPolicy,
+    pipeline_from_json,
+)
 from deadletter.settings.resources import Resources, resources_from_environment
 from deadletter.settings.webhook import Webhook, webhook_from_json
 from infra import environment
@@ -59,6 +64,19 @@ EVERYTHING: dict[str, Any] = {
     "dedicated": {"vip": {}},
     "parking": ["later"],
     "parking_for": {"POISON": "later"},
+    "ordering_key": "body.customer",
+    "sequence": "body.version",
+    "replay": {
+        "rate": 2,
+        "error_rate": 0.1,
+        "minimum": 5,
+        "attempts": 2,
+        "approve_above": 100,
+        "approve_causes": ["f1"],
+        "outcome_timeout": "2h",
+        "on_failure": "stop",
+        "on_unknown": "stop",
+    },
 }
 
 
@@ -101,6 +119,19 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         workers=2,
         dedicated=("vip",),
         parking_for={"POISON": "later"},
+        ordering_key="body.customer",
+        sequence="body.version",
+        replay=ReplayPolicy(
+            rate=2,
+            error_rate=0.1,
+            minimum=5,
+            attempts=2,
+            approve_above=100,
+            approve_causes=("f1",),
+            outcome_timeout=7200,
+            on_failure=KeyPolicy.STOP,
+            on_unknown=KeyPolicy.STOP,
+        ),
     )
 
 
@@ -138,6 +169,22 @@ def test_a_mapping_of_ours_is_paused_by_default(said: dict[str, Any], pauses: bo
 def test_a_webhook_may_have_one_circuit_for_all_endpoints() -> None:
     [settings] = read({"pipelines": [{"name": "orders", "circuit_key": "pipeline"}]}).pipelines
     assert pipeline_from_json(environment.pipeline(settings)).circuit_key == "pipeline"
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ({}, 1_800),
+        # Six times the consumer's timeout of 30 seconds, five receives: less than 30 minutes.
+        ({"consumer": "none"}, 1_800),
+        ({"main_queue": {"visibility": "1h", "max_receive_count": 3}}, 10_800),
+        ({"replay": {"outcome_timeout": "10m"}}, 600),
+    ],
+)
+def test_an_outcome_is_awaited_as_long_as_a_life_lasts(given: dict[str, Any], seconds: int) -> None:
+    [settings] = read({"pipelines": [{"name": "orders", **given}]}).pipelines
+    replay = pipeline_from_json(environment.pipeline(settings)).replay
+    assert replay == ReplayPolicy(outcome_timeout=seconds)
 
 
 def test_the_library_knows_no_setting_that_can_not_be_set() -> None:

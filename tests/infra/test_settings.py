@@ -294,6 +294,24 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"parking": ["default"]},
         'parking is ["default"]; allowed: ids other than default, which is always there',
     ),
+    (
+        {"sequence": "system.SentTimestamp"},
+        'sequence is "system.SentTimestamp"; allowed: a value that the producer wrote;'
+        " SentTimestamp is another one in each copy",
+    ),
+    (
+        {"ordering_key": "system.SequenceNumber"},
+        'ordering_key is "system.SequenceNumber"; allowed: a value that the producer wrote;'
+        " SequenceNumber is another one in each copy",
+    ),
+    (
+        {"replay": {"on_failure": "wait"}},
+        'replay.on_failure is "wait"; allowed: go, stop',
+    ),
+    (
+        {"replay": {"error_rate": 0}},
+        "replay.error_rate is 0; allowed: a number above 0, up to 1",
+    ),
     ({"parking": ["a", "a"]}, 'parking is ["a", "a"]; allowed: each id once'),
     ({"parking": ["a", "B"]}, f'parking[1] is "B"; allowed: {WORDS.format(16)}'),
     ({"mode": "dry"}, 'mode is "dry"; allowed: enforce, observe'),

@@ -383,7 +383,7 @@ def test_a_pick_says_what_the_run_needs_to_know() -> None:
         chosen=True,
         stamp=replace(SENT, run=None, attempt=4),
         key="",
-        sequence=f"00{SENT_MS}.{0:039d}",
+        sequence=f"200{SENT_MS}.{0:039d}",
         cause="f7",
         category="transient",
         tenant="a",
@@ -427,7 +427,7 @@ def test_a_letter_that_was_given_up_goes_back_to_no_run() -> None:
 def test_groups_are_ordering_keys_on_fifo_queues_only() -> None:
     mail = letter(MessageGroupId="g1", SequenceNumber="18870000000000000001")
     pick = picks(mail, ALL, pipeline=FIFO)
-    assert (pick.key, pick.sequence) == ("g1", f"00{SENT_MS}.{18870000000000000001:039d}")
+    assert (pick.key, pick.sequence) == ("g1", f"200{SENT_MS}.{18870000000000000001:039d}")
     assert picks(mail, ALL).key == ""
 
 

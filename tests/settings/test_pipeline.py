@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, LedgerMessage, Mode
+from deadletter.contract import Body, KeyPolicy, LedgerMessage, Mode
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
-from deadletter.settings.pipeline import Pipeline, RetryPolicy, pipeline_from_json
+from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
 
 
 def test_only_the_name_of_a_pipeline_is_required() -> None:
@@ -39,6 +39,9 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "retry": {"cap": 60},
                 "refuse_when_open": True,
                 "rate": 5,
+                "ordering_key": "body.customer",
+                "sequence": "body.version",
+                "replay": {"on_failure": "stop", "approve_causes": ["f1"], "attempts": 2},
             }
         )
     )
@@ -60,6 +63,9 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         retry=Backoff(base=10, factor=2, cap=60, floor=1),
         refuse_when_open=True,
         rate=5,
+        ordering_key="body.customer",
+        sequence="body.version",
+        replay=ReplayPolicy(attempts=2, approve_causes=("f1",), on_failure=KeyPolicy.STOP),
     )
 
 
@@ -84,6 +90,10 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"retry": 5}, "retry must be a JSON object"),
         ({"retry": {"jitter": 5}}, "retry: unknown key 'jitter'"),
         ({"policy": {"backoff": 5}}, "policy.backoff must be a JSON object"),
+        ({"replay": []}, "replay must be a JSON object"),
+        ({"replay": {"pace": 5}}, "replay: unknown key 'pace'"),
+        ({"replay": {"on_unknown": "wait"}}, "PIPELINE: 'wait' is not a valid KeyPolicy"),
+        ({"replay": {"approve_causes": "f1"}}, "replay.approve_causes must be a JSON list"),
         ({"dedicated": "slow"}, "dedicated must be a JSON list of texts"),
         ({"dedicated": [5]}, "dedicated must be a JSON list of texts"),
     ],

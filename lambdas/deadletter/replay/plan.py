@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from deadletter.contract import DAY, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import KeyPolicy as KeyPolicy
 from deadletter.routing.selection import Selection, selection_from_data
 from deadletter.settings.json_fields import BadSettings, build
 
@@ -26,13 +26,6 @@ LANE = "lane:"
 
 RUN_ID_LENGTH = 16
 """Characters of a run's id: hexadecimal, 64 bits of the plan's hash."""
-
-
-class KeyPolicy(StrEnum):
-    """Whether an ordering key goes on or stops."""
-
-    GO = "go"
-    STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

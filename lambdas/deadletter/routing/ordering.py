@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from math import inf, isfinite
+from struct import pack, unpack
+
+from jmespath.parser import ParsedResult
 
 from deadletter.message.letter import Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import SHARDS
 from deadletter.rules.document import Document
+from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 # Digits of SQS's SequenceNumber, which has 128 bits, and of a time in milliseconds.
 _SEQUENCE_DIGITS = 39
 _TIME_DIGITS = 15
+
+# What the place of a letter begins with: numbers, then texts, then what has neither.
+_NUMBER, _TEXT, _TIME = "0", "1", "2"
+
+# Characters of a place: the manifest is merged in memory of a constant size.
+_LONGEST = 128
+
+_SIGN, _ALL_BITS = 1 << 63, (1 << 64) - 1
+
+# Whole numbers nearer to 0 are told apart exactly.
+_OFFSET = 10**21
+_EXACT_DIGITS = 22
 
 
 def key_hash(text: str) -> str:
@@ -31,16 +48,59 @@ def shard_of_hash(hashed: str) -> int:
 
 
 class Ordering:
-    """The ordering keys of one pipeline's letters, and each letter's place within its key."""
+    """The ordering keys of one pipeline's letters, and each letter's place within its key.
+
+    The expressions of the settings are compiled once; an invalid one raises BadSettings.
+    """
 
     def __init__(self, pipeline: Pipeline) -> None:
+        key, sequence = pipeline.ordering_key, pipeline.sequence
+        self._key = compiled("ordering_key", key) if key else None
+        self._sequence = compiled("sequence", sequence) if sequence else None
         self._fifo = pipeline.fifo
 
     def key(self, letter: Letter, document: Document) -> str:
-        """The key that the letter is in order with; empty if it is in order with no other."""
+        """The key that the letter is in order with; empty if it is in order with no other.
+
+        On FIFO queues a letter in which the setting finds nothing is in order with its group.
+        """
+        value = _scalar(self._key, document)
+        if value is not None and value != "":
+            return str(value)
         return (letter.group or "") if self._fifo else ""
 
     def sequence(self, letter: Letter, stamp: Stamp, document: Document) -> str:
-        """The letter's place within its key: texts compare as Python compares them."""
+        """The letter's place within its key: texts compare as Python compares them.
+
+        Letters in which the setting finds nothing come last, by their first send. With equal
+        places the first send decides.
+        """
+        value = _scalar(self._sequence, document)
+        if isinstance(value, str):
+            return f"{_TEXT}{value[:_LONGEST]}"
+        if value is not None:
+            return f"{_NUMBER}{_sortable(value)}"
         number = letter.system.get("SequenceNumber", "")
-        return f"{stamp.first_sent:0{_TIME_DIGITS}d}.{number:0>{_SEQUENCE_DIGITS}}"
+        return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number:0>{_SEQUENCE_DIGITS}}"
+
+
+def _scalar(path: ParsedResult | None, document: Document) -> str | int | float | None:
+    value = None if path is None else value_at(path, document.value)
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _sortable(number: int | float) -> str:
+    """A text for a number; texts of two numbers compare as the numbers do.
+
+    The first digits are those of the nearest double, with its bits turned so that they compare
+    like it; the others tell whole numbers apart for which doubles are too coarse.
+    """
+    try:
+        double = float(number)
+    except OverflowError:
+        double = inf if number > 0 else -inf
+    [bits] = unpack(">Q", pack(">d", double + 0.0))
+    turned = bits ^ (_ALL_BITS if bits & _SIGN else _SIGN)
+    exact = number if isinstance(number, int) else int(number) if isfinite(number) else 0
+    offset = min(max(exact + _OFFSET, 0), 2 * _OFFSET)
+    return f"{turned:016x}{offset:0{_EXACT_DIGITS}d}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Collision, LedgerMessage, Mode, Variable
+from deadletter.contract import Body, Collision, KeyPolicy, LedgerMessage, Mode, Variable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
 
@@ -34,6 +34,30 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayPolicy:
+    """What a replay run does unless its plan says otherwise.
+
+    `rate` is letters per second where the normal rate of the main queue is unknown.
+    `error_rate` is the share of known outcomes that are failures, from `minimum` outcomes,
+    that holds the run. A letter is sent `attempts` times at most. A person has to approve a run
+    of more than `approve_above` letters (None: of any number), and one with a letter whose
+    cause (a fingerprint) is in `approve_causes`. `outcome_timeout` is the seconds after a send
+    until its outcome counts as unknown. `on_failure` and `on_unknown` say whether an ordering
+    key goes on behind a letter that failed for good, or whose outcome is unknown.
+    """
+
+    rate: float = contract.REPLAY.rate
+    error_rate: float = contract.REPLAY.error_rate
+    minimum: int = contract.REPLAY.minimum
+    attempts: int = contract.REPLAY.attempts
+    approve_above: int | None = None
+    approve_causes: tuple[str, ...] = ()
+    outcome_timeout: float = contract.REPLAY.outcome_timeout
+    on_failure: KeyPolicy = contract.REPLAY.on_failure
+    on_unknown: KeyPolicy = contract.REPLAY.on_unknown
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """One main queue, its DLQ and parking lot, and the policies for the letters between them.
 
@@ -48,6 +72,8 @@ class Pipeline:
     `park_permanent` sends a permanent failure straight to the parking lot, `retry` sets the
     delays between the receives of one life (here an attempt is a receive), and
     `refuse_when_open` gives letters back unprocessed while their circuit is open.
+    `ordering_key` and `sequence` are JMESPath expressions for what a letter is in order with, and
+    for its place in that order (None: its FIFO group, and its first send).
     """
 
     name: str
@@ -77,6 +103,9 @@ class Pipeline:
     workers: int = contract.PIPELINE.workers
     dedicated: tuple[str, ...] = ()
     parking_for: Mapping[str, str] = field(default_factory=dict)
+    ordering_key: str | None = None
+    sequence: str | None = None
+    replay: ReplayPolicy = field(default_factory=ReplayPolicy)
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -96,11 +125,18 @@ def pipeline_from_json(text: str) -> Pipeline:
         if data.get("collision") is not None:
             data["collision"] = Collision(data["collision"])
         data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
+        replay = as_object("replay", data.get("replay", {}))
+        for name in ("on_failure", "on_unknown"):
+            if name in replay:
+                replay[name] = KeyPolicy(replay[name])
     except ValueError as error:
         raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
     data["dedicated"] = texts("dedicated", data.get("dedicated", []))
     data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
     data["circuit"] = build(CircuitPolicy, "circuit", as_object("circuit", data.get("circuit", {})))
+    if "approve_causes" in replay:
+        replay["approve_causes"] = texts("replay.approve_causes", replay["approve_causes"])
+    data["replay"] = build(ReplayPolicy, "replay", replay)
     return build(Pipeline, Variable.PIPELINE, {**data, "policy": policy, "policies": policies})
 
 
