@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from deadletter.contract import PARKED_LANE, Reason
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.fifo import as_groups, unbroken
+from deadletter.redrive.fifo import BEHIND_A_RUN, as_groups, unbroken
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
@@ -24,6 +25,7 @@ HOLD = Hold("due", 5.0, "x", "r")
 LATER = Hold("circuit:a", 9.0, "x")
 PARK = Park(Reason.POISON, "x")
 DIVERT = Divert("slow", "x")
+JOINS = Hold("run:r", 2.0**40, "replay run r", shard=3)
 DECISIONS: Sequence[Decision | None] = (REDRIVE, REDRIVE, REDRIVE, HOLD, LATER, PARK, DIVERT, None)
 
 
@@ -78,6 +80,66 @@ def test_a_letter_waits_with_its_group_that_is_waiting_already() -> None:
     behind = Hold("rule:r", 7.0, "its group waits")
     assert in_order("gh", REDRIVE, REDRIVE, waits=waits) == [behind, REDRIVE]
     assert in_order("gh", HOLD, PARK, waits=waits) == [behind, PARK]
+
+
+IN_RUN = {"g": Wait("run:r", 2.0**40)}
+BEHIND = Hold("due", 1_000 + BEHIND_A_RUN, "its group waits")
+
+
+def behind_a_run(*decisions: Decision | None) -> list[Decision | None]:
+    """What becomes of letters of a group whose earlier letters are in the lane of run r."""
+    groups = "g" * len(decisions)
+    ordered = as_groups(queued(*groups), verdicts_of(*decisions), IN_RUN, now=1_000)
+    return [
+        ordered[str(number)].decision if str(number) in ordered else None
+        for number in range(len(decisions))
+    ]
+
+
+def test_later_letters_of_a_group_in_a_run_wait_behind_it_and_do_not_join() -> None:
+    assert behind_a_run(REDRIVE, HOLD, LATER) == [BEHIND, BEHIND, BEHIND]
+    other = Hold("run:other", 2.0**40, "replay run other")
+    assert behind_a_run(other, JOINS) == [BEHIND, BEHIND]
+
+
+def test_letters_that_the_run_takes_join_those_of_their_group() -> None:
+    assert behind_a_run(JOINS, JOINS) == [JOINS, JOINS]
+
+
+def test_no_letter_joins_a_run_past_one_that_waits_behind_it() -> None:
+    assert behind_a_run(JOINS, REDRIVE, JOINS) == [JOINS, BEHIND, BEHIND]
+    assert in_order("ggg", JOINS, REDRIVE, JOINS) == [
+        JOINS,
+        Hold("due", BEHIND_A_RUN, "its group waits"),
+        Hold("due", BEHIND_A_RUN, "its group waits"),
+    ]
+    assert in_order("g", JOINS, waits={"g": Wait("due", 7.0)}) == [
+        Hold("due", 7.0, "its group waits")
+    ]
+
+
+def test_a_letter_that_does_not_join_a_run_is_spared_nothing() -> None:
+    verdicts = verdicts_of(JOINS)
+    stamp = Stamp("o", 3, run="r", base=3, spared=4, accept="collision")
+    verdicts["0"] = replace(verdicts["0"], stamp=stamp)
+    waits = {"g": Wait("due", 7.0)}
+    behind = as_groups(queued("g"), verdicts, waits)["0"].stamp
+    assert (behind.run, behind.accept, behind.spared, behind.attempt) == (None, None, 0, 3)
+
+
+def test_a_letter_that_leaves_for_good_goes_past_those_in_a_run() -> None:
+    assert behind_a_run(PARK, JOINS, DIVERT, JOINS) == [PARK, JOINS, DIVERT, JOINS]
+
+
+def test_a_letter_that_comes_back_to_its_run_goes_there_whatever_its_group_waits_for() -> None:
+    verdicts = verdicts_of(JOINS, REDRIVE)
+    stamp = Stamp("o", 3, run="r", ticket="c")
+    verdicts["0"] = replace(verdicts["0"], stamp=stamp)
+    for waits in ({"g": Wait("due", 7.0)}, {"g": Wait("run:other", 7.0)}, IN_RUN):
+        ordered = as_groups(queued("g", "g"), verdicts, waits, now=1_000)
+        assert ordered["0"] == verdicts["0"]
+        assert ordered["1"].decision in (BEHIND, Hold("due", 7.0, "its group waits"))
+    assert as_groups(queued("g", "g"), verdicts, {}, now=1_000)["1"].decision == BEHIND
 
 
 def test_a_letter_without_a_verdict_keeps_the_rest_of_its_group_in_the_queue() -> None:

@@ -283,6 +283,30 @@ class DynamoDBTable:
         for page in self._pages(condition, values, **options):
             yield from page.get("Items", [])
 
+    def write_together(
+        self,
+        put: Mapping[str, Any] | None,
+        changed: Sequence[tuple[Key, Mapping[str, Any], str, Mapping[str, Any]]],
+    ) -> None:
+        """Put an item and set attributes of others, each on its condition: all or nothing.
+
+        Each of `changed` is a key, the attributes to set, a condition and its values, as
+        `changes` describes them; `cancelled` recognizes a condition that did not hold.
+        """
+        requests: list[Any] = [
+            {
+                "Update": {
+                    "TableName": self._name,
+                    "Key": _key(key),
+                    **changes(sets, condition=condition, values=values),
+                }
+            }
+            for key, sets, condition, values in changed
+        ]
+        if put is not None:
+            requests.append({"Put": {"TableName": self._name, "Item": stored(put)}})
+        self._client.transact_write_items(TransactItems=requests)
+
     def replace_many(
         self,
         deletes: Sequence[tuple[Key, str, Mapping[str, Any]]],

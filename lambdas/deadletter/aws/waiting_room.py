@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import (
     AWS_ERRORS,
     StillUnprocessed,
+    cancelled,
     code,
     condition_failed,
     ignore,
     refusal,
 )
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
-from deadletter.contract import LANES, Partition, body_object, lane_partition
+from deadletter.contract import (
+    LANES,
+    PARKED_LANE,
+    Partition,
+    body_object,
+    lane_partition,
+    run_lane,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, NotALetter, compact_json, from_json, to_json
@@ -45,6 +53,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
+    from deadletter.aws.returning_letters import ReturningLetters
+
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
@@ -59,6 +69,9 @@ MOST_BODIES_REFUSED = 2
 
 _PLACE = "waiting room"
 """The place that the room's confirmations name."""
+
+_EXISTS = f"attribute_exists({PARTITION})"
+_CLOSED = "a letter came back to a replay run that does not wait for it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +154,7 @@ class DynamoDBLanes:
             raise self._unavailable(error) from error
         return sorted(entries, key=lambda entry: entry["due"])[:most]
 
-    def _lane(self, lane: str, shard: int) -> str:
+    def _lane(self, lane: str, shard: int | None = None) -> str:
         return lane_partition(self._pipeline, lane, shard)
 
     def _lane_name(self, partition: str) -> str:
@@ -209,23 +222,79 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 self._register(lane)
         except _ERRORS as error:
             raise self._unavailable(error) from error
+        returning = self._returning(orders)
         confirmations: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
-        # DynamoDB may store any part of a batch: letters of a FIFO group go in one by one.
-        for part in parts(orders, 1 if self._fifo else 25):
+        for part in self._parts(orders):
             going = [order for order in part if self._group_of(order) not in stopped]
-            items = {order: item for order in going if (item := self._item(order)) is not None}
-            stopped |= {self._group_of(order) for order in going if order not in items} - {None}
+            stored: Sequence[Order] = []
             try:
-                self._table.write_many(puts=list(items.values()))
+                if any(map(_is_return, going)):
+                    stored = [order for order in going if self._take_back(order, returning)]
+                else:
+                    stored = self._put(going)
             except _ERRORS as error:
                 self._note_refusal(self._refusal(error))
-                stopped |= {self._group_of(order) for order in items} - {None}
-                continue
-            for order in items:
-                copy = order.received.letter.message_id
-                confirmations[copy] = Confirmation(copy, _PLACE)
+            for order in stored:
+                confirmations[order.copy] = Confirmation(order.copy, _PLACE)
+            stopped |= {self._group_of(order) for order in going if order not in stored} - {None}
         return confirmations
+
+    def _parts(self, orders: Sequence[Order]) -> Iterator[Sequence[Order]]:
+        """The orders in parts that are stored by one call each.
+
+        DynamoDB may store any part of a batch: letters of a FIFO group go in one by one, and so
+        does a letter that returns to its run.
+        """
+        if self._fifo:
+            yield from parts(orders, 1)
+            return
+        yield from parts([order for order in orders if not _is_return(order)], 25)
+        yield from parts([order for order in orders if _is_return(order)], 1)
+
+    def _put(self, orders: Sequence[Order]) -> Sequence[Order]:
+        """Put letters in; returns those that are in the room now."""
+        items = {order: item for order in orders if (item := self._item(order)) is not None}
+        if items:
+            self._table.write_many(puts=list(items.values()))
+        return list(items)
+
+    def _returning(self, orders: Sequence[Order]) -> ReturningLetters:
+        # Few letters come back to a run: a cold start does without.
+        from deadletter.aws.returning_letters import ReturningLetters
+
+        returning = [order for order in orders if _is_return(order)]
+        try:
+            return ReturningLetters(self._table, self._pipeline, returning)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _take_back(self, order: Order, returning: ReturningLetters) -> bool:
+        """Put a letter into its run's lane and note it on its ticket, both or none.
+
+        Returns False if the run does not wait for it any more: it stays where it is.
+        """
+        if returning.is_back(order):
+            return True
+        if not returning.is_awaited(order):
+            self._note_refusal(_CLOSED)
+            return False
+        item = self._item(returning.in_its_shard(order))
+        if item is None:
+            return False
+        change = returning.noted(order, (item[PARTITION], item[SORT]))
+        try:
+            self._table.write_together(item, [change])
+        except AWS_ERRORS as error:
+            if not cancelled(error):
+                raise
+            returning.read_again(order)
+            return returning.is_back(order)
+        returning.note(order)
+        return True
+
+    def _is_parked(self, item: Mapping[str, Any]) -> bool:
+        return self._lane_name(item["lane"]) == PARKED_LANE
 
     def _shard(self, order: Order) -> int:
         shard = order.hold.shard
@@ -235,7 +304,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return order.received.letter.group if self._fifo else None
 
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
-        keys = {received.letter.message_id: self._key(received) for received in letters}
+        keys = {received.letter.message_id: self.key(received) for received in letters}
         try:
             items = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
@@ -266,15 +335,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         try:
-            # In a run's lane the manifest has the order, and each letter is read by itself.
-            own = [entry for entry in entries if not self._fifo or is_of_run(entry.lane)]
-            grouped = [entry for entry in entries if self._fifo and not is_of_run(entry.lane)]
-            items = [*self._group_items(grouped), *self._single_items(own)]
+            alone = [each for each in entries if not self._fifo or _is_read_alone(each.lane)]
+            grouped = [each for each in entries if self._fifo and not _is_read_alone(each.lane)]
+            items = [*self._group_items(grouped), *self._single_items(alone)]
             letters = []
             broken: set[str] = set()
             for item in items:
                 partition = item[PARTITION]
-                if self._fifo and partition in broken and not self._is_of_run(item):
+                if self._fifo and partition in broken and not self._is_given_up(item):
                     continue
                 received = self._received_letter(item, locked_until)
                 if received is None:
@@ -286,39 +354,55 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise self._unavailable(error) from error
 
     def postpone(self, order: Order) -> None:
-        key, _ = _read_place(order.received.handle)
-        hold = order.hold
+        key = _read_place(order.received.handle)[0]
         try:
-            self._register(hold.lane)
-            self._table.change(
-                key,
-                {
-                    "lane": self._lane(hold.lane, self._shard(order)),
-                    "due": _due(order),
-                    "stamp": stamps.attribute(order.stamp).value,
-                    "because": hold.because,
-                },
-                condition="attribute_exists(pk)",
-            )
+            self._register(order.hold.lane)
+            if not _is_return(order):
+                self._table.change(key, self._changed(order), condition=_EXISTS)
+                return
+            # A letter that was rescued from its queue is judged in here.
+            returning = self._returning([order])
+            if not returning.is_awaited(order):
+                raise RoomUnavailable(_CLOSED)
+            changed = self._changed(returning.in_its_shard(order))
+            note = returning.noted(order, key)
+            self._table.write_together(None, [(key, changed, _EXISTS, {}), note])
         except _ERRORS as error:
             raise self._unavailable(error) from error
+
+    def _changed(self, order: Order) -> dict[str, Any]:
+        """What an item says of the hold of its letter."""
+        return {
+            "lane": self._lane(order.hold.lane, self._shard(order)),
+            "due": _due(order),
+            "stamp": stamps.attribute(order.stamp).value,
+            "because": order.hold.because,
+        }
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         waiting: dict[str, Wait] = {}
         try:
             for group in groups:
-                items = self._table.query(
-                    "pk = :group",
-                    {":group": self._group_partition(group, home)},
-                    ConsistentRead=True,
-                    ScanIndexForward=False,
-                    Limit=1,
-                )
-                for item in items:
+                item = self._last_waiting(self._group_partition(group, home))
+                if item is not None:
                     waiting[group] = Wait(self._lane_name(item["lane"]), float(item["due"]))
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return waiting
+
+    def _last_waiting(self, partition: str) -> Mapping[str, Any] | None:
+        """The last letter of a group; its group does not wait for a parked one."""
+        last_first: Mapping[str, Any] = {"ConsistentRead": True, "ScanIndexForward": False}
+        items = self._table.query("pk = :group", {":group": partition}, Limit=1, **last_first)
+        if items and self._is_parked(items[0]):
+            parked = f"{self._lane(PARKED_LANE)}|"
+            items = self._table.query(
+                "pk = :group",
+                {":group": partition, ":parked": parked},
+                FilterExpression="NOT begins_with(lane, :parked)",
+                **last_first,
+            )
+        return items[0] if items else None
 
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
@@ -333,9 +417,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 self._note_refusal(self._refusal(error))
                 remaining.extend(part)
                 continue
-            for _, object_key in places:
-                if object_key is not None:
-                    self._delete_body(object_key)
+            for name in (name for _, names in places for name in names):
+                self._delete_body(name)
         return remaining
 
     def _read_body(self, object_key: str) -> bytes:
@@ -368,18 +451,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _item(self, order: Order) -> dict[str, Any] | None:
         """The letter's item, with a large body stored in S3. None if S3 did not store it."""
-        copy = order.copy
-        letter, hold = order.received.letter, order.hold
-        partition, sort = self._key(order.received)
+        copy, letter = order.copy, order.received.letter
+        partition, sort = self.key(order.received)
         item: dict[str, Any] = {
             PARTITION: partition,
             SORT: sort,
-            "copy": letter.message_id,
-            "lane": self._lane(hold.lane, self._shard(order)),
-            "due": _due(order),
+            "copy": copy,
             "home": order.received.home,
-            "stamp": stamps.attribute(order.stamp).value,
-            "because": hold.because,
+            **self._changed(order),
         }
         if copy not in self._with_body:
             data = compact_json(to_json(letter))
@@ -408,26 +487,42 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self, item: Mapping[str, Any], locked_until: float
     ) -> ReceivedLetter | None:
         """The letter of an item. None if it is incomplete: we never write such an item."""
-        object_key = item.get("object")
         try:
-            data = bytes(item["letter"]) if object_key is None else self._read_body(object_key)
-            letter = from_json(json.loads(data))
+            letter = self._read_letter(item)
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
+        objects = [str(item[name]) for name in ("object", "edit_object") if name in item]
         return ReceivedLetter(
             letter,
-            _place(key, object_key),
+            _place(key, *objects),
             locked_until,
             str(item.get("home")),
             is_rescued=_is_rescued(item),
             spared=_spared(item),
-            stamp=_stamp_of(item) if self._is_of_run(item) else None,
+            stamp=_stamp_of(item) if self._is_given_up(item) else None,
         )
 
-    def _is_of_run(self, item: Mapping[str, Any]) -> bool:
-        """Whether an item is in the custody of a replay run."""
-        return is_of_run(self._lane_name(item["lane"]))
+    def _read_letter(self, item: Mapping[str, Any]) -> Letter:
+        """The letter of an item, as a person has edited it.
+
+        An edit that cannot be read is an error: the letter as it was must not be sent in its
+        place.
+        """
+        for inline, in_s3 in (("edit", "edit_object"), ("letter", "object")):
+            if inline in item:
+                data = bytes(item[inline])
+            elif in_s3 in item:
+                data = self._read_body(str(item[in_s3]))
+            else:
+                continue
+            letter, copy = from_json(json.loads(data)), str(item["copy"])
+            return letter if letter.message_id == copy else replace(letter, message_id=copy)
+        raise KeyError("letter")
+
+    def _is_given_up(self, item: Mapping[str, Any]) -> bool:
+        """Whether the schedule is done with an item: only a replay run takes it out."""
+        return _is_read_alone(self._lane_name(item["lane"]))
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of these entries that are still in the lane of their entry."""
@@ -442,19 +537,22 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _group_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of each group in order, up to the first without an entry.
 
-        That item waits, and a later letter of its group must not overtake it.
+        That item waits, and a later letter of its group must not overtake it. For a parked
+        letter, left over from a replay run, its group does not wait.
         """
         wanted = {entry.copy for entry in entries}
         items: list[dict[str, Any]] = []
         for partition, group in groupby(sorted(entries, key=_partition_of), key=_partition_of):
             lanes = {self._lane(entry.lane, entry.shard) for entry in group}
             for item in self._table.query("pk = :g", {":g": partition}, ConsistentRead=True):
-                if item["copy"] not in wanted or item["lane"] not in lanes:
+                if item["copy"] in wanted and item["lane"] in lanes:
+                    items.append(item)
+                elif not self._is_parked(item):
                     break
-                items.append(item)
         return items
 
-    def _key(self, received: ReceivedLetter) -> Key:
+    def key(self, received: ReceivedLetter) -> Key:
+        """Partition and sort key of a letter's item, whether it is in the room or not."""
         letter = received.letter
         if self._fifo and letter.group is not None:
             # Sequence numbers are comparable within one queue only: `home` is in the partition.
@@ -481,6 +579,11 @@ def _inline(item: Mapping[str, Any]) -> Letter | None:
         return None
 
 
+def _is_read_alone(lane: str) -> bool:
+    """Whether letters of a lane are read one by one on FIFO too: the manifest has the order."""
+    return is_of_run(lane) or lane == PARKED_LANE
+
+
 def _due(order: Order) -> int:
     """When a letter is due; no time opens the lane of a replay run, whatever the hold says."""
     hold = order.hold
@@ -501,14 +604,22 @@ def _copy_of(item: Mapping[str, Any]) -> str:
     return str(item[SORT] if item[SORT] != _NO_GROUP else item[PARTITION]).rpartition("#")[2]
 
 
-def _place(key: Key, object_key: str | None = None) -> str:
-    """The item's key and its body's key in S3, as one text."""
-    return json.dumps([*key, object_key])
+def _place(key: Key, *objects: str) -> str:
+    """The item's key and the names of its objects in S3, as one text."""
+    return json.dumps([*key, *objects])
 
 
-def _read_place(place: str) -> tuple[Key, str | None]:
-    partition, sort, object_key = json.loads(place)
-    return (partition, sort), object_key
+def _read_place(place: str) -> tuple[Key, Sequence[str]]:
+    """The item's key, and the names of its objects; None among them was written before."""
+    partition, sort, *objects = json.loads(place)
+    return (partition, sort), [name for name in objects if name is not None]
+
+
+def _is_return(order: Order) -> bool:
+    """Whether a letter comes back to the replay run that sent it."""
+    stamp = order.stamp
+    has_ticket = stamp.run is not None and stamp.ticket is not None
+    return has_ticket and order.hold.lane == run_lane(str(stamp.run))
 
 
 def _is_rescued(item: Mapping[str, Any]) -> bool:

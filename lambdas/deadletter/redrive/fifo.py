@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import PARKED_LANE
+from deadletter.contract import MINUTE, PARKED_LANE, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import Wait
-from deadletter.routing.decision import Hold, Redrive
+from deadletter.redrive.waiting_room import Wait, is_of_run
+from deadletter.routing.decision import DUE, Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
+
+BEHIND_A_RUN = 15.0 * MINUTE
+"""Seconds after which letters are looked at again that wait behind letters of a replay run."""
 
 
 def as_groups(
@@ -18,6 +21,8 @@ def as_groups(
     verdicts: Mapping[str, Verdict],
     waits: Mapping[str, Wait],
     maybe_sent: Collection[str] = (),
+    *,
+    now: float = 0.0,
 ) -> dict[str, Verdict]:
     """The verdicts, changed so that each group keeps its order; `letters` in the queue's order.
 
@@ -30,6 +35,10 @@ def as_groups(
     The letters at the head of a waiting group that may have been sent already (`maybe_sent`)
     do not take part in its wait: sent again at once, SQS's deduplication swallows
     them, and after a wait it would not.
+
+    Behind letters in the custody of a replay run, later ones of their group wait in the lane of
+    delays from `now` on (epoch seconds): none of them joins the run unless its own verdict says
+    so. A letter that comes back to its run is in the order of the run, not of its group.
     """
     group_waits = dict(waits)
     stuck: set[str] = set()
@@ -38,9 +47,11 @@ def as_groups(
     for received in letters:
         verdict = verdicts.get(received.letter.message_id)
         group = received.letter.group
-        if group is None or _is_parked(verdict):
+        if group is None or _is_parked(verdict) or _comes_back(verdict):
             if verdict is not None:
                 kept[received.letter.message_id] = verdict
+            if group is not None and verdict is not None and _comes_back(verdict):
+                group_waits.setdefault(group, Wait(run_lane(str(verdict.stamp.run)), now))
             continue
         if verdict is None:
             stuck.add(group)
@@ -51,6 +62,11 @@ def as_groups(
         if not sent_again:
             headless.add(group)
         wait = None if sent_again else group_waits.get(group)
+        if wait is not None and is_of_run(wait.lane):
+            if _may_pass(verdict.decision, wait.lane):
+                wait = None
+            else:
+                wait = group_waits[group] = Wait(DUE, now + BEHIND_A_RUN)
         if wait is not None:
             verdict = _waits_too(verdict, wait)
         elif isinstance(verdict.decision, Hold):
@@ -77,8 +93,28 @@ def _is_parked(verdict: Verdict | None) -> bool:
     return isinstance(decision, Hold) and decision.lane == PARKED_LANE
 
 
+def _comes_back(verdict: Verdict | None) -> bool:
+    """Whether a letter returns to the replay run that sent it."""
+    return (
+        verdict is not None
+        and isinstance(verdict.decision, Hold)
+        and is_of_run(verdict.decision.lane)
+        and verdict.stamp.ticket is not None
+    )
+
+
+def _may_pass(decision: Decision, lane: str) -> bool:
+    """Whether a letter may go past those of its group in a run's lane: into it, or for good."""
+    joins = isinstance(decision, Hold) and decision.lane == lane
+    return joins or isinstance(decision, Park | Divert)
+
+
 def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
-    because = "its group waits"
+    return held_instead(verdict, Hold(wait.lane, wait.due, "its group waits"))
+
+
+def held_instead(verdict: Verdict, hold: Hold) -> Verdict:
+    """The verdict on a letter that waits although another decision was made on it."""
     # The attempt that a re-drive would have counted has not happened.
     undone = 1 if isinstance(verdict.decision, Redrive) else 0
     stamp = replace(
@@ -87,7 +123,9 @@ def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
         base=verdict.stamp.base - int(verdict.free),
         decision="HOLD",
         reason=None,
-        because=because,
+        because=hold.because,
     )
-    decision = Hold(wait.lane, wait.due, because)
-    return replace(verdict, decision=decision, stamp=stamp, free=False)
+    if isinstance(verdict.decision, Hold) and is_of_run(verdict.decision.lane):
+        # It has not joined the run, which would have spared it what it failed of so far.
+        stamp = replace(stamp, run=None, accept=None, spared=0)
+    return replace(verdict, decision=hold, stamp=stamp, free=False)

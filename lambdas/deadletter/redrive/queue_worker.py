@@ -233,7 +233,7 @@ class QueueWorker:
                 received.letter.group for received in letters if received.letter.group is not None
             }
             waits = self._room.waits(sorted(groups), letters[0].home)
-            verdicts = as_groups(letters, verdicts, waits, maybe_sent)
+            verdicts = as_groups(letters, verdicts, waits, maybe_sent, now=self._run.clock())
         self._leave(
             [received for received in letters if received.letter.message_id not in verdicts]
         )

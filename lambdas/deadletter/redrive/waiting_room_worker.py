@@ -218,7 +218,9 @@ class WaitingRoomWorker:
 
     def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
         verdicts = self._verdict_source.verdicts(part, served=True)
-        judged = orders(part, as_groups(part, verdicts, {}) if self._fifo else verdicts)
+        if self._fifo:
+            verdicts = as_groups(part, verdicts, {}, now=self._run.clock())
+        judged = orders(part, verdicts)
         return [replace(order, maybe_sent=order.copy in maybe_sent) for order in judged]
 
 
