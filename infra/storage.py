@@ -104,12 +104,17 @@ class Storage(Construct):
         )
 
     def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
-        """Read the ledger and the matches of one pipeline, as the router does."""
+        """Read the ledger, the matches and the replay runs of one pipeline, as the router does."""
         permissions.allow(
             "Letters",
             ["dynamodb:BatchGetItem"],
             [self.letters.table_arn],
-            partitions(Partition.LEDGER.of(pipeline, ANY), Partition.MATCHES.of(pipeline)),
+            partitions(
+                Partition.LEDGER.of(pipeline, ANY),
+                Partition.MATCHES.of(pipeline),
+                Partition.RUNS.of(pipeline),
+                Partition.RUN.of(pipeline, ANY),
+            ),
         )
 
     def grant_read_ledger(self, permissions: Permissions, pipeline: str) -> None:

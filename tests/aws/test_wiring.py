@@ -26,8 +26,9 @@ MOST_MODULES = {
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
     # 1 makes the clients of a team's function, apart from those of ours, and 1 has the words for
-    # failures, which a team's function loads without the failure itself.
-    "handlers.route": 42,
+    # failures, which a team's function loads without the failure itself. 1 loads what reads
+    # replay runs when the first letter of one comes.
+    "handlers.route": 43,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.

@@ -237,7 +237,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Circuits/index/troubled": ["orders"],
     },
     "route": {
-        "table Letters": ["orders#ledger#*", "orders#matches"],
+        "table Letters": ["orders#ledger#*", "orders#matches", "orders#runs", "orders#run#*"],
         # A name here, not a pattern.
         "table Rules": ["orders", "*"],
         "table Circuits": ["orders"],

@@ -59,6 +59,7 @@ class Runs:
     """Runs that wait for some copies; `down` if they cannot be read."""
 
     waited_for: frozenset[str] = frozenset()
+    freed: frozenset[str] = frozenset()
     down: bool = False
     asked: list[Mapping[str, Stamp]] = field(default_factory=list)
 
@@ -67,6 +68,9 @@ class Runs:
             raise RouterUnavailable("the runs gave no answer")
         self.asked.append(dict(stamps))
         return self.waited_for & stamps.keys()
+
+    def let_go(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+        return self.freed & stamps.keys()
 
 
 def router(books: Books, runs: Runs | None = None, pipeline: Pipeline = PIPELINE) -> DirectRouter:
@@ -137,6 +141,16 @@ def test_a_letter_that_its_run_does_not_wait_for_is_parked() -> None:
     assert isinstance(verdict.decision, Park)
     assert verdict.decision.reason is Reason.REPLAY_FAILED
     assert (verdict.stamp.run, verdict.stamp.reason) == ("r9", "REPLAY_FAILED")
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_letter_that_its_run_has_let_go_is_a_letter_of_no_run(served: bool) -> None:
+    runs = Runs(freed=frozenset({"c2"}))
+    row = LedgerRow((failed(attempt=3),))
+    verdict = verdict_on(Question(returned(), served), Books(rows_={"o1": row}), runs)
+    assert isinstance(verdict.decision, Redrive)
+    assert (verdict.stamp.run, verdict.stamp.ticket) == (None, None)
+    assert (verdict.stamp.attempt, verdict.stamp.base) == (4, 2)
 
 
 def test_a_router_that_knows_no_runs_takes_each_for_ended() -> None:

@@ -190,12 +190,12 @@ class DirectRouter:
             _with_run(_with_ledger(question.letter, reading, rows), question)
             for question, reading in zip(questions, readings, strict=True)
         ]
+        readings, awaited = self._of_runs(questions, readings, may_return=may_return)
         if self._pipeline.consumer_library:
             # A stamp kept in the ledger may name an origin that was not looked up yet.
             missing = {reading.stamp.origin for reading in readings} - looked_up
             rows = {**rows, **self._rows(missing)}
         matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
-        awaited = self._awaited(questions, readings) if may_return else frozenset()
         now = self._clock()
         cases = [
             self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
@@ -217,18 +217,32 @@ class DirectRouter:
         )
         return _CaseBatch(book, matches, now, judgeable)
 
-    def _awaited(
-        self, questions: Sequence[Question], readings: Sequence[StampReading]
-    ) -> frozenset[str]:
-        """The letters that live replay runs wait for. Most letters are of no run, and not asked."""
-        returned = {
+    def _of_runs(
+        self,
+        questions: Sequence[Question],
+        readings: Sequence[StampReading],
+        *,
+        may_return: bool,
+    ) -> tuple[list[StampReading], frozenset[str]]:
+        """The readings, and the letters that live replay runs wait for.
+
+        A letter that its run has let go is a letter of no run. Most letters never were of one,
+        and for them nothing is read.
+        """
+        of_runs = {
             question.letter.message_id: reading.stamp
             for question, reading in zip(questions, readings, strict=True)
             if reading.stamp.run is not None and not question.replay
         }
-        if self._live_runs is None or not returned:
-            return frozenset()
-        return self._live_runs.returnable(returned)
+        if self._live_runs is None or not of_runs or not may_return:
+            return list(readings), frozenset()
+        awaited = self._live_runs.returnable(of_runs)
+        rest = {copy: stamp for copy, stamp in of_runs.items() if copy not in awaited}
+        let_go = self._live_runs.let_go(rest) if rest else frozenset()
+        return [
+            _of_no_run(reading) if question.letter.message_id in let_go else reading
+            for question, reading in zip(questions, readings, strict=True)
+        ], awaited
 
     def _awaited_case(self, letter: Letter, case: Case) -> Case:
         # Few letters come back to a run: a cold start of the schedule does without.
@@ -368,6 +382,10 @@ def _with_ledger(
     """The reading with the stamp that the ledger keeps for a letter that could not carry it."""
     kept = rows.get(letter.message_id, NO_ROW).stamp
     return reading if kept is None else replace(reading, stamp=kept)
+
+
+def _of_no_run(reading: StampReading) -> StampReading:
+    return replace(reading, stamp=replace(reading.stamp, run=None, ticket=None))
 
 
 def _with_run(reading: StampReading, question: Question) -> StampReading:

@@ -88,5 +88,11 @@ class LiveRuns(Protocol):
 
         `stamps` are by the id of the copy that has come back; each names a run. A run waits if
         its ticket (of the stamp's `origin` and `ticket`) is SENT, and no other copy has come
-        back to it.
+        back to it; or if the ticket is not written yet.
+        """
+
+    def let_go(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+        """The copies that their run has let go: to a lane, or to the schedule.
+
+        The run wrote a ticket of this copy, STOPPED or LEFT, before it moved the letter.
         """

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, clients
 from deadletter.aws.rules import DynamoDBRules
+from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+
+if TYPE_CHECKING:
+    from deadletter.aws.live_runs import DynamoDBLiveRuns
 
 __all__ = ["clients", "router_for"]
 
@@ -30,4 +37,11 @@ def router_for(
         causes=DynamoDBCauses(
             clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
         ),
+        live_runs=lazily(partial(_live_runs, pipeline, resources, clients)),
     )
+
+
+def _live_runs(pipeline: Pipeline, resources: Resources, clients: Clients) -> DynamoDBLiveRuns:
+    from deadletter.aws.live_runs import DynamoDBLiveRuns
+
+    return DynamoDBLiveRuns(clients.dynamodb, resources.letters_table, pipeline.name)

@@ -1,0 +1,120 @@
+"""What the router asks about replay runs has the same answer on every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deadletter.aws.live_runs import DynamoDBLiveRuns
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
+from deadletter.aws.table import DynamoDBTable
+from deadletter.message.stamp import Stamp
+from deadletter.replay.run import LIVE, ReplayRun, RunState
+from deadletter.replay.ticket import ReplayOutcome, Ticket
+from deadletter.routing.router import RouterUnavailable
+from tests.aws.backends import Aws
+from tests.aws.test_replay_tickets import one_by_one
+from tests.tables import LETTERS, create_letters_table
+
+NOW = 1_800_000_000.0
+STAMP = Stamp("o1", 3, run="r9", ticket="c1")
+SENT = Ticket(run="r9", origin="o1", copy="c1", shard=3, position=501, attempt=3, at=NOW)
+KEY = ticket_key("orders", "r9", "o1", "c1")
+
+
+class Scene:
+    """A pipeline with replay runs."""
+
+    def __init__(self, aws: Aws) -> None:
+        create_letters_table(aws.dynamodb)
+        self.table = DynamoDBTable(aws.dynamodb, LETTERS)
+        self.live_runs = DynamoDBLiveRuns(aws.dynamodb, LETTERS, "orders")
+        self.runs = DynamoDBReplayRuns(aws.dynamodb, LETTERS, "orders", lambda: NOW)
+        self.tickets = DynamoDBTickets(
+            aws.dynamodb,
+            LETTERS,
+            pipeline="orders",
+            run="r9",
+            clock=lambda: NOW,
+            in_parallel=one_by_one,
+        )
+
+    def begin(self, state: RunState = RunState.RUNNING) -> None:
+        self.runs.create(ReplayRun(id="r9", pipeline="orders", state=state))
+
+    def waits_for(self, copy: str = "c2", stamp: Stamp = STAMP) -> bool:
+        return copy in self.live_runs.returnable({copy: stamp})
+
+
+@pytest.fixture
+def scene(aws: Aws) -> Scene:
+    return Scene(aws)
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_run_that_is_live_waits_for_the_letter_of_an_open_ticket(
+    scene: Scene, state: RunState
+) -> None:
+    scene.begin(state)
+    scene.tickets.put([SENT])
+    assert scene.waits_for() is (state in LIVE)
+
+
+def test_an_unknown_run_waits_for_no_letter(scene: Scene) -> None:
+    scene.tickets.put([SENT])
+    assert not scene.waits_for()
+
+
+def test_a_live_run_waits_for_a_letter_whose_ticket_is_not_written_yet(scene: Scene) -> None:
+    scene.begin()
+    assert scene.waits_for()
+    # No run has sent this one.
+    assert not scene.waits_for(stamp=replace(STAMP, ticket=None))
+
+
+@pytest.mark.parametrize("fate", sorted(set(ReplayOutcome) - {ReplayOutcome.SENT}))
+def test_a_run_waits_no_longer_for_a_letter_whose_outcome_is_settled(
+    scene: Scene, fate: ReplayOutcome
+) -> None:
+    scene.begin()
+    scene.tickets.put([replace(SENT, fate=fate)])
+    assert not scene.waits_for()
+
+
+def test_a_ticket_takes_one_copy_back(scene: Scene) -> None:
+    scene.begin()
+    scene.tickets.put([SENT])
+    scene.table.change(KEY, {"returned": "c2", "returned_place": "p"})
+    assert scene.waits_for("c2")
+    assert not scene.waits_for("c3")
+
+
+@pytest.mark.parametrize("fate", ReplayOutcome)
+def test_a_letter_that_was_stopped_or_left_over_is_let_go(
+    scene: Scene, fate: ReplayOutcome
+) -> None:
+    scene.tickets.put([replace(SENT, copy="c2", fate=fate)])
+    let_go = fate in (ReplayOutcome.STOPPED, ReplayOutcome.LEFT)
+    assert scene.live_runs.let_go({"c2": STAMP}) == ({"c2"} if let_go else frozenset())
+    assert scene.live_runs.let_go({"c3": STAMP}) == frozenset()
+
+
+def test_letters_of_several_runs_are_told_apart(scene: Scene) -> None:
+    scene.begin()
+    scene.tickets.put([SENT])
+    stamps = {"c2": STAMP, "c3": replace(STAMP, run="r8"), "c4": replace(STAMP, origin="o2")}
+    assert scene.live_runs.returnable(stamps) == {"c2", "c4"}
+
+
+def test_a_malformed_ticket_is_no_answer(scene: Scene) -> None:
+    scene.begin()
+    scene.table.change(KEY, {"fate": "?!"})
+    with pytest.raises(RouterUnavailable, match="ticket of run r9"):
+        scene.waits_for()
+
+
+def test_runs_that_cannot_be_read_are_no_answer(aws: Aws) -> None:
+    with pytest.raises(RouterUnavailable, match=LETTERS):
+        DynamoDBLiveRuns(aws.dynamodb, LETTERS, "orders").returnable({"c2": STAMP})
