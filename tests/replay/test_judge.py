@@ -215,3 +215,16 @@ def test_an_approved_run_begins_with_its_first_canary() -> None:
 def test_an_aborted_run_sends_nothing_more() -> None:
     run = aborted(canary(0), at=NOW, by="ada", because="wrong letters")
     assert judge(run, evidence()).next is ReplayNext.LEAVE
+
+
+def test_allowance_that_a_lost_grant_used_up_is_given_again() -> None:
+    """Only when nothing is under way, and the last step of work found no send either."""
+    seen = evidence(recovered=4)
+    run = replace(canary(2, before=3), allowance=0)
+    assert judge(run, seen).run.allowance == 0
+    run = replace(run, counts=seen.counts)
+    after = judge(run, seen).run
+    assert (after.allowance, after.step, after.known_before) == (4, 2, 3)
+    assert after.generation == run.generation + 1
+    sent = RunEvidence(outcomes={**seen.outcomes, ReplayOutcome.SENT: 1})
+    assert judge(replace(run, counts=sent.counts), sent).run.allowance == 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.table import DynamoDBTable, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
-from deadletter.replay.machine import ReplayPlans
+from deadletter.replay.machine import ApprovalAnswer, ReplayPlans
 from deadletter.replay.plan import ReplayPlan, plan_from_text
 from deadletter.replay.run import RunsUnavailable
 
@@ -43,11 +44,15 @@ class DynamoDBReplayPlans(ReplayPlans):
         return plan_from_text(str(rows[key]["plan"])) if key in rows else None
 
     def keep_token(self, run: str, token: str) -> None:
-        ttl = stored_number(int(self._clock() + ROWS_KEPT))
+        self._keep(run, {"token": token})
+
+    def keep_answer(self, run: str, answer: ApprovalAnswer) -> None:
+        self._keep(run, {**asdict(answer), "at": stored_number(self._clock())})
+
+    def _keep(self, run: str, values: Mapping[str, Any]) -> None:
+        ttl = int(self._clock() + ROWS_KEPT)
         try:
-            self._table.change(
-                plan_key(self._pipeline, run, APPROVAL), {"token": token, "ttl": ttl}
-            )
+            self._table.change(plan_key(self._pipeline, run, APPROVAL), {**values, "ttl": ttl})
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 

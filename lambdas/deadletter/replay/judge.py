@@ -100,6 +100,11 @@ class RunEvidence:
         return self._sum(*_FAILED) + self.returned
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Letters by the name of their outcome, as the run's item has them."""
+        return {outcome.name: number for outcome, number in self.outcomes.items() if number}
+
+    @property
     def unfinished(self) -> int:
         """Letters that are neither sent nor at their end."""
         return self._sum(ReplayOutcome.OPEN, ReplayOutcome.SENT)
@@ -186,7 +191,23 @@ def _sending(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float
         return RunVerdict(run, ReplayNext.WAIT, BACKLOG_WAIT)
     if _is_over(run, plan, evidence, now):
         return RunVerdict(begun(run, plan, evidence, run.step + 1, now), ReplayNext.WORK)
+    if run.state is RunState.CANARY:
+        return RunVerdict(_with_allowance(run, plan, evidence), ReplayNext.WORK)
     return RunVerdict(run, ReplayNext.WORK)
+
+
+def _with_allowance(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> ReplayRun:
+    """The run with what its canary still lacks, if it can no longer become whole otherwise.
+
+    A grant whose answer was lost, or whose worker was killed, has used up allowance without a
+    send. It is given again when no letter is under way, and the last step of work, which looks
+    for sends of a killed worker first, has changed nothing.
+    """
+    missing = plan.canary[run.step] - (evidence.known - run.known_before)
+    under_way = evidence.outcomes.get(ReplayOutcome.SENT, 0)
+    if under_way or run.allowance >= missing or dict(run.counts) != evidence.counts:
+        return run
+    return replace(run, allowance=missing, generation=run.generation + 1)
 
 
 def _is_over(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) -> bool:

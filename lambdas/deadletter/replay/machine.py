@@ -54,14 +54,26 @@ class ReplayUnavailable(Exception):
     """A store of the run gave no answer; Step Functions repeats the step."""
 
 
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """What a person said to a run that waits for an approval, and why."""
+
+    approved: bool
+    by: str
+    because: str
+
+
 class ReplayPlans(Protocol):
-    """The plans of runs, and the token that an approval waits with. Raises RunsUnavailable."""
+    """The plans of runs, and what belongs to their approval. Raises RunsUnavailable."""
 
     def plan(self, run: str) -> ReplayPlan | None:
         """The plan as it was started; None if there is none."""
 
     def keep_token(self, run: str, token: str) -> None:
         """Keep the token of the task that waits for the run's approval, in place of an older."""
+
+    def keep_answer(self, run: str, answer: ApprovalAnswer) -> None:
+        """Keep who approved or refused the run: its item will say who changed it last."""
 
 
 class ReplayExecutions(Protocol):
@@ -134,7 +146,12 @@ class ReplaySetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayEvent:
-    """One call by the state machine. `loops` counts the rounds of this execution."""
+    """One call by the state machine.
+
+    loops     the rounds of this execution
+    token     of the task that waits for an approval
+    approval  what the person's command answered; None if it wrote its answer into the run
+    """
 
     run: str
     step: str
@@ -143,6 +160,7 @@ class ReplayEvent:
     worker: int = 0
     workers: int = 1
     token: str = ""
+    approval: ApprovalAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +200,15 @@ def replay_event(data: Mapping[str, Any]) -> ReplayEvent:
         worker=int(worker.get("number", 0)),
         workers=int(worker.get("of", 1)),
         token=str(data.get("token", "")),
+        approval=_answer(data.get("approval")),
     )
+
+
+def _answer(said: Any) -> ApprovalAnswer | None:
+    if not isinstance(said, Mapping) or not isinstance(said.get("approved"), bool):
+        return None
+    by, because = (str(said.get(name, "")) for name in ("by", "because"))
+    return ApprovalAnswer(said["approved"], by, because)
 
 
 class ReplaySteps:
@@ -197,6 +223,7 @@ class ReplaySteps:
             "snapshot": self._snapshot,
             "freeze": self._freeze,
             "approval": self._approval,
+            "approved": self._approved,
             "lapse": self._lapse,
             "judge": self._judge,
             "reconcile": self._reconcile,
@@ -307,6 +334,21 @@ class ReplaySteps:
             self._setup.executions.answer(event.token)
         return self._step(event, ReplayNext.JUDGE, run)
 
+    def _approved(
+        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
+    ) -> ReplayStep:
+        """Write the answer into the run; an answer without a word leaves the run as it is."""
+        answer = event.approval
+        if run.state is RunState.WAITING_APPROVAL and answer is not None:
+            self._setup.plans.keep_answer(run.id, answer)
+            now, by, because = self._setup.clock(), answer.by, answer.because
+            if answer.approved:
+                after = moved_to(run, RunState.CANARY, at=now, by=by, because=because)
+            else:
+                after = aborted(run, at=now, by=by, because=because)
+            self._change(run, after)
+        return self._step(event, ReplayNext.JUDGE, run)
+
     def _lapse(
         self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
     ) -> ReplayStep:
@@ -325,9 +367,8 @@ class ReplaySteps:
         verdict = judged(run, plan, evidence, now)
         after = verdict.run
         if run.may_send:
-            counts = {outcome.name: number for outcome, number in evidence.outcomes.items()}
-            after = replace(after, counts=counts)
-            if after == replace(run, counts=counts) != run:
+            after = replace(after, counts=evidence.counts)
+            if after != run and after.generation == run.generation:
                 after = replace(after, generation=run.generation + 1)
         self._change(run, after)
         return self._step(
