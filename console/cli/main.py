@@ -31,6 +31,7 @@ COMMANDS = {
         "Start a re-drive run now, without waiting for the schedule.",
     ),
     "parked": (".parked", "Letters that automation gave up and a person has to judge."),
+    "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (
         ".circuits",
         "Circuit breakers: which dependencies are down, and the manual override.",

@@ -274,7 +274,7 @@ _NOT_IN_LEDGER = {
     "tenants": "--tenant",
     "since": "--since",
     "until": "--until",
-    "where": "--where",
+    "where": "--jmespath",
     "reasons": "--reason",
 }
 

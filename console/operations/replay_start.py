@@ -50,10 +50,10 @@ class Drift:
     def sentences(self) -> Sequence[str]:
         """What has changed, in words."""
         changed = (
-            (self.new, "are new and were not counted"),
-            (self.gone, "were counted and are no longer there"),
+            ("New, and not counted", self.new),
+            ("Counted, and no longer there", self.gone),
         )
-        letters = (f"{count(number, self.noun)} {says}." for number, says in changed if number)
+        letters = (f"{says}: {count(number, self.noun)}." for says, number in changed if number)
         return (*letters, *self.others)
 
 
@@ -140,8 +140,8 @@ def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> 
     with aws_errors():
         # The run's item comes last: whoever finds it finds its plan.
         starts_of(session, app, pipeline).store(plan, origins)
-        is_new = runs.create(run)
-        stored = runs.read(run.id) or run
+        again = runs.read(run.id) is not None
+        stored = runs.create(run)
         if stored.state is RunState.PLANNED:
             start_execution(session.aws.stepfunctions, pipeline.replay_machine, stored)
-    return ReplayStarted(**session.place, at=session.now, run=row(stored), again=not is_new)
+    return ReplayStarted(**session.place, at=session.now, run=row(stored), again=again)

@@ -6,7 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -24,10 +24,13 @@ from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
+from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.failure.failure import Category, Failure
 from deadletter.message import stamp
@@ -38,6 +41,8 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import never
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
@@ -179,6 +184,37 @@ class Cloud:
         failure = {"at": time.time() - 3_600, "attempt": 0, "category": Category.TRANSIENT} | facts
         ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
         ledger.failed(origin, Failure(**failure))
+
+    def recovered(self, pipeline: str, origin: str) -> None:
+        """The consumer processed the letter, as the ledger says."""
+        ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
+        ledger.recovered(origin, 0, time.time())
+
+    def circuit(self, pipeline: str, key: str, state: State) -> None:
+        """A circuit as its breaker has left it."""
+        now = str(int(time.time()))
+        self.put("circuits", {
+            "pipeline": {"S": pipeline}, "circuit_key": {"S": key}, "state": {"S": str(state)},
+            "generation": {"N": "3"}, "opened_at": {"N": now}, "troubled": {"S": pipeline},
+        })  # fmt: skip
+
+    def replay(self, run: ReplayRun, **plan: Any) -> ReplayRun:
+        """A replay run as the command line and its execution have left it."""
+        made = ReplayPlan(**{"pipeline": run.pipeline, "who": "ann", "why": "fixed", **plan})
+        run = replace(run, id=run.id or made.run_id)
+        starts = DynamoDBReplayStarts(self.dynamodb, "letters", run.pipeline, time.time)
+        starts.store(made, [])
+        if run.id != made.run_id:
+            # The plan of another id: rows are copied under the id that the test wants.
+            for row in self.dynamodb.scan(TableName="letters")["Items"]:
+                if f"#run#{made.run_id}#plan" in row["pk"]["S"]:
+                    key = row["pk"]["S"].replace(made.run_id, run.id)
+                    self.put("letters", {**row, "pk": {"S": key}})
+        assert self.replays(run.pipeline).create(run)
+        return run
+
+    def replays(self, pipeline: str) -> DynamoDBReplayRuns:
+        return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
         """A rule as a person types it into the table."""

@@ -1,0 +1,61 @@
+"""`dlq replay`: letters are replayed as a deployment: planned, tried, watched, accounted for."""
+
+from __future__ import annotations
+
+from .command import command, group
+from .replay_plan import plan, start_
+from .replay_runs import abort, approve, hold, list_, refuse, resume, show
+
+typer_app = group("Replay runs: planned, rate-limited, abortable, and accounted for.")
+
+command(
+    typer_app,
+    "plan",
+    example=[
+        "dlq replay plan --pipeline orders",
+        'dlq replay plan --pipeline orders --cause 3f1c9a2b --out plan.json --why "fix 4.2.1"',
+        "dlq replay plan --pipeline orders --look --tenant acme --since 2d --rate 5",
+        "dlq replay plan --pipeline orders --source lane:circuit:bank --stop-on-failure",
+    ],
+)(plan)
+
+command(
+    typer_app,
+    "start",
+    example=["dlq replay start --plan plan.json", "dlq replay start --plan plan.json --yes"],
+)(start_)
+
+command(
+    typer_app,
+    "list",
+    example=["dlq replay list", "dlq replay list --pipeline orders --json"],
+)(list_)
+
+command(
+    typer_app,
+    "show",
+    example=["dlq replay show 4f0c1b", "dlq replay show 4f0c1b --watch"],
+)(show)
+
+command(
+    typer_app,
+    "hold",
+    example=["dlq replay hold 4f0c1b", 'dlq replay hold 4f0c1b --why "support is asking"'],
+)(hold)
+
+command(typer_app, "resume", example=["dlq replay resume 4f0c1b"])(resume)
+
+command(
+    typer_app,
+    "abort",
+    example=[
+        'dlq replay abort 4f0c1b --why "the fix is wrong"',
+        'dlq replay abort 4f0c1b --to schedule --why "they recover by themselves" --yes',
+    ],
+)(abort)
+
+command(typer_app, "approve", example=['dlq replay approve 4f0c1b --why "checked with finance"'])(
+    approve
+)
+
+command(typer_app, "refuse", example=['dlq replay refuse 4f0c1b --why "not on a Friday"'])(refuse)

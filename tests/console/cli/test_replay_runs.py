@@ -1,0 +1,240 @@
+"""`dlq replay list`, `show`, and the switches of a run."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from console.cli import replay_runs
+from console.cli.exit import Exit
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, moved_to
+
+RUN = "4f0c1b2a3d4e5f60"
+
+
+def run(state: RunState = RunState.RUNNING, **facts: Any) -> ReplayRun:
+    given = {
+        "id": RUN, "pipeline": "orders", "state": state, "letters": 100, "rate": 5.0,
+        "created": time.time() - 60, "changed": time.time() - 5,
+        "counts": {"RECOVERED": 40, "OPEN": 55, "SENT": 5},
+    }  # fmt: skip
+    return ReplayRun(**{**given, **facts})
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    cloud.deploy("orders")
+    return cloud
+
+
+def stored(cloud: Any) -> ReplayRun:
+    read = cloud.replays("orders").read(RUN)
+    assert read is not None
+    return ReplayRun(**{name: getattr(read, name) for name in ReplayRun.__slots__})
+
+
+def test_runs_are_listed_the_live_ones_first(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.DONE, id="aaaa"))
+    orders.replay(run(RunState.HELD, because="2 of 5 failed"))
+    done = dlq("replay", "list")
+    assert done.exit_code == Exit.ATTENTION
+    rows = done.stdout.splitlines()
+    assert rows[1].split()[:5] == [RUN, "orders", "HELD", "100", "40"]
+    assert rows[1].endswith("2 of 5 failed")
+    assert rows[2].startswith("aaaa")
+
+
+def test_a_list_without_runs_says_how_to_make_one(orders: Any, dlq: Any) -> None:
+    done = dlq("replay", "list")
+    assert done.exit_code == Exit.DONE
+    assert "dlq replay plan makes the first" in done.stdout
+
+
+def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    done = dlq("replay", "show", RUN)
+    assert done.exit_code == Exit.DONE, done.output
+    assert "RUNNING  [#########...............]  40 of 100 (40%)" in done.stdout
+    assert "40 recovered, 5 sent" in done.stdout
+    assert "5/s, ends about" in done.stdout
+    assert "Waits for: The outcomes of 5 letters that it has sent." in done.stdout
+    assert "planned by" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "facts", "text", "status"),
+    [
+        (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq replay resume {RUN}", 1),
+        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN}", 1),
+        (RunState.BROKEN, {}, "the sum of its outcomes is not its snapshot", 1),
+        (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
+        (RunState.MOVING, {"letters": None, "counts": {}}, "letters move into its custody", 0),
+        (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 letters.", 0),
+        (RunState.ABORTED, {}, "Its remaining letters go to the parking lot", 0),
+        (RunState.DONE, {"left": True}, f"dlq replay report {RUN}", 0),
+    ],
+)
+def test_a_run_says_what_it_waits_for(
+    orders: Any, dlq: Any, state: RunState, facts: dict[str, Any], text: str, status: int
+) -> None:
+    orders.replay(run(state, **facts))
+    done = dlq("replay", "show", RUN)
+    assert text in done.stdout
+    assert done.exit_code == status
+
+
+def test_the_first_characters_of_an_id_are_enough(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    assert json.loads(dlq("replay", "show", "4f0c", "--json").stdout)["run"]["run"] == RUN
+    orders.replay(run(id="4f0c999999999999"))
+    done = dlq("replay", "show", "4f0c")
+    assert done.exit_code == Exit.USAGE
+    assert "2 runs begin with 4f0c: type more of the id." in done.stderr
+
+
+def test_an_unknown_run_is_answered_with_the_known_ones(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    done = dlq("replay", "hold", "beef")
+    assert done.exit_code == Exit.ABSENT
+    assert f"it has {RUN} (RUNNING)" in done.stderr
+
+
+def test_a_watched_run_is_shown_until_it_ends(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.replay(run())
+
+    def end(_seconds: float) -> None:
+        before = stored(orders)
+        orders.replays("orders").change(
+            before, moved_to(before, RunState.DONE, at=time.time(), by="replay")
+        )
+
+    monkeypatch.setattr(replay_runs, "pause", end)
+    done = dlq("replay", "show", RUN, "--watch", "--json")
+    assert [line.split()[1] for line in done.stderr.splitlines()] == ["RUNNING", "DONE"]
+    assert json.loads(done.stdout)["run"]["state"] == "DONE"
+
+
+def test_hold_is_one_write_and_asks_nothing(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    done = dlq("replay", "hold", RUN, "--why", "support is asking")
+    assert done.exit_code == Exit.DONE, done.output
+    now = stored(orders)
+    assert (now.state, now.resume_to, now.because) == (
+        RunState.HELD, RunState.RUNNING, "support is asking",
+    )  # fmt: skip
+    assert now.by
+    assert "RUNNING → HELD" in done.stdout
+    assert "at the latest two seconds from now" in done.stdout
+    assert f"dlq replay resume {RUN}" in done.stdout
+
+
+def test_holding_a_held_run_again_changes_nothing(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.HELD, because="2 of 5 failed"))
+    before = stored(orders)
+    assert dlq("replay", "hold", RUN).exit_code == Exit.DONE
+    assert stored(orders) == before
+
+
+def test_a_hold_gets_through_while_the_run_changes_its_own_item(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.replay(run())
+    change, refused = DynamoDBReplayRuns.change, iter([True, True])
+
+    def contended(runs: Any, before: ReplayRun, after: ReplayRun) -> None:
+        if next(refused, False):
+            change(runs, stored(orders), moved_to(stored(orders), RunState.RUNNING, at=1, by="x"))
+            raise RunRefused("changed meanwhile")
+        change(runs, before, after)
+
+    monkeypatch.setattr(DynamoDBReplayRuns, "change", contended)
+    assert dlq("replay", "hold", RUN).exit_code == Exit.DONE
+    assert stored(orders).state is RunState.HELD
+
+
+def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.DONE))
+    done = dlq("replay", "hold", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
+    done = dlq("replay", "resume", RUN, "--yes")
+    assert "only a HELD run can be resumed" in done.stderr
+
+
+def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:
+    orders.replay(run(RunState.HELD, resume_to=RunState.CANARY, because="2 of 5 failed"))
+    done = dlq("replay", "resume", RUN, answers="n\n")
+    assert "It is HELD now: 2 of 5 failed." in done.stderr
+    assert stored(orders).state is RunState.HELD
+    assert dlq("replay", "resume", RUN, answers="y\n").exit_code == Exit.DONE
+    assert stored(orders).state is RunState.CANARY
+
+
+@pytest.mark.parametrize(("option", "place"), [((), "parked"), (("--to", "schedule"), "schedule")])
+def test_an_abort_says_where_the_rest_goes(
+    orders: Any, dlq: Any, option: tuple[str, ...], place: str
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", "abort", RUN, *option, "--why", "wrong fix", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    now = stored(orders)
+    assert (now.state, now.leave_to, now.because) == (RunState.ABORTED, place, "wrong fix")
+
+
+def test_an_abort_to_another_place_is_refused(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    done = dlq("replay", "abort", RUN, "--to", "main", "--why", "x", "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert "--to is parked or schedule, not 'main'." in done.stderr
+
+
+def _waiting(cloud: Any) -> None:
+    cloud.replay(run(RunState.WAITING_APPROVAL))
+    cloud.put("letters", {"pk": {"S": f"orders#run#{RUN}#plan"}, "sk": {"S": "approval"},
+                          "token": {"S": "the token"}})  # fmt: skip
+
+
+def test_an_approval_changes_the_run_then_wakes_its_execution(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    _waiting(orders)
+    done = dlq("replay", "approve", RUN, "--why", "checked", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert (stored(orders).state, stored(orders).because) == (RunState.CANARY, "checked")
+    assert functions.machine.answered == ["the token"]
+
+
+def test_a_refusal_aborts_the_run_and_wakes_its_execution(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    _waiting(orders)
+    done = dlq("replay", "refuse", RUN, "--why", "not on a Friday", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert (stored(orders).state, stored(orders).leave_to) == (RunState.ABORTED, "parked")
+    assert functions.machine.answered == ["the token"]
+
+
+def test_an_approval_whose_execution_waits_no_longer_is_no_error(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    _waiting(orders)
+    functions.machine.raises = ClientError({"Error": {"Code": "TaskTimedOut"}}, "SendTaskSuccess")
+    assert dlq("replay", "approve", RUN, "--why", "ok", "--yes").exit_code == Exit.DONE
+
+
+@pytest.mark.parametrize("verb", ["approve", "refuse"])
+def test_a_run_that_does_not_wait_is_neither_approved_nor_refused(
+    orders: Any, functions: Any, dlq: Any, verb: str
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", verb, RUN, "--why", "x", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert "only a run that is WAITING_APPROVAL" in done.stderr
+    assert stored(orders).state is RunState.RUNNING
