@@ -271,7 +271,25 @@ class Simulation:
         self.scheduler = Scheduler(
             seed, START, lambda p, name, n: None if self._healing else plan(p, name, n)
         )
-        pipeline = Pipeline(
+        pipeline = self._pipeline(shape)
+        self.stage = Stage(
+            pipeline,
+            clock=self.scheduler.clock,
+            seed=seed,
+            random=Random(seed + 1) if shape.random_queue else None,
+            lagging=shape.lagging,
+            stale=shape.stale,
+            page=shape.page,
+            hours=shape.hours,
+        )
+        if shape.spells:
+            self.scheduler.delays = self._delay
+        self.witness = self._witness(shape)
+        self._run_ids = ids_from(seed + 2)
+        self._lives: dict[str, int] = {}
+
+    def _pipeline(self, shape: Shape) -> Pipeline:
+        return Pipeline(
             "orders",
             fifo=shape.fifo,
             policy=RetryPolicy(shape.backoff, ATTEMPTS),
@@ -285,19 +303,9 @@ class Simulation:
             collision=Collision.PARK if shape.parks else Collision.COUNT,
             circuit=NEVER_TRIPS,
         )
-        self.stage = Stage(
-            pipeline,
-            clock=self.scheduler.clock,
-            seed=seed,
-            random=Random(seed + 1) if shape.random_queue else None,
-            lagging=shape.lagging,
-            stale=shape.stale,
-            page=shape.page,
-            hours=shape.hours,
-        )
-        if shape.spells:
-            self.scheduler.delays = self._delay
-        self.witness = Witness(
+
+    def _witness(self, shape: Shape) -> Witness:
+        return Witness(
             self.scheduler,
             self.stage.sqs,
             self.stage.dynamodb,
@@ -311,8 +319,6 @@ class Simulation:
             parks_collisions=shape.parks,
             workers=shape.workers,
         )
-        self._run_ids = ids_from(seed + 2)
-        self._lives: dict[str, int] = {}
 
     def run(self) -> str:
         """Run, heal, check; returns the digest of the log, the same for the same seed."""

@@ -219,7 +219,7 @@ class Witness:
             return
         worker = (process, self._scheduler.worker())
         if self._unmarked.get(worker):
-            if not any(_is_of_journal(key) for key in _written(name, options)):
+            if not any(_is_of_journal(key) for key in written(name, options)):
                 raise Broken(f"{process.name} does {name} between its sends and their mark")
             del self._unmarked[worker]
 
@@ -336,7 +336,7 @@ class Witness:
                     else "",
                     locked_until=float("inf"),
                     from_room=True,
-                    lane=_lane_of(item),
+                    lane=lane_of(item),
                 )
                 process.holds.setdefault(uid, []).append(held)
                 self._places[item["pk"]["S"], item["sk"]["S"]] = held.copy
@@ -346,10 +346,13 @@ class Witness:
             item = request.get("PutRequest", {}).get("Item", {})
             if "copy" in item:
                 held = process.holds[uid_of(self._letter_of(item))][-1]
-                self.rescued[_lane_of(item)] += "rescue" in process.name
-                if PARKED_LANE in (held.lane, _lane_of(item)) and held.lane != _lane_of(item):
-                    raise Broken(f"{process.name} moves parked letters out, or others in")
+                self.rescued[lane_of(item)] += "rescue" in process.name
+                self._check_lanes(process, held, lane_of(item))
                 self._admitted_by[item["copy"]["S"]] = process
+
+    def _check_lanes(self, process: Process, held: Held, lane: str) -> None:
+        if PARKED_LANE in (held.lane, lane) and held.lane != lane:
+            raise Broken(f"{process.name} moves parked letters out, or others in")
 
     def _read_from_journal(
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
@@ -484,7 +487,7 @@ class Witness:
             handles = (entry["ReceiptHandle"] for entry in options["Entries"])
             process.undeleted.update(handle.rpartition(":")[2] for handle in handles)
         else:
-            for place in _written(name, options):
+            for place in written(name, options):
                 if place in self._places:
                     process.undeleted.add(self._places[place])
                 elif _is_of_journal(place):
@@ -508,15 +511,18 @@ class Witness:
             raise Broken(f"{process.name} sends {uid} under another key")
         if mark.attempts_used > self._max_attempts:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempts_used}")
-        before = self._bases.get(mark.origin, 0)
-        if mark.base > before and (mark.origin, mark.attempt - 1) not in self._untried:
-            raise Broken(f"{process.name} counts a life of {uid} that was tried as none")
-        self._bases[mark.origin] = max(before, mark.base)
+        self._check_base(process, uid, mark)
         # Of a copy that is behind the others the ledger knows that it is.
         latest = max(carried, self._attempts.get(mark.origin, 0))
         if not carried < mark.attempt <= latest + 1 and "ten" not in uid:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
         self._attempts[mark.origin] = max(latest, mark.attempt)
+
+    def _check_base(self, process: Process, uid: str, mark: stamps.Stamp) -> None:
+        before = self._bases.get(mark.origin, 0)
+        if mark.base > before and (mark.origin, mark.attempt - 1) not in self._untried:
+            raise Broken(f"{process.name} counts a life of {uid} that was tried as none")
+        self._bases[mark.origin] = max(before, mark.base)
 
     def _given_back(self, options: Mapping[str, Any]) -> None:
         """A consumer records that it gave a letter back untried: that life uses no attempt."""
@@ -528,7 +534,7 @@ class Witness:
 
     def _journaled(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
         """An intent or a mark was written."""
-        for partition, sort in _written(name, options):
+        for partition, sort in written(name, options):
             if not _is_of_journal((partition, sort)):
                 continue
             place = {"pk": {"S": partition}, "sk": {"S": sort}}
@@ -576,7 +582,7 @@ class Witness:
 
     def lanes(self) -> set[str]:
         """The lanes of the waiting room that have letters in them."""
-        return {_lane_of(item) for item in self._dynamodb.items(LETTERS) if "copy" in item}
+        return {lane_of(item) for item in self._dynamodb.items(LETTERS) if "copy" in item}
 
     def check_conservation(self) -> None:
         """Every message that is not processed is in at least one durable place."""
@@ -607,9 +613,12 @@ class Witness:
             kept = from_json(self._letter_data(item))
             attributes = {name: _api_value(value) for name, value in kept.attributes.items()}
             self._check_letter(kept.body, attributes)
-            carried = _stamp_of(attributes)
-            if carried not in (None, stamps.parse(item["stamp"]["S"])):
+            if not self._is_stamp_kept(item, _stamp_of(attributes)):
                 raise Broken(f"the stamp of {uid_of(kept.body)} has changed where it is parked")
+
+    def _is_stamp_kept(self, item: Mapping[str, Any], carried: stamps.Stamp | None) -> bool:
+        """Whether a letter in the room has the stamp that it carries."""
+        return carried in (None, stamps.parse(item["stamp"]["S"]))
 
     def _check_letter(self, body: str, attributes: Mapping[str, Any]) -> None:
         uid = uid_of(body)
@@ -627,7 +636,7 @@ class Witness:
             raise Broken(f"the attributes of {uid} have changed")
 
 
-def _written(name: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
+def written(name: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The partition and sort keys of the letters table that a call writes."""
     if "RequestItems" in options and name == "batch_write_item":
         requests = options["RequestItems"].get(LETTERS, ())
@@ -656,7 +665,7 @@ def _keys(packed: bytes) -> list[bytes]:
     return [bytes(packed[at : at + 16]) for at in range(0, len(packed), _PLAN_BYTES)]
 
 
-def _lane_of(item: Mapping[str, Any]) -> str:
+def lane_of(item: Mapping[str, Any]) -> str:
     """The lane of a letter's item, whose key in the index is `<pipeline>|<lane>|<shard>`."""
     return str(item["lane"]["S"]).partition("|")[2].rpartition("|")[0]
 

@@ -1,0 +1,543 @@
+"""Sees what a replay run does, call by call, and says at once when a promise is broken.
+
+Beside the promises of every move: a run sends nothing two seconds after it was held or aborted;
+it sends a letter only while its predecessors are settled; nothing is sent faster than the plan
+says; a letter belongs to one run; what a run leaves is never sent by the schedule; a letter is
+tried as often as the plan says; and the outcomes add up to the snapshot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deadletter.contract import PARKED_LANE, Partition, run_lane, run_object
+from deadletter.message import stamp as stamps
+from deadletter.message.stamp import Stamp
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import SENDING, RunState
+from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition
+from tests.simulation.scheduler import Process
+from tests.simulation.witness import Broken, Held, Witness, lane_of, uid_of, written
+from tests.tables import BUCKET, LETTERS
+
+STOPS_WITHIN = 2.0
+"""Seconds after a run is held or aborted in which what was granted before may still begin."""
+
+USED_WITHIN = 2.0
+"""Seconds within which a grant is used: sends may bunch together by so much."""
+
+REPLAYER = "replay"
+"""What the names of a run's processes begin with."""
+
+
+@dataclass(eq=False, slots=True)
+class Send:
+    """One send or invocation of a run that was accepted."""
+
+    at: float
+    uid: str
+    origin: str
+    attempt: int
+
+
+@dataclass(eq=False)
+class WitnessedRun:
+    """What is seen of one run; `plan` is what the person saw.
+
+    `stopped` is when it was last held, aborted or ended: None while it may send. `counted` are
+    the origins of the letters that the person saw.
+    """
+
+    plan: ReplayPlan
+    counted: frozenset[str]
+    state: str = ""
+    stopped: float | None = 0.0
+    aborted: bool = False
+    manifest: str | None = None
+    lines: tuple[str, ...] = ()
+    allowed: int = 0
+    allowance: int = 0
+    canaries: int = 0
+    sends: list[Send] = field(default_factory=list)
+    sent: dict[str, Send] = field(default_factory=dict)
+    attempts: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def id(self) -> str:
+        return self.plan.run_id
+
+
+class ReplayWitness(Witness):
+    """Keeps book of replay runs, beside what every witness keeps book of.
+
+    `place_of` gives the ordering key of a message and its place in it, by the message's name.
+    """
+
+    place_of: Callable[[str], tuple[str, int] | None]
+    skew: float = 0.0
+
+    def __init__(self, *world: Any, **options: Any) -> None:
+        super().__init__(*world, **options)
+        self.runs: dict[str, WitnessedRun] = {}
+        self.custody: dict[str, str] = {}
+        self.to_schedule: set[tuple[str, str]] = set()
+        self.bases_in_run: dict[tuple[str, str], int] = {}
+        self.joined: set[tuple[str, str]] = set()
+        self.last_handled: dict[tuple[str, str], int] = {}
+        self._pages: dict[str, set[str]] = {}
+
+    def begin(self, plan: ReplayPlan, counted: Iterable[str]) -> None:
+        """A person has started the run of a plan."""
+        self.runs.setdefault(plan.run_id, WitnessedRun(plan, frozenset(counted)))
+
+    # What a process intends
+
+    def _before(
+        self, process: Process, service: str, name: str, options: Mapping[str, Any]
+    ) -> None:
+        if not process.name.startswith("consumer") and name == "send_message_batch":
+            for entry in options["Entries"]:
+                mark = stamp_of_entry(entry)
+                if mark is not None and options["QueueUrl"] == self._main:
+                    self._beginning(process, uid_of(entry["MessageBody"]), mark)
+        super()._before(process, service, name, options)
+
+    def _beginning(self, process: Process, uid: str, mark: Stamp) -> None:
+        """A send to the consumer is about to begin."""
+        if not process.name.startswith(REPLAYER):
+            self._check_schedule(process, uid, mark)
+            return
+        run = self.runs.get(mark.run or "")
+        if run is None:
+            raise Broken(f"{process.name} sends {uid} for no run")
+        now = self._scheduler.now
+        if run.stopped is not None and now > run.stopped + STOPS_WITHIN:
+            late = now - run.stopped
+            raise Broken(f"{process.name} sends {uid} {late:.1f} s after its run was {run.state}")
+        if mark.attempts_used > run.plan.attempts:
+            raise Broken(f"{process.name} sends {uid} for the {mark.attempts_used}th time")
+        if run.counted and mark.origin not in run.counted:
+            raise Broken(f"{process.name} sends {uid}, which the person did not see counted")
+        if run.plan.ordered:
+            self._check_start(process, run, uid)
+
+    def _check_schedule(self, process: Process, uid: str, mark: Stamp) -> None:
+        """What a run had is sent by the schedule only if a person has said so."""
+        for run in self.runs.values():
+            of_run = mark.origin in self.custody and self.custody[mark.origin] == run.id
+            if of_run and (run.id, mark.origin) not in self.to_schedule:
+                raise Broken(f"{process.name} sends {uid}, which run {run.id} has or had")
+
+    def _check_start(self, process: Process, run: WitnessedRun, uid: str) -> None:
+        """A letter may start only while all letters before it in its key are settled."""
+        place = self.place_of(uid)
+        if place is None:
+            return
+        key, number = place
+        for other, origin in self._of_key(run, key):
+            if other == uid or origin not in run.counted:
+                continue
+            other_place = self.place_of(other)
+            if other_place is not None and other_place[1] < number:
+                if not self._is_settled(run, other, origin):
+                    raise Broken(f"{process.name} sends {uid} before {other} is settled")
+            elif origin in run.sent and not self._is_settled(run, other, origin):
+                raise Broken(f"{process.name} sends {uid} while {other} is under way")
+
+    def _of_key(self, run: WitnessedRun, key: str) -> list[tuple[str, str]]:
+        return [
+            (uid, origin)
+            for uid, message in self.messages.items()
+            if (place := self.place_of(uid)) is not None and place[0] == key
+            for origin in message.origins
+        ]
+
+    def _is_settled(self, run: WitnessedRun, uid: str, origin: str) -> bool:
+        """Whether a letter is processed, out of the run, or given up by its time-out."""
+        if self.messages[uid].done:
+            return True
+        if origin not in run.sent:
+            # Left out of the run, or parked by it: only what lies in its lane is in the way.
+            return not self._is_in_lane(run, origin)
+        if self._scheduler.now >= run.sent[origin].at + run.plan.outcome_timeout - 5:
+            return True
+        if self._is_in_lane(run, origin):
+            return False
+        return not self._is_under_way(origin)
+
+    def _is_in_lane(self, run: WitnessedRun, origin: str) -> bool:
+        lane = run_lane(run.id)
+        return any(
+            lane_of(item) == lane and stamp_of_item(item).origin == origin
+            for item in self._dynamodb.items(LETTERS)
+            if "copy" in item
+        )
+
+    def _is_under_way(self, origin: str) -> bool:
+        """Whether a copy of a letter is in the main queue or in the DLQ."""
+        places = {self._main.rpartition("/")[2], self._dlq.rpartition("/")[2]}
+        for message in self._sqs.snapshot():
+            if message.queue in places:
+                mark = _mark_of(message.attributes)
+                if (mark.origin if mark else message.message_id) == origin:
+                    return True
+        return False
+
+    # What took effect
+
+    def _after(
+        self,
+        process: Process,
+        service: str,
+        name: str,
+        options: Mapping[str, Any],
+        answer: Mapping[str, Any],
+    ) -> None:
+        super()._after(process, service, name, options, answer)
+        if service == "dynamodb" and name in WRITES:
+            if any(partition == RUNS for partition, _ in written(name, options)):
+                self.look_at_runs()
+            self._look_at_lanes(process, name, options)
+
+    def look_at_runs(self) -> None:
+        """See what has become of the runs' items."""
+        now = self._scheduler.now
+        for item in self._dynamodb.items(LETTERS):
+            if item["pk"]["S"] != RUNS or (run := self.runs.get(item["sk"]["S"])) is None:
+                continue
+            if size_of(item) > 1_024:
+                raise Broken(f"the item of run {run.id} has {size_of(item)} bytes")
+            state = item["state"]["S"]
+            if state != run.state:
+                self._entered(run, state, now)
+            allowance = int(item.get("allowance", {}).get("N", "0"))
+            if allowance > run.allowance:
+                run.allowed += allowance - run.allowance
+            run.allowance = allowance
+            manifest = item.get("manifest", {}).get("S", "")
+            if manifest and run.manifest not in (None, manifest):
+                raise Broken(f"the manifest of run {run.id} has changed")
+            if manifest and run.manifest is None:
+                run.manifest = manifest
+                run.lines = tuple(self.manifest_lines(run.id))
+                letters = int(item["letters"]["N"])
+                if letters != len(run.lines):
+                    raise Broken(f"run {run.id} has {letters} letters, {len(run.lines)} lines")
+
+    def _entered(self, run: WitnessedRun, state: str, now: float) -> None:
+        if run.aborted and state not in (RunState.ABORTED, RunState.BROKEN):
+            raise Broken(f"run {run.id} was aborted and becomes {state}")
+        if state in SENDING:
+            run.stopped = None
+        elif run.stopped is None or run.state in SENDING:
+            run.stopped = now
+        run.aborted |= state == RunState.ABORTED
+        run.state = state
+
+    def manifest_lines(self, run: str) -> list[str]:
+        """The lines of a run's manifest, in order."""
+        prefix = run_object("orders", run, "manifest") + "/"
+        return [
+            line
+            for key in sorted(self.objects(prefix))
+            for line in self._object(key).decode().splitlines()
+        ]
+
+    def objects(self, prefix: str) -> list[str]:
+        answer = self._s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+        return [entry["Key"] for entry in answer.get("Contents", ())]
+
+    def _object(self, key: str) -> bytes:
+        data: bytes = self._s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return data
+
+    def _look_at_lanes(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
+        """What a write put into a run's lane, or took out of it."""
+        for item in _written_letters(self._dynamodb, name, options):
+            lane, mark = lane_of(item), stamp_of_item(item)
+            copy = item["copy"]["S"]
+            if lane.startswith("run:"):
+                self._joins(process, lane.removeprefix("run:"), item, mark, copy)
+                continue
+            if mark.origin in self.custody and process.name.startswith(REPLAYER):
+                self._leaves(process, self.custody[mark.origin], lane, mark, copy)
+
+    def _joins(
+        self, process: Process, run_id: str, item: Mapping[str, Any], mark: Stamp, copy: str
+    ) -> None:
+        run = self.runs.get(run_id)
+        uid = uid_of(self._letter_of(item))
+        if run is None:
+            raise Broken(f"{process.name} puts {uid} into the lane of no run")
+        before = self.custody.get(mark.origin)
+        if before not in (None, run_id) and self.runs[before].state in LIVE_STATES:
+            raise Broken(f"{process.name} gives {uid} of run {before} to run {run_id}")
+        if run.counted and mark.origin not in run.counted:
+            raise Broken(f"{process.name} takes {uid}, which the person did not see counted")
+        self.custody[mark.origin] = run_id
+        base = self.bases_in_run.setdefault((run_id, mark.origin), mark.base)
+        if base != mark.base:
+            raise Broken(f"{process.name} counts the attempts of {uid} anew within its run")
+        if (run_id, copy) in self.joined:
+            return
+        self.joined.add((run_id, copy))
+        if mark.ticket is None or mark.origin not in run.sent:
+            if copy not in self._names_on_pages(run_id):
+                raise Broken(f"{process.name} stores {uid} before its page")
+        elif self._returned(run_id, mark) != copy:
+            raise Broken(f"{process.name} returns {uid} without its ticket")
+
+    def _leaves(self, process: Process, run_id: str, lane: str, mark: Stamp, copy: str) -> None:
+        """A letter of a run goes to another lane."""
+        deliveries = self.deliveries.get(copy, ())
+        key = hashlib.blake2b(copy.encode(), digest_size=16).digest()
+        if any(key in delivery.chunk.marked for delivery in deliveries):
+            raise Broken(f"{process.name} leaves {copy} behind, which its run has sent")
+        if lane not in (PARKED_LANE,):
+            self.to_schedule.add((run_id, mark.origin))
+
+    def _names_on_pages(self, run: str) -> set[str]:
+        names: set[str] = set()
+        for key in self.objects(run_object("orders", run, "pages") + "/"):
+            if key not in self._pages:
+                lines = self._object(key).decode().splitlines()
+                self._pages[key] = {json.loads(line)["c"] for line in lines}
+            names |= self._pages[key]
+        return names
+
+    def _returned(self, run: str, mark: Stamp) -> str | None:
+        partition = Partition.RUN.of("orders", run, str(ticket_partition(mark.origin)))
+        key = {"pk": {"S": partition}, "sk": {"S": f"{mark.origin}#{mark.ticket}"}}
+        item = self._dynamodb.get_item(TableName=LETTERS, Key=key, ConsistentRead=True)
+        returned: str | None = item.get("Item", {}).get("returned", {}).get("S")
+        return returned
+
+    def _sent(
+        self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        super()._sent(process, options, answer)
+        if options["QueueUrl"] != self._main or not process.name.startswith(REPLAYER):
+            return
+        entries = {entry["Id"]: entry for entry in options["Entries"]}
+        for success in answer.get("Successful", ()):
+            entry = entries[success["Id"]]
+            mark = stamp_of_entry(entry)
+            if mark is not None and mark.run in self.runs:
+                self._accepted(self.runs[mark.run], uid_of(entry["MessageBody"]), mark)
+
+    def _accepted(self, run: WitnessedRun, uid: str, mark: Stamp) -> None:
+        send = Send(self._scheduler.now, uid, mark.origin, mark.attempts_used)
+        run.sends.append(send)
+        run.sent[mark.origin] = send
+        run.attempts[mark.origin].add(mark.attempt)
+        if len(run.attempts[mark.origin]) > run.plan.attempts:
+            raise Broken(f"{uid} is sent in {len(run.attempts[mark.origin])} lives of its run")
+        if run.state == RunState.CANARY:
+            run.canaries += 1
+            if run.canaries > run.allowed:
+                raise Broken(f"run {run.id} sends {run.canaries} canaries of {run.allowed}")
+        self.counts["letters replayed"] += 1
+
+    def _check_lanes(self, process: Process, held: Held, lane: str) -> None:
+        """A run takes letters out of the parking lot, and leaves others there."""
+        if not process.name.startswith(REPLAYER):
+            super()._check_lanes(process, held, lane)
+
+    def _check_base(self, process: Process, uid: str, mark: Stamp) -> None:
+        if mark.run is None:
+            super()._check_base(process, uid, mark)
+
+    def _is_stamp_kept(self, item: Mapping[str, Any], carried: Stamp | None) -> bool:
+        return stamp_of_item(item).run is not None or super()._is_stamp_kept(item, carried)
+
+    def _in_order(self, process: Process, held: Held, group: str) -> None:
+        """A letter that comes back to its run has a new place in its queue."""
+        if not process.name.startswith(REPLAYER):
+            super()._in_order(process, held, group)
+
+    # What consumers did
+
+    def handled(self, uid: str) -> None:
+        """A handler has had its first effect for a message: in the order of its key."""
+        place = self.place_of(uid)
+        if place is None:
+            return
+        key, number = place
+        of_run = next(
+            (
+                run
+                for run in self.runs.values()
+                if run.plan.ordered and any(origin in run.sent for origin in self.origins(uid))
+            ),
+            None,
+        )
+        if of_run is None:
+            return
+        last = self.last_handled.get((of_run.id, key), -1)
+        if number < last:
+            raise Broken(f"{uid} has its effect after number {last} of its key {key}")
+        self.last_handled[of_run.id, key] = number
+
+    def origins(self, uid: str) -> set[str]:
+        return self.messages[uid].origins
+
+    # The end
+
+    def check_rate(self) -> None:
+        """In no window there are more sends than rate and burst allow."""
+        for run in self.runs.values():
+            check_window(
+                [send.at for send in run.sends],
+                rate=run.plan.rate,
+                burst=run.plan.burst,
+                slack=2 * self.skew + USED_WITHIN,
+            )
+
+    def check_runs(self) -> None:
+        """Nothing is left in a run's lane, and its report accounts for all that it took."""
+        for run in self.runs.values():
+            if self._letters_in(run_lane(run.id)):
+                raise Broken(f"stranded in the lane of run {run.id}, which is {run.state}")
+            if run.state == RunState.BROKEN:
+                raise Broken(f"run {run.id} is BROKEN")
+            if run.manifest is None:
+                continue
+            if tuple(self.manifest_lines(run.id)) != run.lines:
+                raise Broken(f"the manifest of run {run.id} has changed")
+            self._check_report(run)
+
+    def _letters_in(self, lane: str) -> list[str]:
+        return [
+            uid_of(self._letter_of(item))
+            for item in self._dynamodb.items(LETTERS)
+            if "copy" in item and lane_of(item) == lane
+        ]
+
+    def _check_report(self, run: WitnessedRun) -> None:
+        """The outcomes of the run's status rows add up, and each is true."""
+        outcomes = self.outcomes(run.id)
+        missing = [line for line in range(len(run.lines)) if line not in outcomes]
+        if missing:
+            raise Broken(f"run {run.id} knows no outcome of {len(missing)} letters")
+        by_outcome: Counter[str] = Counter()
+        for number, line in enumerate(run.lines):
+            origin, outcome = json.loads(line)["o"], outcomes[number]
+            by_outcome[outcome] += 1
+            if outcome not in TERMINAL:
+                raise Broken(f"run {run.id} has ended with a letter that is {outcome.name}")
+            self._check_outcome(run, origin, outcome)
+            self.counts[f"outcome {outcome.name}"] += 1
+        counts = self.report_counts(run.id)
+        if counts is not None and sum(counts.values()) != len(run.lines):
+            raise Broken(f"the report of run {run.id} counts {sum(counts.values())} letters")
+
+    def _check_outcome(self, run: WitnessedRun, origin: str, outcome: ReplayOutcome) -> None:
+        uid = next(uid for uid, message in self.messages.items() if origin in message.origins)
+        done = self.messages[uid].done
+        if outcome in (ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE) and not done:
+            raise Broken(f"run {run.id} says that {uid} is recovered, and it is not")
+        if outcome is ReplayOutcome.LEFT and origin in run.sent and done:
+            raise Broken(f"run {run.id} says that {uid} was left, and it was processed")
+
+    def outcomes(self, run: str) -> dict[int, ReplayOutcome]:
+        """The outcome of each line of a manifest, as its status rows say."""
+        partition = Partition.RUN.of("orders", run, "status")
+        rows = {
+            item["sk"]["S"]: item["outcomes"]
+            for item in self._dynamodb.items(LETTERS)
+            if item["pk"]["S"] == partition and "outcomes" in item
+        }
+        prefix = run_object("orders", run, "manifest") + "/"
+        outcomes: dict[int, ReplayOutcome] = {}
+        number = 0
+        for key in sorted(self.objects(prefix)):
+            shard, _, part = key.removeprefix(prefix).removesuffix(".jsonl").partition("/")
+            row = rows.get(f"{shard}#{part}", {"S": ""})
+            text = row["S"] if "S" in row else bytes(row["B"]).decode()
+            for at, _ in enumerate(self._object(key).decode().splitlines()):
+                if at < len(text):
+                    outcomes[number] = ReplayOutcome(text[at])
+                number += 1
+        return outcomes
+
+    def report_counts(self, run: str) -> Mapping[str, int] | None:
+        """The counts of a run's report; None if there is none."""
+        keys = self.objects(run_object("orders", run, "report.json"))
+        if not keys:
+            return None
+        counts: Mapping[str, int] = json.loads(self._object(keys[0])).get("counts", {})
+        return counts
+
+
+LIVE_STATES = frozenset({"PLANNED", "MOVING", "WAITING_APPROVAL", "CANARY", "RUNNING", "HELD"})
+
+RUNS = Partition.RUNS.of("orders")
+
+WRITES = (
+    *("put_item", "update_item", "delete_item"),
+    *("batch_write_item", "transact_write_items"),
+)
+
+
+def check_window(times: Sequence[float], *, rate: float, burst: float, slack: float) -> None:
+    """Raises Broken if any window has more than rate x window + burst + rate x slack + 1."""
+    ordered = sorted(times)
+    for first, begin in enumerate(ordered):
+        for last in range(first, len(ordered)):
+            window = ordered[last] - begin
+            allowed = rate * window + burst + rate * slack + 1
+            if last - first + 1 > allowed:
+                raise Broken(f"{last - first + 1} sends in {window:.1f} s, {allowed:.1f} allowed")
+
+
+def stamp_of_entry(entry: Mapping[str, Any]) -> Stamp | None:
+    return _mark_of(entry.get("MessageAttributes", {}))
+
+
+def stamp_of_item(item: Mapping[str, Any]) -> Stamp:
+    mark = stamps.parse(item["stamp"]["S"])
+    assert mark is not None
+    return mark
+
+
+def size_of(item: Mapping[str, Any]) -> int:
+    """About the bytes that DynamoDB counts of an item."""
+    return sum(len(name) + _size(value) for name, value in item.items())
+
+
+def _size(value: Mapping[str, Any]) -> int:
+    [(kind, content)] = value.items()
+    if kind == "N":
+        return len(content) // 2 + 1
+    if kind == "M":
+        return 3 + size_of(content)
+    if kind == "L":
+        return 3 + sum(map(_size, content))
+    return len(content) if kind in ("S", "B") else 1
+
+
+def _mark_of(attributes: Mapping[str, Any]) -> Stamp | None:
+    if stamps.NAME not in attributes:
+        return None
+    return stamps.parse(attributes[stamps.NAME]["StringValue"])
+
+
+def _written_letters(
+    dynamodb: Any, name: str, options: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The letters' items that a call has put or changed, as they are now."""
+    keys = [
+        {"pk": {"S": partition}, "sk": {"S": sort}}
+        for partition, sort in written(name, options)
+        if "#letter#" in partition or "#group#" in partition
+    ]
+    items = [
+        dynamodb.get_item(TableName=LETTERS, Key=key, ConsistentRead=True).get("Item", {})
+        for key in keys
+    ]
+    return [item for item in items if "copy" in item]
