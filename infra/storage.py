@@ -151,7 +151,8 @@ class Storage(Construct):
         lanes = partitions(Partition.LANES.of(pipeline))
         permissions.allow("ListOfLanes", ["dynamodb:Query"], table, lanes)
         runs = partitions(Partition.RUNS.of(pipeline))
-        permissions.allow("Runs", ["dynamodb:Query", "dynamodb:UpdateItem"], table, runs)
+        actions = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+        permissions.allow("Runs", actions, table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
     def grant_take_canary(self, permissions: Permissions, pipeline: str) -> None:

@@ -85,7 +85,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             f"queue {queue}": {"sqs:GetQueueAttributes"}
             for queue in ("main", "dlq", "dlq_vip", "dlq_slow", "parking", "parking_quarantine")
         },
-        "table Letters": {"dynamodb:Query", "dynamodb:UpdateItem"},
+        # A replay run whose item is lost gets one again, so that its letters leave its lane.
+        "table Letters": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
         "table Letters/index/lanes": {"dynamodb:Query"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "table Circuits/index/troubled": {"dynamodb:Query"},

@@ -32,7 +32,7 @@ def test_every_step_calls_the_function_of_its_pipeline(app: Synthesis, pipeline:
     states = json.loads(machine["DefinitionString"])["States"]
     [worker] = states["Work"]["ItemProcessor"]["States"].values()
     tasks = [state for state in (*states.values(), worker) if state["Type"] == "Task"]
-    assert len(tasks) == 9
+    assert len(tasks) == 10
     for task in tasks:
         assert task["Parameters"]["FunctionName"] == "${ReplayFunctionArn}"
         # No step outlives the patience of the state machine.

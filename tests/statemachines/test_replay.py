@@ -71,6 +71,9 @@ class RunsInMemory:
     def all(self) -> tuple[ReplayRun, ...]:
         return tuple(self.items.values())
 
+    def create(self, run: ReplayRun) -> ReplayRun:
+        return self.items.setdefault(run.id, run)
+
     def change(self, before: ReplayRun, after: ReplayRun) -> None:
         if self.items[before.id].generation != before.generation:
             raise RunRefused("changed meanwhile")
@@ -229,16 +232,17 @@ class Stage:
         self.states = [event["stateEnteredEventDetails"]["name"] for event in entered]
         return str(states.describe_execution(executionArn=arn)["status"])
 
-    def care(self) -> tuple[str, ...]:
+    def care(self, *waiting: str) -> tuple[str, ...]:
         """One minute of the watch, and the executions that it starts, to their ends."""
         before = len(TMP_THREADS)
         keeper = RunsKeeper(
+            pipeline="orders",
             runs=self.runs,
             executions=self.executions,
             clock=self.clock,
             count_metric=lambda name, number: self.metrics.update({name: number}),
         )
-        failed = keeper.care()
+        failed = keeper.care(waiting)
         for thread in TMP_THREADS[before : before + 1]:
             thread.join(60)
         return failed
@@ -572,3 +576,21 @@ def test_a_run_that_is_held_for_long_is_looked_at_every_five_minutes(stage: Stag
     assert len(stage.waits) < 30
     assert stage.run.because == "the run has expired"
     assert "work" not in stage.took
+
+
+def test_letters_of_a_run_whose_item_is_lost_leave_its_lane(stage: Stage) -> None:
+    stage.runs.items.clear()
+    stage.replay = replace(PLAN, pipeline="gone")
+    run = stage.replay.run_id
+    assert stage.care(run) == ()
+    assert (stage.run.state, stage.run.left, stage.left) == (RunState.ABORTED, True, 60)
+    assert stage.run.because == "its item was lost"
+
+
+def test_letters_that_come_back_after_the_end_leave_the_lane_too(stage: Stage) -> None:
+    stage.execute()
+    stage.outcomes[ReplayOutcome.OPEN] = 1
+    stage.clock.advance(START_SECONDS)
+    assert stage.care(ID) == ()
+    assert stage.left == 1
+    assert stage.run.state is RunState.DONE

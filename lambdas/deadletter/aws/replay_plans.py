@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.replay_starts import APPROVAL_ROW, PLAN_ROW
 from deadletter.aws.table import DynamoDBTable, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.machine import ApprovalAnswer, ReplayPlans
@@ -15,9 +16,6 @@ from deadletter.replay.run import RunsUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-PLAN, APPROVAL = "plan", "approval"
-"""Sort keys beside the counted origins, in the partition of a run's plan."""
 
 
 def plan_key(pipeline: str, run: str, row: str) -> Key:
@@ -36,7 +34,7 @@ class DynamoDBReplayPlans(ReplayPlans):
         self._clock = clock
 
     def plan(self, run: str) -> ReplayPlan | None:
-        key = plan_key(self._pipeline, run, PLAN)
+        key = plan_key(self._pipeline, run, PLAN_ROW)
         try:
             rows = self._table.get_many([key])
         except (*AWS_ERRORS, StillUnprocessed) as error:
@@ -52,7 +50,7 @@ class DynamoDBReplayPlans(ReplayPlans):
     def _keep(self, run: str, values: Mapping[str, Any]) -> None:
         ttl = int(self._clock() + ROWS_KEPT)
         try:
-            self._table.change(plan_key(self._pipeline, run, APPROVAL), {**values, "ttl": ttl})
+            self._table.change(plan_key(self._pipeline, run, APPROVAL_ROW), {**values, "ttl": ttl})
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from deadletter.contract import Metric
+from deadletter.replay.judge import BY
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
 from deadletter.replay.run import ReplayRun, ReplayRuns, RunRefused, RunState, RunsUnavailable
 
 START_SECONDS = 60.0
 """How long a new execution may be missing from the list: its start may be under way, and
 Step Functions lists running executions with a delay."""
+
+
+class CreatedRuns(ReplayRuns, Protocol):
+    """The items of runs, to which one can be added. Raises RunsUnavailable."""
+
+    def create(self, run: ReplayRun) -> ReplayRun:
+        """Store a new run, unless there is one with its id. Returns the one that is stored."""
 
 
 class RunsKeeper:
@@ -23,33 +32,46 @@ class RunsKeeper:
     def __init__(
         self,
         *,
-        runs: ReplayRuns,
+        pipeline: str,
+        runs: CreatedRuns,
         executions: ReplayExecutions,
         clock: Callable[[], float],
         count_metric: Callable[[str, int], None],
     ) -> None:
+        self._pipeline = pipeline
         self._runs = runs
         self._executions = executions
         self._clock = clock
         self._count_metric = count_metric
 
-    def care(self, waiting: Container[str] = ()) -> tuple[str, ...]:
+    def care(self, waiting: Iterable[str] = ()) -> tuple[str, ...]:
         """Start lost executions anew; returns why a part of it failed.
 
         `waiting` are the runs in whose lanes letters wait. It never raises: the next minute
         tries again.
         """
+        held = frozenset(waiting)
         try:
             runs = self._runs.all()
+            known = {run.id for run in runs}
             broken = sum(run.state is RunState.BROKEN for run in runs)
             if broken:
                 self._count_metric(Metric.REPLAY_BROKEN, broken)
-            unfinished = [run for run in runs if needs_execution(run, waiting)]
+            unknown = [self._runs.create(self._ended(run)) for run in sorted(held - known)]
+            unfinished = [run for run in (*runs, *unknown) if needs_execution(run, held)]
             if not unfinished:
                 return ()
             return self._restart_lost(unfinished, self._executions.running())
         except (RunsUnavailable, ReplayUnavailable) as error:
             return (str(error) or type(error).__name__,)
+
+    def _ended(self, run: str) -> ReplayRun:
+        """A run whose item is lost has ended: what it holds is parked."""
+        because = "its item was lost"
+        state, now = RunState.ABORTED, self._clock()
+        return ReplayRun(
+            id=run, pipeline=self._pipeline, state=state, changed=now, by=BY, because=because
+        )
 
     def _restart_lost(self, runs: Sequence[ReplayRun], running: Container[str]) -> tuple[str, ...]:
         failed: list[str] = []

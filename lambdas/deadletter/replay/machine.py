@@ -235,10 +235,11 @@ class ReplaySteps:
         if event.step != "work" and event.step not in self._steps:
             raise BadStep(f"step {event.step!r} is unknown; allowed are work, {self._known()}")
         run = self._setup.runs.read(event.run)
-        plan = self._setup.plans.plan(event.run)
-        if run is None or plan is None:
+        if run is None:
             # A run that was never stored, or whose rows have expired, has ended.
             return self._step(event, ReplayNext.DONE, None).to_json()
+        # A run without its plan is aborted: what it holds can leave without one.
+        plan = self._setup.plans.plan(event.run) or ReplayPlan(pipeline=run.pipeline)
         if event.step == "work":
             return self._work(event, run, plan, deadline)
         if event.execution != run.execution:

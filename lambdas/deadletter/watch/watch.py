@@ -11,6 +11,7 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
                                                           276,480 read units  at $0.125/M  $0.03
                                                            43,200 write units at $0.625/M  $0.03
                causes of failure (1 unit)                  43,200 read units  at $0.125/M  $0.01
+               replay runs (1 unit)                        43,200 read units  at $0.125/M  $0.01
     Router     rules (2 partitions, 1 unit each),
                circuits (none is asked for)                86,400 read units  at $0.125/M  $0.01
     Lambda     watch, 256 MB for 0.3 s, and router, 512 MB for 0.1 s, on arm64 (both assumed)
@@ -21,7 +22,7 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
     Metrics    RedriveStalled and WatchOverdue            at $0.30 each                    $0.60
     Traces     43,200, the first 100,000 of an account are free; then at $5.00/M           $0.22
 
-That is $0.89 and perhaps the traces, two thirds of it for the two metrics. Everything
+That is $0.90 and perhaps the traces, two thirds of it for the two metrics. Everything
 else is published only while there is something to say: a figure of a queue, a lane or a level
 costs $0.0004 an hour.
 """
@@ -29,11 +30,12 @@ costs $0.0004 an hour.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from deadletter.contract import run_lane
 from deadletter.failure.causes import CausesReader, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.reconciler import Sweep
@@ -60,6 +62,7 @@ from deadletter.watch.stall import LEASE, ROUTER
 from deadletter.watch.watch_settings import WatchSettings
 
 CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
+REPLAYS = "replay runs"
 """Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
 
 
@@ -100,7 +103,10 @@ class WatchSetup:
     sweep        cleans up after outages
     causes       reads the causes of failure; None where the consumer records none
     rescue       starts a run that moves everything out of a source; raises RescueUnavailable
-    counts       what the sweep counts, by metric; it is published and begun anew each minute
+    replays      keeps replay runs going, by the ids of runs in whose lanes letters wait; returns
+                 why a part of it failed
+    counts       what the sweep and the care for replays count, by metric; it is published and
+                 begun anew each minute
     in_parallel  runs steps at the same time
     """
 
@@ -114,6 +120,7 @@ class WatchSetup:
     clock: Callable[[], float]
     in_parallel: InParallel
     causes: CausesReader | None = None
+    replays: Callable[[Iterable[str]], Sequence[str]] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -140,6 +147,7 @@ class Watch:
         look = _Look(setup, now, dict(self._failed_late))
         row = look.read_store(self._row)
         setup.in_parallel(look.steps(row))
+        look.care_for_replays()
         minute = judge_minute(row, look.observation(), setup.settings, now)
         self._failed_late = {}
         started = [source for source in minute.rescues if self._start_rescue(source)]
@@ -233,6 +241,20 @@ class _Look:
         if self._sweep.failed:
             step = CIRCUITS if self._sweep.troubled is None else REPAIRS
             self._failed[step] = self._sweep.failed[0]
+
+    def care_for_replays(self) -> None:
+        """After the lanes were counted: a run that has ended keeps no letters."""
+        if self._setup.replays is None:
+            return
+        prefix = run_lane("")
+        waiting = [
+            lane.removeprefix(prefix)
+            for lane, state in self._lanes.items()
+            if lane.startswith(prefix) and state.letters
+        ]
+        failed = self._setup.replays(waiting)
+        if failed:
+            self._failed[REPLAYS] = failed[0]
 
     def _ask_router(self) -> None:
         self._rules = rules_state(self._setup.router.decide([]))

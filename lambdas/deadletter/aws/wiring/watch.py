@@ -9,6 +9,8 @@ from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, WatchClients, brief_stepfunctions, watch_clients
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
+from deadletter.aws.replay_executions import StepFunctionsReplays
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBLanes
@@ -20,6 +22,8 @@ from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
+from deadletter.replay.care import RunsKeeper
+from deadletter.replay.machine import ReplayExecutions
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -39,6 +43,7 @@ def watch_for(
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
     outages: OutageExecutions | None = None,
+    executions: ReplayExecutions | None = None,
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
     counts: Counter[str] = Counter()
@@ -68,6 +73,20 @@ def watch_for(
         clock=world.clock,
         count_metric=count_metric,
     )
+    replays = None
+    if executions is None and resources.replay_machine:
+        executions = StepFunctionsReplays(brief_stepfunctions(), resources.replay_machine)
+    if executions is not None:
+        runs = DynamoDBReplayRuns(
+            clients.dynamodb, resources.letters_table, pipeline.name, world.clock
+        )
+        replays = RunsKeeper(
+            pipeline=pipeline.name,
+            runs=runs,
+            executions=executions,
+            clock=world.clock,
+            count_metric=count_metric,
+        ).care
     setup = WatchSetup(
         settings=WatchSettings(
             pipeline=pipeline.name,
@@ -91,6 +110,7 @@ def watch_for(
         )
         if pipeline.consumer_library
         else None,
+        replays=replays,
         counts=counts,
     )
     return Watch(setup)
