@@ -121,14 +121,16 @@ def conflicting_item(error: ClientError | BotoCoreError) -> dict[str, Any] | Non
     return plain(item)
 
 
-def batch_get(client: Any, table: str, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def batch_get(
+    client: Any, table: str, keys: Sequence[Mapping[str, Any]], **options: Any
+) -> list[dict[str, Any]]:
     """The items with these keys, read consistently; a missing item is left out.
 
-    Raises what boto3 raises, and StillUnprocessed.
+    `options` are those of a table's request. Raises what boto3 raises, and StillUnprocessed.
     """
     items: list[dict[str, Any]] = []
     for part in parts(keys, 100):
-        request = {table: {"Keys": list(part), "ConsistentRead": True}}
+        request = {table: {"Keys": list(part), "ConsistentRead": True, **options}}
         for answer in _answers(client.batch_get_item, request, "UnprocessedKeys"):
             items.extend(plain(item) for item in answer.get("Responses", {}).get(table, []))
     return items
@@ -152,13 +154,12 @@ def _answers(
 
 def pages(client: Any, **query: Any) -> Iterator[dict[str, Any]]:
     """Each answer to a Query, to the last page."""
-    start: dict[str, Any] = {}
     while True:
-        answer = client.query(**query, **start)
+        answer = client.query(**query)
         yield answer
         if not answer.get("LastEvaluatedKey"):
             return
-        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
 class DynamoDBTable:
@@ -177,9 +178,10 @@ class DynamoDBTable:
         answer = self._client.get_item(TableName=self._name, Key=_key(key), ConsistentRead=True)
         return plain(answer["Item"]) if "Item" in answer else None
 
-    def get_many(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-        """The items that exist, read consistently."""
-        items = batch_get(self._client, self._name, [_key(key) for key in sorted(set(keys))])
+    def get_many(self, keys: Sequence[Key], **options: Any) -> dict[Key, dict[str, Any]]:
+        """The items that exist, read consistently; `options` as in `batch_get`."""
+        wanted = [_key(key) for key in sorted(set(keys))]
+        items = batch_get(self._client, self._name, wanted, **options)
         return {(item[PARTITION], item[SORT]): item for item in items}
 
     def put(

@@ -21,7 +21,7 @@ from deadletter.aws.errors import (
     ignore,
     refusal,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, stored
 from deadletter.contract import (
     LANES,
     PARKED_LANE,
@@ -311,13 +311,31 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise self._unavailable(error) from error
         return {copy: Confirmation(copy, _PLACE) for copy, key in keys.items() if key in items}
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
+    def due(
+        self,
+        lane: str,
+        shard: int,
+        until: float,
+        most: int,
+        after: WaitingRoomEntry | None = None,
+    ) -> Sequence[WaitingRoomEntry]:
+        behind: dict[str, Any] = {}
+        if after is not None:
+            partition, sort = _read_place(after.place)[0]
+            last = {
+                PARTITION: partition,
+                SORT: sort,
+                "lane": self._lane(lane, shard),
+                "due": int(after.due),
+            }
+            behind = {"ExclusiveStartKey": stored(last)}
         try:
             items = self._table.query(
                 "lane = :lane AND due <= :until",
                 {":lane": self._lane(lane, shard), ":until": int(until)},
                 IndexName=LANES.name,
                 Limit=most,
+                **behind,
             )
         except _ERRORS as error:
             raise self._unavailable(error) from error
@@ -352,6 +370,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return RoomContents(letters, len(broken))
         except _ERRORS as error:
             raise self._unavailable(error) from error
+
+    def held(self, lane: str, places: Sequence[Key]) -> Mapping[Key, int]:
+        """The shards of those items with these keys that are in a lane, read consistently."""
+        prefix = f"{self._lane(lane)}|"
+        try:
+            # Without their content: it may be megabytes.
+            items = self._table.get_many(places, ProjectionExpression="pk, sk, lane")
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return {
+            key: int(item["lane"].rpartition("|")[2])
+            for key, item in items.items()
+            if str(item.get("lane", "")).startswith(prefix)
+        }
 
     def postpone(self, order: Order) -> None:
         key = _read_place(order.received.handle)[0]

@@ -39,7 +39,7 @@ from deadletter.redrive.source_memory import (
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
-from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 
 ENOUGH_BOUNCES = 5
@@ -50,6 +50,9 @@ LETTERS_TO_TRY = 10
 
 LOOKS_AT_A_LETTER = 2
 """Receives that judge a letter and move nothing: after three, SQS leaves it out of the age."""
+
+SOURCE_EMPTY = "the source is empty"
+"""Why a run ended that received all there is."""
 
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
@@ -110,9 +113,38 @@ class Redriver:
             self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
         return self._report(stopped)
 
+    def take_all(
+        self, deadline: float, verdict_source: VerdictSource, *, lane: str | None = None
+    ) -> Report:
+        """Move every letter of the queue by the verdicts of another source than the router.
+
+        With a `lane`, it goes through that lane of the waiting room instead. Like a rescue, it
+        keeps no pace, and waits for the lease until `deadline` (epoch seconds) is near.
+        """
+        memory: SourceMemory | None = None
+        try:
+            memory = self._setup.lease.read()
+            stopped = self._take_all(deadline, verdict_source, lane)
+        except ENDS_A_RUN as error:
+            stopped = stop_reason(error, self._tally)
+        if memory is not None and lane is None:
+            self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
+        return self._report(stopped)
+
     def _rescue(self, deadline: float) -> str:
         if self._pipeline.mode is Mode.OBSERVE:
             return "mode observe moves nothing, not even letters about to be dropped"
+        verdicts = RescueVerdicts(
+            source=self._setup.home,
+            trusted_senders=self._setup.trusted_senders,
+            clock=self._clock,
+            tally=self._tally,
+        )
+        return self._take_all(deadline, verdicts)
+
+    def _take_all(
+        self, deadline: float, verdict_source: VerdictSource, lane: str | None = None
+    ) -> str:
         self._ask_stores()
         lease, owner = self._setup.lease, self._setup.owner
         until = deadline + LOCK_PAST_DEADLINE
@@ -121,13 +153,12 @@ class Redriver:
             if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
                 return "another run holds the lease"
             self._setup.wait(LEASE_PAUSE)
-        verdicts = RescueVerdicts(
-            source=self._setup.home,
-            trusted_senders=self._setup.trusted_senders,
-            clock=self._clock,
-            tally=self._tally,
-        )
-        return self._drain(self._limits(deadline, bucket, paced=False), verdict_source=verdicts)
+        run = self._limits(deadline, bucket, paced=False)
+        if lane is None:
+            return self._drain(run, verdict_source=verdict_source)
+        shards = [OpenShard(lane, shard, FOREVER) for shard in range(SHARDS)]
+        openings = Openings(shards, frozenset({lane}))
+        return self._drain(run, None, openings=openings, verdict_source=verdict_source)
 
     def _end(self, report: Report) -> RunEnd:
         return RunEnd(
@@ -247,13 +278,18 @@ class Redriver:
     def _drain(
         self,
         run: RunLimits,
-        first_poll: Sequence[ReceivedLetter] = (),
+        first_poll: Sequence[ReceivedLetter] | None = (),
         *,
         openings: Openings = CLOSED,
         shares: Shares = NO_SHARES,
         verdict_source: VerdictSource | None = None,
     ) -> str:
+        """Move letters until nothing is left or the run has to end; returns why it ended.
+
+        `first_poll` are letters in hand; None leaves the queue alone.
+        """
         began = self._clock()
+        polls = [] if first_poll is None else [first_poll, *([()] * (self._workers - 1))]
         of_queue = [
             QueueWorker(
                 self._setup,
@@ -263,10 +299,12 @@ class Redriver:
                 known=self._known,
                 verdict_source=verdict_source,
             )
-            for number, received in enumerate([first_poll, *([()] * (self._workers - 1))])
+            for number, received in enumerate(polls)
         ]
         of_room = [
-            WaitingRoomWorker(self._setup, run, shard, known=self._known)
+            WaitingRoomWorker(
+                self._setup, run, shard, known=self._known, verdict_source=verdict_source
+            )
             for shard in openings.shards
         ]
         turns = Turns(
@@ -277,11 +315,13 @@ class Redriver:
             tally=self._tally,
         )
         try:
-            self._setup.in_parallel([turns.work] * len(of_queue))
+            self._setup.in_parallel([turns.work] * self._workers)
             workers: Sequence[TakesTurns] = (*of_queue, *of_room)
             for worker in workers:
                 worker.close()
-            if run.stopped is None:
+            if first_poll is None and any(worker.is_elsewhere for worker in of_room):
+                run.stop("another run works in the lane")
+            if run.stopped is None and first_poll is not None:
                 self._end_pass(began, emptied=self._has_only_foreign_letters(len(run.left)))
             self._sweep_journal(run.deadline)
         except QueueUnavailable as error:
@@ -292,7 +332,7 @@ class Redriver:
             self._shares = openings.next_shares(turns.shares, turns.served)
             self._dlq.make_visible(run.left)
             self._report_bounces()
-            stopped = run.stopped or "the source is empty"
+            stopped = run.stopped or SOURCE_EMPTY
             self._setup.lease.give_back(
                 self._setup.owner, run.bucket, self._report(stopped), self._clock()
             )

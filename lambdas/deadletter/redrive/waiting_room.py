@@ -103,8 +103,21 @@ class WaitingRoom(Protocol):
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         """Confirmations of the letters that are already in the room, read consistently."""
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
-        """Letters of a shard that are due at or before `until`, the earliest first."""
+    def key(self, received: ReceivedLetter) -> tuple[str, str]:
+        """The room's key of a letter, whether it is in the room or not."""
+
+    def due(
+        self,
+        lane: str,
+        shard: int,
+        until: float,
+        most: int,
+        after: WaitingRoomEntry | None = None,
+    ) -> Sequence[WaitingRoomEntry]:
+        """Letters of a shard that are due at or before `until`, the earliest first.
+
+        `after` is the last one of an earlier answer: those behind it are listed.
+        """
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters of these entries that are still in their lane, read consistently."""

@@ -44,7 +44,8 @@ MOST_READ = 10
 class WaitingRoomWorker:
     """Empties one open shard; the intent in the shard's slot is the claim on it.
 
-    It asks the router what to do with letters unless it is given another `verdict_source`.
+    It asks the router what to do with letters unless it is given another `verdict_source`: with
+    one it goes through the shard once, and letters without a verdict stay.
     """
 
     def __init__(
@@ -69,7 +70,11 @@ class WaitingRoomWorker:
         self._verdict_source = verdict_source or RouterClient(
             router=setup.router, tally=setup.tally
         )
+        self._in_passing = verdict_source is not None
+        self._last: WaitingRoomEntry | None = None
         self._slot: Slot | None = None
+        self.is_elsewhere = False
+        """Whether another run works in the shard."""
         self._seen: dict[str, float] = {}
         self._is_done = False
 
@@ -88,7 +93,8 @@ class WaitingRoomWorker:
         while not self._is_done and self.taken < end:
             entries = self._next_entries(min(MAX_PLANS, end - self.taken))
             self.taken += len(entries)
-            if not entries or not self._empty(entries):
+            self.is_elsewhere = bool(entries) and not self._empty(entries)
+            if not entries or self.is_elsewhere:
                 self._is_done = True
                 self.close()
 
@@ -150,6 +156,10 @@ class WaitingRoomWorker:
     def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
         """The next entries, each once: the index may still show one that has left."""
         shard, seen, now = self._shard, self._seen, self._run.clock()
+        if self._in_passing:
+            ahead = self._room.due(shard.lane, shard.shard, shard.until, most, self._last)
+            self._last = ahead[-1] if ahead else None
+            return list(ahead)
         for copy in [*takewhile(lambda copy: now - seen[copy] > SEEN_FOR, seen)]:
             del seen[copy]
         due = self._room.due(shard.lane, shard.shard, shard.until, most + len(seen))

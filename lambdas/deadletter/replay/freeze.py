@@ -1,0 +1,188 @@
+"""Freezes the snapshot of a replay run: the letters in its custody become its manifest.
+
+Pages name too much, never too little: each name is looked up, and stays if its letter is in
+the run's lane. Names are sorted in runs that fit into memory and merged by streaming. Nothing
+here moves a letter, and all of it may be done again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+from deadletter.contract import run_lane
+from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
+from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.names import PART, Name, NotAName, from_line, from_lines, to_lines
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects, StoredObject
+from deadletter.replay.snapshot import PAGES
+
+SORTED = "sorted/"
+"""The folder of sorted runs of names, until the manifest is whole."""
+
+RUN_BYTES = 1_000_000
+"""Bytes of pages whose names are sorted in memory: some 4,000 letters."""
+
+MERGE_BYTES = 8_000_000
+"""Bytes that a merge reads ahead, of all its runs together."""
+
+LEAST_READ, MOST_READ = 8_192, 262_144
+"""Bytes that a merge reads ahead of one run."""
+
+
+class Custody(Protocol):
+    """The waiting room, as the freeze asks it."""
+
+    def held(self, lane: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+        """The shards of those items that are in a lane, read consistently.
+
+        Raises RoomUnavailable.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeReport:
+    """How far a freeze has come.
+
+    done      whether the manifest is whole
+    index     the manifest's, once it is
+    stopped   why it is not
+    """
+
+    done: bool
+    index: ManifestIndex | None = None
+    stopped: str = ""
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+class Freeze:
+    """Makes the manifest of a run out of its pages. `clock` gives epoch seconds."""
+
+    def __init__(
+        self, run: str, *, objects: RunObjects, custody: Custody, clock: Callable[[], float]
+    ) -> None:
+        self._lane = run_lane(run)
+        self._objects = objects
+        self._custody = custody
+        self._clock = clock
+        self._manifest = Manifest(objects)
+
+    def run(self, deadline: float) -> FreezeReport:
+        """Go on until the manifest is whole, or until `deadline` (epoch seconds)."""
+        try:
+            index = self._manifest.index()
+            if index is None:
+                index = self._freeze(deadline)
+        except _OutOfTime:
+            return FreezeReport(done=False, stopped="the deadline is near")
+        except (ObjectsUnavailable, RoomUnavailable, NotAName) as error:
+            return FreezeReport(done=False, stopped=str(error))
+        return FreezeReport(done=True, index=index)
+
+    def _freeze(self, deadline: float) -> ManifestIndex:
+        stored = {each.name: each for each in self._objects.listed(SORTED)}
+        runs: list[StoredObject] = []
+        for pages in _batches(self._objects.listed(PAGES)):
+            name = f"{SORTED}{_name_of(pages)}.jsonl"
+            if name not in stored:
+                self._check(deadline)
+                lines = to_lines(self._in_custody(pages))
+                self._objects.put(name, lines)
+                stored[name] = StoredObject(name, len(lines))
+            runs.append(stored[name])
+        index = self._write(self._merged(runs), deadline)
+        self._manifest.seal(index)
+        return index
+
+    def _check(self, deadline: float) -> None:
+        if self._clock() >= deadline:
+            raise _OutOfTime
+
+    def _in_custody(self, pages: Sequence[StoredObject]) -> Iterator[Name]:
+        """The names of these pages whose letters are in the run's lane, each copy once."""
+        seen: set[str] = set()
+        for page in pages:
+            named = [name for name in self._names(page) if name.copy not in seen]
+            shards = self._custody.held(self._lane, [name.place for name in named])
+            for name in named:
+                # A letter that two passes have named under two keys is in the shard of one.
+                if shards.get(name.place) == name.shard and name.copy not in seen:
+                    seen.add(name.copy)
+                    yield name
+
+    def _names(self, page: StoredObject) -> Sequence[Name]:
+        lines = self._objects.get(page.name)
+        if lines is None:
+            raise ObjectsUnavailable(f"{page.name} is missing")
+        try:
+            return from_lines(lines)
+        except NotAName as error:
+            raise ObjectsUnavailable(f"{page.name}: {error}") from error
+
+    def _merged(self, runs: Sequence[StoredObject]) -> Iterator[Name]:
+        """The names of all runs in order, each copy once."""
+        ahead = min(MOST_READ, max(LEAST_READ, MERGE_BYTES // max(1, len(runs))))
+        streams = [map(from_line, _lines(self._objects, run, ahead)) for run in runs]
+        last = ""
+        for name in heapq.merge(*streams, key=lambda name: name.sort_key):
+            if name.copy != last:
+                yield name
+            last = name.copy
+
+    def _write(self, names: Iterator[Name], deadline: float) -> ManifestIndex:
+        """Write the parts of the manifest."""
+        digest = blake2b(digest_size=16)
+        counts = [0] * SHARDS
+        part: list[Name] = []
+
+        def flush() -> None:
+            if not part:
+                return
+            self._check(deadline)
+            shard = part[0].shard
+            lines = to_lines(part)
+            digest.update(lines)
+            self._objects.put(part_name(shard, counts[shard] // PART), lines)
+            counts[shard] += len(part)
+            part.clear()
+
+        for name in names:
+            if part and (len(part) == PART or part[0].shard != name.shard):
+                flush()
+            part.append(name)
+        flush()
+        return ManifestIndex(tuple(counts), digest.hexdigest())
+
+
+def _batches(pages: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:
+    """The pages in runs that are sorted in memory."""
+    batch: list[StoredObject] = []
+    size = 0
+    for page in pages:
+        if batch and size + page.size > RUN_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(page)
+        size += page.size
+    if batch:
+        yield batch
+
+
+def _name_of(pages: Sequence[StoredObject]) -> str:
+    """A name for a run of pages: another set of pages has another one."""
+    text = "\n".join(page.name for page in pages)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _lines(objects: RunObjects, stored: StoredObject, ahead: int) -> Iterator[bytes]:
+    """The lines of an object, with at most `ahead` bytes of it in memory."""
+    rest = b""
+    for start in range(0, stored.size, ahead):
+        *lines, rest = (rest + objects.get_part(stored.name, start, ahead)).split(b"\n")
+        yield from lines

@@ -1,0 +1,315 @@
+"""The snapshot of a replay run: the chosen letters of its source move into its custody.
+
+What became of a letter if anything here raises: it is in its source or in the room, and a
+page names it before the run's lane holds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from deadletter.contract import MAIN_DLQ, Metric, run_lane
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.fifo import held_instead
+from deadletter.redrive.journal import GRACE, JournalUnavailable
+from deadletter.redrive.redriver import SOURCE_EMPTY, Redriver
+from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.rescue import RescueVerdicts
+from deadletter.redrive.router_client import RouterClient, VerdictSource
+from deadletter.redrive.run_limits import RunStopped
+from deadletter.redrive.waiting_room import never
+from deadletter.replay.counted import CountedOrigins
+from deadletter.replay.names import Name, key_hash, to_lines
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects
+from deadletter.replay.plan import ReplayPlan
+from deadletter.routing.decision import DUE, Hold, Redrive
+from deadletter.routing.router import (
+    RouterUnavailable,
+    Verdict,
+    question_about,
+    usable_picks,
+)
+from deadletter.routing.selection import Pick
+
+PAGES = "pages/"
+"""The folder of pages: each names the letters of one chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """One pass over the source of a replay run.
+
+    done        whether no other pass is needed
+    again_at    epoch seconds before which another pass finds nothing new; 0 if it may begin now
+    named       letters that were to join the run: the freeze counts those that did
+    left_out    letters that match and stay out, by the reason
+    uncounted   letters that match and that the person has not seen counted
+    other       letters that do not match, and went where the schedule would have them
+    left        letters that were left in their place
+    foreign     those of them that belong to another pipeline
+    stopped     why the pass ended
+    trouble     what AWS refused or did not answer
+    """
+
+    done: bool
+    again_at: float = 0.0
+    named: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    uncounted: int = 0
+    other: int = 0
+    left: int = 0
+    foreign: int = 0
+    stopped: str = ""
+    trouble: str = ""
+
+
+class Snapshot:
+    """Takes the snapshot of one run, pass after pass.
+
+    `setup` is that of the plan's source: of the main DLQ if that is a lane. `counted` are the
+    letters that the person has seen counted (None: all that match). `token` is a text that no
+    other pass has: it names the pages.
+    """
+
+    def __init__(
+        self,
+        setup: RedriverSetup,
+        plan: ReplayPlan,
+        *,
+        objects: RunObjects,
+        counted: CountedOrigins | None,
+        token: str,
+    ) -> None:
+        self._setup = setup
+        self._plan = plan
+        self._objects = objects
+        self._counted = counted
+        self._token = token
+
+    def run(self, deadline: float) -> SnapshotReport:
+        """Make one pass until `deadline` (epoch seconds) or until nothing is left.
+
+        Repeat it until it is done: after a crash, a pass takes what the one before has left.
+        """
+        setup, plan = self._setup, self._plan
+        verdicts = SnapshotVerdicts(
+            setup, plan, objects=self._objects, counted=self._counted, token=self._token
+        )
+        report = Redriver(setup).take_all(deadline, verdicts, lane=plan.lane)
+        again_at = 0.0 if plan.lane is not None else self._locked_until()
+        left = report.counts.get(Metric.LEFT_IN_PLACE, 0)
+        foreign = report.counts.get(Metric.FOREIGN_LETTER, 0)
+        # In a lane a letter may be listed behind a later one of its group, which it holds up.
+        may_find_more = left > foreign or (plan.lane is not None and setup.pipeline.fifo)
+        found_all = report.stopped == SOURCE_EMPTY and not (may_find_more and report.moved)
+        return SnapshotReport(
+            done=found_all and not again_at,
+            again_at=again_at,
+            named=verdicts.counts["named"],
+            left_out=dict(verdicts.left_out),
+            uncounted=verdicts.counts["uncounted"],
+            other=verdicts.counts["other"],
+            left=left,
+            foreign=foreign,
+            stopped=report.stopped,
+            trouble=report.trouble,
+        )
+
+    def _locked_until(self) -> float:
+        """When letters can be seen again that a pass has locked and not moved; 0 if there are none.
+
+        An intent that stands names them: it is of a pass that failed, or has no answer yet.
+        """
+        home, now = self._setup.home, self._setup.clock()
+        try:
+            intents = self._setup.journal.read()
+        except JournalUnavailable:
+            return now + GRACE
+        ends = [each.expires + GRACE for each in intents if each.home == home]
+        return max((end for end in ends if end > now), default=0.0)
+
+
+class SnapshotVerdicts:
+    """Where each letter of the source goes: into the run's lane, or where it would go without it.
+
+    The page with the names of those that join is stored before this answers.
+    """
+
+    def __init__(
+        self,
+        setup: RedriverSetup,
+        plan: ReplayPlan,
+        *,
+        objects: RunObjects,
+        counted: CountedOrigins | None,
+        token: str,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self._setup = setup
+        self._plan = plan
+        self._objects = objects
+        self._counted = counted
+        self._token = token
+        self._pages = 0
+        self._lock = threading.Lock()
+        self._others = _others(setup, plan)
+
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        """As VerdictSource; also raises RunStopped if the page cannot be stored."""
+        if not letters:
+            return {}
+        picks = self._picks(letters, served=served)
+        joining: dict[str, Verdict] = {}
+        names: list[Name] = []
+        rest: list[ReceivedLetter] = []
+        for received in letters:
+            pick = picks.get(received.letter.message_id)
+            if pick is None:
+                # The router cannot read what it knows of this letter: it stays.
+                continue
+            if self._joins(pick):
+                name = self._name(received, pick)
+                names.append(name)
+                joining[pick.message_id] = self._joined(received, pick, name.shard)
+            else:
+                rest.append(received)
+        self._store_page(names)
+        for verdict in joining.values():
+            self._setup.tally.count_decision(verdict.decision)
+        return {**joining, **self._others(rest, served)}
+
+    def _picks(self, letters: Sequence[ReceivedLetter], *, served: bool) -> Mapping[str, Pick]:
+        # A letter that joins is not judged as one of a run yet: it is asked about as it lies there.
+        questions = [
+            replace(question_about(received, served=served), replay=False) for received in letters
+        ]
+        asked = [received.letter.message_id for received in letters]
+        router, selection, release = self._setup.router, self._plan.selection, self._plan.is_release
+        try:
+            picks = router.select(questions, selection, release=release)
+        except RouterUnavailable:
+            self._setup.tally.count(Metric.ROUTER_UNAVAILABLE)
+            picks = router.select(questions, selection, release=release)
+        return usable_picks(picks, asked)
+
+    def _joins(self, pick: Pick) -> bool:
+        """Whether a letter joins the run; counts why it does not."""
+        if not pick.chosen:
+            kind = "other"
+        elif pick.left_out:
+            with self._lock:
+                self.left_out[pick.left_out] += 1
+            return False
+        elif self._counted is not None and pick.stamp.origin not in self._counted:
+            kind = "uncounted"
+        else:
+            kind = "named"
+        with self._lock:
+            self.counts[kind] += 1
+        return kind == "named"
+
+    def _name(self, received: ReceivedLetter, pick: Pick) -> Name:
+        stamp = pick.stamp
+        return Name(
+            copy=received.letter.message_id,
+            origin=stamp.origin,
+            place=self._setup.room.key(received),
+            key=key_hash(pick.key or stamp.origin),
+            sequence=pick.sequence,
+            tenant=pick.tenant,
+            cause=pick.cause,
+            category=pick.category,
+            attempt=stamp.attempt,
+            size=received.letter.size,
+            first_sent=stamp.first_sent,
+        )
+
+    def _joined(self, received: ReceivedLetter, pick: Pick, shard: int) -> Verdict:
+        run = self._plan.run_id
+        because = f"replay run {run}"
+        hold = Hold(run_lane(run), never(received.letter), because, shard=shard)
+        stamp = joined(pick.stamp, self._plan, because, self._setup.clock())
+        return Verdict(pick.message_id, hold, stamp)
+
+    def _store_page(self, names: Sequence[Name]) -> None:
+        if not names:
+            return
+        with self._lock:
+            self._pages += 1
+            name = f"{PAGES}{self._token}-{self._pages:06}.jsonl"
+        try:
+            self._objects.put(name, to_lines(names))
+        except ObjectsUnavailable as error:
+            self._setup.tally.fail(str(error))
+            raise RunStopped(f"a page of the run cannot be stored: {error}") from error
+
+
+def joined(stamp: Stamp, plan: ReplayPlan, because: str, now: float) -> Stamp:
+    """The stamp of a letter that joins a run: its attempts and its lives count anew.
+
+    The reason that it was parked for stays, for the case that the run leaves it.
+    """
+    return replace(
+        stamp,
+        run=plan.run_id,
+        ticket=None,
+        base=stamp.attempt,
+        spared=stamp.attempt + 1,
+        accept=plan.accept,
+        rule=None,
+        canary=None,
+        decision="HOLD",
+        because=because,
+        at=int(now),
+    )
+
+
+_Others = Callable[[Sequence[ReceivedLetter], bool], dict[str, Verdict]]
+
+
+def _others(setup: RedriverSetup, plan: ReplayPlan) -> _Others:
+    """What becomes of letters that do not join: no letter that was received goes back.
+
+    One of the DLQ goes where the router says, but nothing is re-driven: it waits for its delay.
+    One of a parking queue or of a dedicated DLQ goes into its lane. One that waits goes on
+    waiting.
+    """
+    if plan.lane is not None:
+        return lambda letters, served: {}
+    source: VerdictSource
+    if plan.source == MAIN_DLQ:
+        source = NothingRedriven(RouterClient(router=setup.router, tally=setup.tally), setup.clock)
+    else:
+        source = RescueVerdicts(
+            source=setup.home,
+            trusted_senders=setup.trusted_senders,
+            clock=setup.clock,
+            tally=setup.tally,
+        )
+    return lambda letters, served: source.verdicts(letters, served=served)
+
+
+class NothingRedriven:
+    """The verdicts of another source, with each re-drive put off by its delay."""
+
+    def __init__(self, source: VerdictSource, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._clock = clock
+
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        now = self._clock()
+        verdicts = self._source.verdicts(letters, served=served)
+        return {copy: _put_off(verdict, now) for copy, verdict in verdicts.items()}
+
+
+def _put_off(verdict: Verdict, now: float) -> Verdict:
+    decision = verdict.decision
+    if not isinstance(decision, Redrive):
+        return verdict
+    because = f"{decision.because}; a snapshot sends nothing"
+    return held_instead(verdict, Hold(DUE, now + decision.delay, because))

@@ -1,0 +1,218 @@
+"""The freeze of a snapshot: from pages that name too much to a manifest that is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.replay import freeze, manifest
+from deadletter.replay.freeze import Freeze, FreezeReport
+from deadletter.replay.manifest import Manifest
+from deadletter.replay.names import Name, to_lines
+from deadletter.replay.objects import ObjectsUnavailable
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import MemoryS3
+from tests.replay.test_names import name
+
+
+@dataclass
+class Bench:
+    """The objects of a run, and the shards of the letters in its lane."""
+
+    held_letters: dict[tuple[str, str], int] = field(default_factory=dict)
+    down: bool = False
+
+    def __post_init__(self) -> None:
+        self.clock = Clock()
+        self.s3 = MemoryS3(self.clock)
+        self.s3.create_bucket(Bucket="letters")
+        client: Any = self.s3
+        self.objects = S3RunObjects(client, "letters", "orders", "r")
+        self.asked: list[int] = []
+        self.pages = 0
+
+    def page(self, *names: Name, moved: bool = True) -> None:
+        """A page, whose letters were `moved` into the lane."""
+        self.pages += 1
+        self.objects.put(f"pages/run1-{self.pages:06}.jsonl", to_lines(names))
+        if moved:
+            self.held_letters.update((each.place, each.shard) for each in names)
+
+    def held(self, lane: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+        assert lane == "run:r"
+        if self.down:
+            raise RoomUnavailable("down")
+        self.asked.append(len(places))
+        return {place: self.held_letters[place] for place in places if place in self.held_letters}
+
+    def freeze(self, seconds: float = 60) -> FreezeReport:
+        made = Freeze("r", objects=self.objects, custody=self, clock=self.clock)
+        return made.run(self.clock() + seconds)
+
+    def frozen(self) -> list[Name]:
+        report = self.freeze()
+        assert report.done, report.stopped
+        assert report.index is not None
+        names = list(Manifest(self.objects).names(report.index))
+        assert report.index.letters == len(names)
+        return names
+
+
+def in_order(names: Sequence[Name]) -> list[Name]:
+    return sorted(names, key=lambda each: each.sort_key)
+
+
+def many(letters: int, keys: int) -> list[Name]:
+    return [
+        name(f"{n:05}", key=f"k{n % keys}", sequence=f"{letters - n:05}") for n in range(letters)
+    ]
+
+
+def test_the_letters_in_the_lane_are_the_manifest() -> None:
+    bench = Bench()
+    letters = many(7, keys=3)
+    bench.page(*letters[:3])
+    bench.page(*letters[3:])
+    assert bench.frozen() == in_order(letters)
+
+
+def test_a_snapshot_without_a_letter_is_frozen_as_well() -> None:
+    bench = Bench()
+    assert bench.frozen() == []
+    bench = Bench()
+    bench.page(name("a"), moved=False)
+    assert bench.frozen() == []
+
+
+def test_a_letter_that_was_named_and_did_not_move_is_not_in_it() -> None:
+    """The pass was cut off between its page and its items, or they were refused."""
+    bench = Bench()
+    bench.page(name("a"), name("b"))
+    bench.page(name("c"), moved=False)
+    del bench.held_letters[name("b").place]
+    assert bench.frozen() == [name("a")]
+
+
+@pytest.mark.parametrize("run_bytes", [1, freeze.RUN_BYTES])
+def test_a_letter_that_two_passes_have_named_is_in_it_once(
+    run_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freeze, "RUN_BYTES", run_bytes)
+    bench = Bench()
+    bench.page(name("a"), name("b"))
+    bench.page(name("b"), name("c"))
+    assert bench.frozen() == [name("a"), name("b"), name("c")]
+
+
+def test_a_letter_named_under_two_keys_is_in_the_shard_that_holds_it() -> None:
+    """The settings of order changed between two passes."""
+    bench = Bench()
+    held = name("a", key="k1")
+    other = next(moved for n in range(9) if (moved := name("a", key=f"x{n}")).shard != held.shard)
+    bench.page(other)
+    bench.page(held)
+    assert bench.frozen() == [held]
+
+
+@given(st.integers(0, 10_000))
+def test_any_pages_come_out_sorted_in_whole_parts(seed: int) -> None:
+    random = Random(seed)
+    letters = many(random.randrange(60), keys=random.randrange(1, 9))
+    bench = Bench()
+    for _ in range(random.randrange(1, 8)):
+        bench.page(*random.sample(letters, random.randrange(len(letters) + 1)), moved=False)
+    held = random.sample(letters, random.randrange(len(letters) + 1))
+    bench.held_letters = {each.place: each.shard for each in held}
+    named = {each for page in bench.objects.listed("pages/") for each in _names(bench, page.name)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(freeze, "RUN_BYTES", random.choice([1, 2_000]))
+        patch.setattr(freeze, "LEAST_READ", 64)
+        patch.setattr(freeze, "MERGE_BYTES", random.choice([1, 1_000]))
+        patch.setattr(freeze, "PART", 7)
+        patch.setattr(manifest, "PART", 7)
+        assert bench.frozen() == in_order([each for each in held if each in named])
+
+
+def _names(bench: Bench, page: str) -> list[Name]:
+    from deadletter.replay.names import from_lines
+
+    return list(from_lines(bench.objects.get(page) or b""))
+
+
+def test_the_hash_is_over_all_lines_in_order() -> None:
+    bench = Bench()
+    letters = many(1_203, keys=40)
+    bench.page(*letters)
+    frozen = bench.frozen()
+    digest = blake2b(to_lines(frozen), digest_size=16).hexdigest()
+    index = Manifest(bench.objects).index()
+    assert index is not None
+    assert index.hash == digest
+
+
+def test_a_manifest_that_is_whole_never_changes() -> None:
+    bench = Bench()
+    bench.page(name("a"))
+    before = bench.freeze()
+    bench.page(name("b"))
+    assert bench.freeze() == before
+
+
+def test_a_freeze_goes_on_where_the_one_before_was_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(freeze, "RUN_BYTES", 1)
+    bench = Bench()
+    for letter in "abc":
+        bench.page(name(letter))
+    put = bench.objects.put
+    stops = iter([False, False, True])
+
+    def cut_off(name: str, data: bytes) -> None:
+        if next(stops, False):
+            raise ObjectsUnavailable("SlowDown for s3:PutObject on letters")
+        put(name, data)
+
+    monkeypatch.setattr(bench.objects, "put", cut_off)
+    report = bench.freeze()
+    assert (report.done, report.index) == (False, None)
+    assert report.stopped == "SlowDown for s3:PutObject on letters"
+    assert bench.asked == [1, 1, 1]
+    assert bench.frozen() == [name("a"), name("b"), name("c")]
+    assert bench.asked == [1, 1, 1, 1]
+
+
+def test_a_page_that_comes_late_is_in_the_manifest_until_this_is_whole() -> None:
+    """A pass that is thought dead may store one more page; its letters are in the lane."""
+    bench = Bench()
+    bench.page(name("a"))
+    bench.down = True
+    assert bench.freeze() == FreezeReport(done=False, stopped="down")
+    bench.down = False
+    bench.page(name("b"))
+    assert bench.frozen() == [name("a"), name("b")]
+
+
+def test_a_freeze_ends_at_its_deadline() -> None:
+    bench = Bench()
+    bench.page(name("a"))
+    assert bench.freeze(seconds=0) == FreezeReport(done=False, stopped="the deadline is near")
+    assert Manifest(bench.objects).index() is None
+
+
+def test_a_damaged_page_stops_the_freeze_and_loses_no_letter() -> None:
+    bench = Bench()
+    bench.page(replace(name("a"), tenant="t"))
+    bench.objects.put("pages/run1-000000.jsonl", b"{}\n")
+    report = bench.freeze()
+    assert not report.done
+    assert "pages/run1-000000.jsonl" in report.stopped

@@ -1,0 +1,420 @@
+"""The snapshot of a replay run: what joins it, what does not, and where that goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.contract import (
+    PARKED_LANE,
+    Metric,
+    Reason,
+    dedicated_lane,
+    lane_partition,
+    run_lane,
+)
+from deadletter.message.stamp import Stamp, parse
+from deadletter.redrive.fifo import BEHIND_A_RUN
+from deadletter.redrive.journal import Intent
+from deadletter.replay.counted import CountedOrigins, packed
+from deadletter.replay.freeze import Freeze
+from deadletter.replay.manifest import Manifest
+from deadletter.replay.names import Name
+from deadletter.replay.objects import ObjectsUnavailable
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.snapshot import Snapshot, SnapshotReport
+from deadletter.routing.router import Question, Router, RouterUnavailable
+from deadletter.routing.selection import Pick, Selection
+from tests.simulation.stage import Stage, with_
+from tests.tables import BUCKET
+
+RATHER_LONG = 1_000.0
+
+
+class Run:
+    """One replay run on a stage."""
+
+    def __init__(self, stage: Stage, counted: Sequence[str] | None = None, **plan: Any) -> None:
+        self.stage = stage
+        number = None if counted is None else len(counted)
+        self.plan = ReplayPlan(pipeline="orders", counted=number, **plan)
+        self.counted = None if counted is None else CountedOrigins(packed(counted))
+        client: Any = stage.s3
+        self.objects: Any = S3RunObjects(client, BUCKET, "orders", self.id)
+
+    @property
+    def id(self) -> str:
+        return self.plan.run_id
+
+    def snapshot(
+        self, seconds: float = RATHER_LONG, router: Router | None = None
+    ) -> SnapshotReport:
+        home = "dlq" if self.plan.lane is not None else self.plan.source
+        setup = self.stage.redriver(home, router)._setup
+        made = Snapshot(
+            setup, self.plan, objects=self.objects, counted=self.counted, token=setup.owner
+        )
+        return made.run(self.stage.clock() + seconds)
+
+    def manifest(self) -> list[Name]:
+        room: Any = self.stage.redriver()._setup.room
+        assert isinstance(room, DynamoDBWaitingRoom)
+        freeze = Freeze(self.id, objects=self.objects, custody=room, clock=self.stage.clock)
+        report = freeze.run(self.stage.clock() + 60)
+        assert report.index is not None
+        return list(Manifest(self.objects).names(report.index))
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def fifo() -> Stage:
+    return Stage(with_(Stage().pipeline, fifo=True))
+
+
+def dead(stage: Stage, *tenants: str, groups: str = "") -> list[str]:
+    """Letters that die at once; returns their ids."""
+    ids = []
+    for number, tenant in enumerate(tenants):
+        options: dict[str, Any] = {}
+        if groups:
+            options = {
+                "MessageGroupId": groups[number],
+                "MessageDeduplicationId": f"{number}{tenant}",
+            }
+        ids.append(stage.put(json.dumps({"tenantId": tenant, "n": number}), **options))
+    # The consumer gets ten letters of a group at a time.
+    for _ in range(0, len(tenants), 10):
+        stage.fail()
+    return ids
+
+
+def lane_of(item: dict[str, Any]) -> str:
+    return str(item["lane"]["S"]).removeprefix(lane_partition("orders", "")).rpartition("|")[0]
+
+
+def lanes(stage: Stage) -> dict[str, str]:
+    """The lane of each letter in the room."""
+    return {item["copy"]["S"]: lane_of(item) for item in stage.waiting()}
+
+
+def stamp_of(stage: Stage, copy: str) -> Stamp:
+    [item] = [item for item in stage.waiting() if item["copy"]["S"] == copy]
+    stamp = parse(item["stamp"]["S"])
+    assert stamp is not None
+    return stamp
+
+
+OF_A = Selection(tenants=("a",))
+
+
+def test_the_chosen_letters_join_and_the_others_wait_for_their_delay(stage: Stage) -> None:
+    a1, b, a2 = dead(stage, "a", "b", "a")
+    run = Run(stage, selection=OF_A)
+    report = run.snapshot()
+    assert report == SnapshotReport(done=True, named=2, other=1, stopped="the source is empty")
+    assert lanes(stage) == {a1: run_lane(run.id), a2: run_lane(run.id), b: "due"}
+    assert stage.bodies(stage.dlq) == []
+    assert stage.bodies(stage.main) == []
+    assert {name.copy for name in run.manifest()} == {a1, a2}
+    assert stage.journal() == []
+    # The schedule sends what waits, and nothing of the run.
+    stage.run()
+    assert stage.bodies(stage.main) == ['{"tenantId": "b", "n": 1}']
+    assert [stamp.attempt for stamp in stage.stamps(stage.main)] == [1]
+
+
+def test_attempts_and_lives_of_a_run_count_anew(stage: Stage) -> None:
+    [first] = dead(stage, "a")
+    stage.run()
+    stage.fail()
+    run = Run(stage, accept="collision")
+    run.snapshot()
+    [copy] = lanes(stage)
+    stamp = stamp_of(stage, copy)
+    assert (stamp.origin, stamp.attempt, stamp.base, stamp.spared) == (first, 1, 1, 2)
+    assert (stamp.run, stamp.ticket, stamp.accept) == (run.id, None, "collision")
+    assert (stamp.decision, stamp.because) == ("HOLD", f"replay run {run.id}")
+    [name] = run.manifest()
+    assert (name.copy, name.origin, name.attempt) == (copy, first, 1)
+    assert name.first_sent == stamp.first_sent
+    assert name.place == (f"orders#letter#{copy}", "letter")
+
+
+def test_no_letter_joins_that_was_not_counted(stage: Stage) -> None:
+    seen, unseen = dead(stage, "a", "a")
+    run = Run(stage, [seen])
+    report = run.snapshot()
+    assert (report.named, report.uncounted) == (1, 1)
+    assert lanes(stage) == {seen: run_lane(run.id), unseen: "due"}
+
+
+def test_a_letter_that_would_be_parked_stays_out_unless_it_is_included(stage: Stage) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    dead(stage, "a")
+    run = Run(stage)
+    assert run.snapshot().left_out == {"QUARANTINED": 1}
+    assert stage.bodies(stage.parking) == ['{"tenantId": "a", "n": 0}']
+    [copy] = dead(stage, "a")
+    include = Selection(include=(Reason.QUARANTINED,))
+    run = Run(stage, selection=include)
+    run.snapshot()
+    assert lanes(stage) == {copy: run_lane(run.id)}
+
+
+def test_parked_letters_join_and_the_others_stay_parked(stage: Stage) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    stage.add_rule("too", tenantId="b", action="QUARANTINE")
+    dead(stage, "a", "b")
+    stage.run()
+    run = Run(stage, source="parking:default", selection=OF_A)
+    report = run.snapshot()
+    assert (report.named, report.other, report.done) == (1, 1, True)
+    assert stage.bodies(stage.parking) == []
+    [joined, other] = sorted(lanes(stage), key=lambda copy: lanes(stage)[copy], reverse=True)
+    assert (lanes(stage)[joined], lanes(stage)[other]) == (run_lane(run.id), PARKED_LANE)
+    # The run may leave it: then it is parked with the reason it had.
+    assert stamp_of(stage, joined).reason == "QUARANTINED"
+    assert stamp_of(stage, other).decision == "PARK"
+
+
+def test_letters_of_a_dedicated_dlq_join_and_the_others_wait_in_its_lane(stage: Stage) -> None:
+    for tenant in "ab":
+        stage.put(json.dumps({"tenantId": tenant}), url=stage.dedicated)
+    run = Run(stage, source="slow", selection=OF_A)
+    assert run.snapshot().named == 1
+    assert sorted(lanes(stage).values()) == [dedicated_lane("slow"), run_lane(run.id)]
+
+
+def test_letters_of_a_lane_join_and_the_others_go_on_waiting(stage: Stage) -> None:
+    """More than one answer of the index has: those that stay must not be listed for ever."""
+    tenants = "ab" * 150
+    dead(stage, *tenants)
+    stage.rescue()
+    assert set(lanes(stage).values()) == {"due"}
+    run = Run(stage, source="lane:due", selection=OF_A)
+    report = run.snapshot()
+    assert (report.done, report.named, report.other) == (True, 150, 150)
+    assert sorted(lanes(stage).values()) == ["due"] * 150 + [run_lane(run.id)] * 150
+    assert len(run.manifest()) == 150
+    again = run.snapshot()
+    assert (again.done, again.named) == (True, 0)
+
+
+def test_parked_letters_that_were_rescued_are_chosen_by_the_reason_of_their_item(
+    stage: Stage,
+) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    dead(stage, "a")
+    stage.run()
+    stage.rescue("parking:default")
+    no = Run(stage, source="lane:parked", selection=Selection(reasons=(Reason.POISON,)))
+    assert no.snapshot().named == 0
+    yes = Run(stage, source="lane:parked", selection=Selection(reasons=(Reason.QUARANTINED,)))
+    assert yes.snapshot().named == 1
+    assert list(lanes(stage).values()) == [run_lane(yes.id)]
+
+
+def test_a_page_names_a_letter_before_its_item_is_there(stage: Stage) -> None:
+    dead(stage, "a", "b")
+    run = Run(stage)
+    objects = run.objects
+
+    class Watching:
+        def put(self, name: str, data: bytes) -> None:
+            assert lanes(stage) == {}
+            objects.put(name, data)
+
+    run.objects = Watching()
+    assert run.snapshot().named == 2
+    run.objects = objects
+    assert len(run.manifest()) == 2
+
+
+def test_without_its_page_no_letter_moves(stage: Stage) -> None:
+    dead(stage, "a", "b")
+    run = Run(stage)
+    objects = run.objects
+
+    class Refusing:
+        def put(self, name: str, data: bytes) -> None:
+            raise ObjectsUnavailable("SlowDown for s3:PutObject on letters")
+
+    run.objects = Refusing()
+    report = run.snapshot()
+    assert not report.done
+    assert report.stopped.startswith("a page of the run cannot be stored: SlowDown")
+    assert report.trouble == "SlowDown for s3:PutObject on letters"
+    assert lanes(stage) == {}
+    assert len(stage.bodies(stage.dlq)) == 2
+    run.objects = objects
+    assert run.snapshot().named == 2
+    assert len(run.manifest()) == 2
+
+
+def test_a_pass_that_is_cut_off_is_repeated(stage: Stage) -> None:
+    dead(stage, *"abcdefgh")
+    run = Run(stage)
+
+    class Crash(BaseException):
+        pass
+
+    deletes = stage.redriver_sqs.delete_message_batch
+
+    def crashes(**_: Any) -> Any:
+        raise Crash
+
+    stage.redriver_sqs.delete_message_batch = crashes  # type: ignore[method-assign]
+    with pytest.raises(Crash):
+        run.snapshot()
+    stage.redriver_sqs.delete_message_batch = deletes  # type: ignore[method-assign]
+    assert len(lanes(stage)) == 8
+    assert len(stage.bodies(stage.dlq)) == 8
+    report = run.snapshot()
+    assert not report.done
+    assert report.again_at > stage.clock()
+    stage.clock.advance(report.again_at - stage.clock())
+    assert run.snapshot().done
+    assert stage.bodies(stage.dlq) == []
+    assert len(run.manifest()) == 8
+
+
+def test_another_run_with_the_lease_is_waited_for(stage: Stage) -> None:
+    dead(stage, "a")
+    lease = stage.redriver()._setup.lease
+    lease.acquire("another", stage.clock(), stage.clock() + 10_000)
+    report = Run(stage).snapshot()
+    assert (report.done, report.stopped) == (False, "another run holds the lease")
+    assert len(stage.bodies(stage.dlq)) == 1
+
+
+def test_another_run_in_a_shard_of_the_lane_is_waited_for(stage: Stage) -> None:
+    dead(stage, "a")
+    stage.rescue()
+    [item] = stage.waiting()
+    shard = item["lane"]["S"].rpartition("|")[2]
+    journal = stage.redriver()._setup.journal
+    journal.write(Intent(f"room:due:{shard}", "another", 1, stage.clock() + 2_000, []), None)
+    run = Run(stage, source="lane:due")
+    report = run.snapshot()
+    assert (report.done, report.stopped) == (False, "another run works in the lane")
+    stage.clock.advance(3_000)
+    assert run.snapshot().named == 1
+
+
+class Router2:
+    """The stage's router, which fails or forgets at times."""
+
+    def __init__(self, router: Router, *, fails: int = 0, forgets: str = "") -> None:
+        self._router = router
+        self._fails = fails
+        self._forgets = forgets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._router, name)
+
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool = False
+    ) -> Sequence[Pick]:
+        if self._fails:
+            self._fails -= 1
+            raise RouterUnavailable("down")
+        picks = self._router.select(questions, selection, release=release)
+        return [pick for pick in picks if pick.message_id != self._forgets]
+
+
+def test_a_router_that_is_down_once_is_asked_again(stage: Stage) -> None:
+    dead(stage, "a")
+    router: Any = Router2(stage.router, fails=1)
+    assert Run(stage).snapshot(router=router).named == 1
+
+
+def test_a_router_that_is_down_leaves_everything_where_it_is(stage: Stage) -> None:
+    dead(stage, "a")
+    router: Any = Router2(stage.router, fails=9)
+    report = Run(stage).snapshot(router=router)
+    assert (report.done, report.named) == (False, 0)
+    assert report.stopped.startswith("the router gave no answer")
+    assert len(stage.bodies(stage.dlq)) == 1
+
+
+def test_a_letter_that_the_router_says_nothing_about_stays(stage: Stage) -> None:
+    stays, _ = dead(stage, "a", "a")
+    router: Any = Router2(stage.router, forgets=stays)
+    run = Run(stage)
+    report = run.snapshot(router=router)
+    assert (report.done, report.named, report.left) == (False, 1, 1)
+    # A second pass changes nothing: it is done, and says what it left.
+    report = run.snapshot(router=router)
+    assert (report.done, report.named, report.left) == (True, 0, 1)
+    assert len(stage.bodies(stage.dlq)) == 1
+
+
+# FIFO.
+
+
+def test_a_run_takes_whole_groups_and_later_letters_wait_behind_them(fifo: Stage) -> None:
+    stage = fifo
+    g1, h1, g2 = dead(stage, "a", "a", "b", groups="ghg")
+    selection = Selection(groups=("g",))
+    run = Run(stage, [g1, g2], selection=selection)
+    report = run.snapshot()
+    assert (report.named, report.other) == (2, 1)
+    assert lanes(stage) == {g1: run_lane(run.id), g2: run_lane(run.id), h1: "due"}
+    assert [name.copy for name in run.manifest()] == [g1, g2]
+    [late] = dead(stage, "c", groups="g")
+    stage.run()
+    assert lanes(stage)[late] == "due"
+    assert stage.bodies(stage.main) == ['{"tenantId": "a", "n": 1}']
+    # It does not overtake the run's letters when its time has come.
+    stage.clock.advance(2 * BEHIND_A_RUN)
+    stage.run()
+    assert lanes(stage)[late] == "due"
+
+
+def test_a_group_of_which_a_letter_was_not_counted_is_behind_it_in_order(fifo: Stage) -> None:
+    stage = fifo
+    g1, g2, g3 = dead(stage, "a", "b", "c", groups="ggg")
+    run = Run(stage, [g1, g3], selection=Selection(groups=("g",)))
+    run.snapshot()
+    assert lanes(stage) == {g1: run_lane(run.id), g2: "due", g3: "due"}
+    assert stamp_of(stage, g3).run is None
+
+
+def test_a_letter_that_is_parked_does_not_keep_its_group_out_of_the_run(fifo: Stage) -> None:
+    stage = fifo
+    stage.add_rule("stop", tenantId="b", action="QUARANTINE")
+    g1, _, g3 = dead(stage, "a", "b", "c", groups="ggg")
+    run = Run(stage, selection=Selection(groups=("g",)))
+    assert run.snapshot().left_out == {"QUARANTINED": 1}
+    assert lanes(stage) == {g1: run_lane(run.id), g3: run_lane(run.id)}
+    assert len(stage.bodies(stage.parking)) == 1
+
+
+def test_the_letters_of_a_run_have_the_order_of_their_queue(fifo: Stage) -> None:
+    stage = fifo
+    copies = dead(stage, *"abcdefghijkl", groups="g" * 12)
+    run = Run(stage, selection=Selection(groups=("g",)))
+    run.snapshot()
+    assert [name.copy for name in run.manifest()] == copies
+
+
+def test_nothing_is_counted_as_redriven(stage: Stage) -> None:
+    dead(stage, "a", "b")
+    setup = stage.redriver()._setup
+    run = Run(stage, selection=OF_A)
+    Snapshot(setup, run.plan, objects=run.objects, counted=None, token="t").run(
+        stage.clock() + RATHER_LONG
+    )
+    assert setup.tally.count_of(Metric.REDRIVEN) == 0
+    assert setup.tally.count_of(Metric.HELD) == 2
+    assert replace(run.plan).run_id == run.id
