@@ -102,6 +102,7 @@ MAY_CONFIRM = {
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
     "lambdas/deadletter/redrive/journal.py",
+    "lambdas/deadletter/replay/ticket.py",
 }
 
 NO_NAMES_FOR_A_MODULE = {

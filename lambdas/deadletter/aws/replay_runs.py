@@ -24,7 +24,9 @@ LARGEST_ITEM = 1_000
 _MOST_BECAUSE = 160  # bytes
 _MOST_BY = 80  # bytes
 
-_TIMES = frozenset({"tat", "rate", "created", "started", "changed", "step_began", "expires"})
+_TIMES = frozenset(
+    {"tat", "rate", "created", "started", "changed", "step_began", "resumed_at", "expires"}
+)
 _WHOLE = frozenset(
     {
         "generation",

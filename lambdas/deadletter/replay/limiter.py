@@ -158,12 +158,12 @@ class RunLimiter:
 
     @property
     def seen_at(self) -> float:
-        """When the run's item was last seen (epoch seconds, by the worker's clock)."""
+        """When the last request began that has seen the run's item (epoch seconds)."""
         return self._seen_at
 
-    def saw(self, run: ReplayRun) -> None:
-        """Note the run as it was just read."""
-        self.run, self._seen_at = run, self._clock()
+    def saw(self, run: ReplayRun, began: float) -> None:
+        """Note the run as it was read by a request that began then (epoch seconds)."""
+        self.run, self._seen_at = run, began
 
     def seconds_until(self, letters: int) -> float:
         """Seconds until so many letters may probably go; 0 if they may go now."""
@@ -200,11 +200,12 @@ class RunLimiter:
         return min(most, self.run.allowance) if self.run.state is RunState.CANARY else most
 
     def _bid(self, letters: int) -> bool:
-        run, bid = self.run, bid_for(self.run, letters, self._now(), self._new_token())
+        run, began = self.run, self._clock()
+        bid = bid_for(run, letters, self._now(), self._new_token())
         answer = self._bids.bid(run, bid)
         if answer is None:
             raise SendingEnded("the run is unknown")
-        self.saw(answer.run)
+        self.saw(answer.run, began)
         self._ahead = max(self._ahead, answer.at - self._clock())
         return answer.is_granted
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from deadletter.replay.names import PART as PART
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
-
-PART = 500
-"""Letters of one part of the manifest."""
 
 _OPEN = ReplayOutcome.OPEN.encode()
 _TERMINAL = frozenset(outcome.encode()[0] for outcome in TERMINAL)

@@ -68,6 +68,7 @@ class ReplayRun:
     known_before, failed_before  known and failed tries when its step began: a step is judged
                  by its own
     started      when the present execution was started
+    resumed_at   when a person last resumed it: ordering keys that had stopped before go on
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
     left         whether nothing is in the run's lane any more, after its end
@@ -94,6 +95,7 @@ class ReplayRun:
     known_before: int = 0
     failed_before: int = 0
     expires: float = 0.0
+    resumed_at: float = 0.0
     leave_to: str = "parked"
     because: str = ""
     by: str = ""
@@ -180,7 +182,8 @@ def resumed(run: ReplayRun, *, at: float, by: str, because: str = "") -> ReplayR
     """The run where it was held; its step begins anew. Raises RunRefused."""
     if run.state is not RunState.HELD:
         raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
-    return replace(moved_to(run, run.resume_to, at=at, by=by, because=because), step_began=0.0)
+    after = moved_to(run, run.resume_to, at=at, by=by, because=because)
+    return replace(after, step_began=0.0, resumed_at=at)
 
 
 def aborted(

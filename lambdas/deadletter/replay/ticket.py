@@ -8,6 +8,8 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Protocol
 
+from deadletter.message.confirmation import Confirmation
+
 TICKET_PARTITIONS = 16
 """Partitions of a run's tickets: one DynamoDB partition takes about 1,000 writes a second."""
 
@@ -39,9 +41,25 @@ class ReplayOutcome(StrEnum):
     DISCARDED = "x"
     LEFT = "l"
     """Left over when the run ended early: parked, or back to the schedule."""
+    MISSING = "?"
+    """Neither its item nor a ticket is where the manifest says: unaccounted for, the run is
+    BROKEN."""
 
 
 TERMINAL = frozenset(ReplayOutcome) - {ReplayOutcome.OPEN, ReplayOutcome.SENT}
+
+
+OUTSIDE = frozenset(
+    {
+        ReplayOutcome.QUARANTINED,
+        ReplayOutcome.STOPPED,
+        ReplayOutcome.EXPIRED,
+        ReplayOutcome.DISCARDED,
+        ReplayOutcome.LEFT,
+    }
+)
+"""The fates of letters that leave the run in another way than by a send to its destination.
+Their tickets are put before they are moved: an item that is still there has yet to leave."""
 
 
 class TicketsUnavailable(Exception):
@@ -71,6 +89,16 @@ class Ticket:
     returned_place: str | None = None
 
 
+def confirmation_by(ticket: Ticket) -> Confirmation:
+    """Confirmation that a letter was sent: its ticket is put after the queue's own confirmation.
+
+    Raises ValueError for the ticket of a letter that has yet to leave.
+    """
+    if ticket.fate in OUTSIDE - {ReplayOutcome.DISCARDED}:
+        raise ValueError(f"a ticket with the fate {ticket.fate.name} confirms no send")
+    return Confirmation(ticket.copy, "ticket")
+
+
 def ticket_partition(origin: str) -> int:
     """The partition of a run's tickets that holds those of one letter."""
     return blake2b(origin.encode(), digest_size=1).digest()[0] % TICKET_PARTITIONS
@@ -84,3 +112,9 @@ class Tickets(Protocol):
 
     def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
         """The tickets with these keys (origin, copy), read consistently; missing ones left out."""
+
+    def settle(self, ticket: Ticket, fate: ReplayOutcome) -> Ticket:
+        """Give up waiting for a ticket's outcome, unless its letter has come back meanwhile.
+
+        Returns the ticket as it is stored then: with `fate`, or with `returned`.
+        """

@@ -1,0 +1,207 @@
+"""The letters of one shard in the order of its manifest: which a worker has in hand, which follow.
+
+Letters of one ordering key stand together in the manifest. Of each key one letter is in hand;
+the next one comes when that one is done. Letters without a key are in order with no other.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from deadletter.replay.names import PART, Name
+from deadletter.replay.progress import ShardProgress
+from deadletter.replay.ticket import ReplayOutcome, Ticket
+
+PARTS_KEPT = 16
+"""Parts of the manifest that a shard keeps in memory."""
+
+LOOK_AHEAD = 20
+"""Letters of a key that are read at once: its next part is not read again for each of them."""
+
+
+class RunStage(Enum):
+    """Where a letter in hand stands."""
+
+    UNREAD = "its tickets were not read yet"
+    READY = "it is to be moved"
+    SENT = "its outcome is awaited"
+
+
+@dataclass(slots=True, eq=False)
+class RunLetter:
+    """One letter of a run that a worker has in hand.
+
+    copy, place  the copy in the run's lane, or the one that was sent last
+    returns      how often it came back from a try
+    ticket       of its last try
+    bound        the outcome with which it has yet to leave the run, by its ticket
+    look_at      when it is looked at next (epoch seconds)
+    looks        how often its outcome was looked up since its send
+    known_at     when this copy was learned of: only a later reading of the journal knows of it
+    maybe_sent   whether a send of this copy had no answer
+    misses       how often it could not be moved
+    """
+
+    name: Name
+    position: int
+    copy: str
+    place: str
+    stage: RunStage = RunStage.UNREAD
+    returns: int = 0
+    ticket: Ticket | None = None
+    bound: ReplayOutcome | None = None
+    look_at: float = 0.0
+    looks: int = 0
+    known_at: float = 0.0
+    maybe_sent: bool = False
+    misses: int = 0
+
+    @property
+    def origin(self) -> str:
+        return self.name.origin
+
+
+class PartCache:
+    """The parts of one shard's manifest, the last ones used in memory."""
+
+    def __init__(self, read: Callable[[int], Sequence[Name]], kept: int = PARTS_KEPT) -> None:
+        self._read = read
+        self._kept = kept
+        self._parts: OrderedDict[int, Sequence[Name]] = OrderedDict()
+
+    def part(self, number: int) -> Sequence[Name]:
+        if number in self._parts:
+            self._parts.move_to_end(number)
+        else:
+            self._parts[number] = self._read(number)
+            while len(self._parts) > self._kept:
+                self._parts.popitem(last=False)
+        return self._parts[number]
+
+    def name(self, position: int) -> Name:
+        return self.part(position // PART)[position % PART]
+
+
+@dataclass(slots=True)
+class _KeyLine:
+    """The letters of one ordering key that follow: those read ahead, and the next position."""
+
+    key: str
+    position: int
+    ahead: deque[tuple[int, Name]] = field(default_factory=deque)
+
+
+class ShardLineup:
+    """The letters of one shard: `length` in all, by position; `place_of` gives a name's place.
+
+    With `ordered`, at most `most_keys` ordering keys are open at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int,
+        part: Callable[[int], Sequence[Name]],
+        progress: ShardProgress,
+        ordered: bool,
+        most_keys: int,
+        place_of: Callable[[Name], str],
+    ) -> None:
+        self.letters: dict[int, RunLetter] = {}
+        self._length = length
+        self._parts = PartCache(part)
+        self._progress = progress
+        self._ordered = ordered
+        self._most_keys = most_keys
+        self._place_of = place_of
+        self._frontier = 0
+        self._open: dict[str, _KeyLine] = {}
+        self._stopped: set[str] = set()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no letter is in hand and none follows."""
+        return not self.letters and self._frontier >= self._length
+
+    @property
+    def stopped_keys(self) -> int:
+        """Ordering keys that do not go on behind a letter that failed."""
+        return len(self._stopped)
+
+    def fill(self, most: int) -> None:
+        """Take letters in hand until there are `most`, or none may follow now."""
+        while len(self.letters) < most and self._frontier < self._length:
+            position = self._frontier
+            if self._progress.is_terminal(position):
+                self._frontier += 1
+                continue
+            name = self._parts.name(position)
+            if self._ordered and name.is_ordered:
+                if name.key not in self._open and name.key not in self._stopped:
+                    if len(self._open) >= self._most_keys:
+                        return
+                    self._open[name.key] = _KeyLine(name.key, position)
+                    self._follow(name.key)
+            else:
+                self._take(position, name)
+            self._frontier += 1
+
+    def done(self, letter: RunLetter) -> None:
+        """The letter is at its end: the next one of its key comes in hand."""
+        self.letters.pop(letter.position, None)
+        if letter.name.key in self._open:
+            self._follow(letter.name.key)
+
+    def stop(self, letter: RunLetter) -> None:
+        """The letter's key does not go on, and the letter is in hand no more."""
+        self.letters.pop(letter.position, None)
+        if self._open.pop(letter.name.key, None) is not None:
+            self._stopped.add(letter.name.key)
+
+    def before(self, letter: RunLetter) -> Name | None:
+        """The letter before this one in its ordering key; None for the first one."""
+        if not (self._ordered and letter.name.is_ordered and letter.position):
+            return None
+        name = self._parts.name(letter.position - 1)
+        return name if name.key == letter.name.key else None
+
+    def _follow(self, key: str) -> None:
+        line = self._open[key]
+        for position, name in self._following(line):
+            if not self._progress.is_terminal(position):
+                self._take(position, name)
+                return
+        del self._open[key]
+
+    def _following(self, line: _KeyLine) -> Iterator[tuple[int, Name]]:
+        while True:
+            if not line.ahead:
+                line.ahead.extend(self._read_ahead(line))
+            if not line.ahead:
+                return
+            yield line.ahead.popleft()
+
+    def _read_ahead(self, line: _KeyLine) -> list[tuple[int, Name]]:
+        if line.position >= self._length:
+            return []
+        number, start = divmod(line.position, PART)
+        names = self._parts.part(number)[start : start + LOOK_AHEAD]
+        ahead: list[tuple[int, Name]] = []
+        for name in names:
+            if name.key != line.key:
+                break
+            ahead.append((line.position + len(ahead), name))
+        line.position += len(ahead)
+        return ahead
+
+    def _take(self, position: int, name: Name) -> None:
+        self.letters[position] = RunLetter(
+            name,
+            position,
+            name.copy,
+            self._place_of(name),
+            returns=self._progress.returned(position),
+        )

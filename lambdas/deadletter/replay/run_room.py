@@ -1,0 +1,108 @@
+"""The waiting room of a worker: no item leaves a run's lane before its ticket stands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.order import Order
+from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import (
+    Lane,
+    RoomContents,
+    RoomUnavailable,
+    Wait,
+    WaitingRoom,
+    WaitingRoomEntry,
+)
+from deadletter.replay.ticket import Ticket, Tickets, TicketsUnavailable
+
+
+class RunRoom:
+    """A waiting room that puts tickets before it deletes items.
+
+    `expect` says which ticket belongs to which copy; `gone` are the copies since then whose
+    ticket stands and whose item is deleted, `ticketed` those whose ticket stands.
+    """
+
+    def __init__(self, room: WaitingRoom, tickets: Tickets, tally: Tally) -> None:
+        self.gone: set[str] = set()
+        self.ticketed: set[str] = set()
+        self._room = room
+        self._tickets = tickets
+        self._tally = tally
+        self._expected: dict[str, Ticket] = {}
+
+    def expect(self, tickets: Mapping[str, Ticket]) -> None:
+        """Take these tickets, by the id of the copy, in place of those before."""
+        self._expected = dict(tickets)
+        self.gone.clear()
+        self.ticketed.clear()
+
+    def delete(
+        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> Sequence[ReceivedLetter]:
+        """Put the tickets, then delete; returns the letters that may be left.
+
+        A letter without a ticket stays: without one its send would not be on record.
+        """
+        ours = [pair for pair in letters if pair[1].copy in self._expected]
+        others = [received for received, _ in letters if received.letter.message_id not in self]
+        if not ours:
+            return others
+        try:
+            self._tickets.put([self._expected[confirmation.copy] for _, confirmation in ours])
+        except TicketsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return [received for received, _ in letters]
+        copies = {confirmation.copy for _, confirmation in ours}
+        self.ticketed |= copies
+        left = self._room.delete(ours)
+        self.gone |= copies - {received.letter.message_id for received in left}
+        return [*others, *left]
+
+    def __contains__(self, copy: str) -> bool:
+        return copy in self._expected
+
+    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+        return self._room.read(entries, locked_until)
+
+    def postpone(self, order: Order) -> None:
+        """Let a letter leave the run's lane for another one; its ticket stands already."""
+        if order.copy not in self.ticketed:
+            raise RoomUnavailable("a letter leaves its run's lane only behind a ticket")
+        self._room.postpone(order)
+        self.gone.add(order.copy)
+
+    def put_ahead(self, tickets: Sequence[Ticket]) -> None:
+        """Put the tickets of letters that leave the run in another way than by a send.
+
+        Raises TicketsUnavailable.
+        """
+        self._tickets.put(tickets)
+        self.ticketed.update(ticket.copy for ticket in tickets)
+
+    def lanes(self) -> Sequence[Lane]:
+        return self._room.lanes()
+
+    def retire(self, lane: Lane) -> None:
+        self._room.retire(lane)
+
+    def store_bodies(
+        self, orders: Sequence[Order], until: float, in_parallel: InParallel
+    ) -> Collection[str]:
+        return self._room.store_bodies(orders, until, in_parallel)
+
+    def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
+        return self._room.admit(orders)
+
+    def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
+        return self._room.find(letters)
+
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
+        return self._room.due(lane, shard, until, most)
+
+    def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
+        return self._room.waits(groups, home)

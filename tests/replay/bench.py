@@ -1,0 +1,286 @@
+"""A pipeline in memory with letters in the custody of a replay run, and the run's real worker."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.queue import SqsQueue
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.contract import ROWS_KEPT, run_lane
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.order import MAIN, Order
+from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, never
+from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.names import PART, Name, key_hash, to_lines
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.worker import DirectCarrier, ReplayWorker, ReplayWorkerSetup, WorkReport
+from deadletter.routing.decision import Hold
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+from tests.simulation.stage import PRODUCER, Stage, in_turn, prompt_policy
+from tests.tables import BUCKET, LETTERS
+
+
+def orders_pipeline(**settings: Any) -> Pipeline:
+    defaults = {"policy": prompt_policy(), "dedicated": ("slow",), "consumer_library": True}
+    return Pipeline("orders", **{**defaults, **settings})
+
+
+@dataclass(eq=False)
+class ReplayBench:
+    """Letters in the lane of one run: `keys` has the ordering key of each, "" for none."""
+
+    keys: Sequence[str] = ()
+    plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders"))
+    stage: Stage = field(default_factory=lambda: Stage(orders_pipeline()))
+    state: RunState = RunState.RUNNING
+    allowance: int = 0
+    rate: float = 100.0
+    burst: int = 40
+
+    def __post_init__(self) -> None:
+        self.clock = self.stage.clock
+        self.tally = Tally()
+        stage = self.stage
+        self.dynamodb: Any = stage.dynamodb
+        self.runs = DynamoDBReplayRuns(self.dynamodb, LETTERS, "orders", self.clock)
+        self.run_id = self.plan.run_id
+        self.runs.create(
+            ReplayRun(
+                id=self.run_id,
+                pipeline="orders",
+                state=self.state,
+                allowance=self.allowance,
+                rate=self.rate,
+                burst=self.burst,
+                letters=len(self.keys),
+                step_began=self.clock(),
+            )
+        )
+        self.objects = S3RunObjects(stage.s3, BUCKET, "orders", self.run_id)  # type: ignore[arg-type]
+        self.names = self._take_into_custody()
+        self._write_manifest()
+
+    def _take_into_custody(self) -> list[Name]:
+        names: list[Name] = []
+        orders: list[Order] = []
+        for number, key in enumerate(self.keys):
+            origin = self.stage.put(json.dumps({"number": number, "key": key}), **self._fifo(key))
+            letter = self._letter_of(origin)
+            name = Name(
+                copy=origin,
+                origin=origin,
+                place=("", ""),
+                key=key_hash(key or origin),
+                sequence=f"{number:09}",
+                first_sent=int(self.clock() * 1000),
+            )
+            stamp = Stamp(
+                origin,
+                first_sent=int(self.clock() * 1000),
+                sender=PRODUCER,
+                run=self.run_id,
+                spared=1,
+                decision="HOLD",
+                because="replay run",
+            )
+            hold = Hold(run_lane(self.run_id), never(letter), "replay run", shard=name.shard)
+            orders.append(Order(ReceivedLetter(letter, "", 0.0), hold, stamp))
+            names.append(name)
+        admitted = self.room.admit(orders)
+        assert len(admitted) == len(orders)
+        places = {
+            item["copy"]["S"]: (item["pk"]["S"], item["sk"]["S"]) for item in self.stage.waiting()
+        }
+        return [replace(name, place=places[name.copy]) for name in names]
+
+    def _fifo(self, key: str) -> Mapping[str, str]:
+        if not self.stage.pipeline.fifo:
+            return {}
+        return {
+            "MessageGroupId": key or "none",
+            "MessageDeduplicationId": self.stage.world.new_id(),
+        }
+
+    def _letter_of(self, origin: str) -> Letter:
+        queue = SqsQueue(self.stage.clients.sqs, self.stage.main, self.clock)
+        [received] = queue.receive(10, 1, 0)
+        assert received.letter.message_id == origin
+        self.stage.sqs.delete_message(QueueUrl=self.stage.main, ReceiptHandle=received.handle)
+        return received.letter
+
+    def _write_manifest(self) -> None:
+        shards: defaultdict[int, list[Name]] = defaultdict(list)
+        for name in sorted(self.names, key=lambda name: name.sort_key):
+            shards[name.shard].append(name)
+        for shard, names in shards.items():
+            for part in range(0, len(names), PART):
+                lines = to_lines(names[part : part + PART])
+                self.objects.put(part_name(shard, part // PART), lines)
+        self.index = ManifestIndex(tuple(len(shards[shard]) for shard in range(SHARDS)), "hash")
+        Manifest(self.objects).seal(self.index)
+
+    # What the run has
+
+    @property
+    def room(self) -> WaitingRoom:
+        stage = self.stage
+        return waiting_room_for(stage.pipeline, stage.resources, stage.clients, stage.world, print)
+
+    @property
+    def tickets(self) -> DynamoDBTickets:
+        return DynamoDBTickets(
+            self.dynamodb,
+            LETTERS,
+            pipeline="orders",
+            run=self.run_id,
+            clock=self.clock,
+            in_parallel=in_turn,
+        )
+
+    @property
+    def ledger(self) -> DynamoDBLedger:
+        stage = self.stage
+        return ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+
+    @property
+    def run(self) -> ReplayRun:
+        run = self.runs.read(self.run_id)
+        assert run is not None
+        return run
+
+    def worker(
+        self,
+        shards: Sequence[int] = range(SHARDS),
+        *,
+        router: Router | None = None,
+        carrier: DirectCarrier | None = None,
+        **changes: Any,
+    ) -> ReplayWorker:
+        stage, world = self.stage, self.stage.world
+        clients, resources = stage.clients, stage.resources
+
+        def queue(url: str) -> SqsQueue:
+            return SqsQueue(clients.sqs, url, self.clock, sending=clients.sending)
+
+        def mover_for(room: WaitingRoom) -> Mover:
+            return Mover(
+                fifo=stage.pipeline.fifo,
+                targets={
+                    MAIN: queue(stage.main),
+                    "parking:default": queue(stage.parking),
+                    "dedicated:slow": queue(stage.dedicated),
+                },
+                parking_for={},
+                room=room,
+                records=self.ledger,
+                clock=self.clock,
+                wait=world.wait,
+                random=world.random,
+                in_parallel=in_turn,
+                tally=self.tally,
+            )
+
+        setup = ReplayWorkerSetup(
+            pipeline=stage.pipeline,
+            plan=self.plan,
+            run=self.run,
+            shards={shard: self.index.shards[shard] for shard in shards},
+            manifest=Manifest(self.objects),
+            runs=self.runs,
+            bids=self.runs,
+            tickets=self.tickets,
+            statuses=self.statuses,
+            ledger=self.ledger,
+            room=self.room,
+            mover_for=mover_for,
+            router=router or stage.router,
+            journal=DynamoDBJournal(clients.journal, LETTERS, "orders", ROWS_KEPT),
+            circuits=breaker_for(stage.pipeline, resources, clients, world),
+            main=queue(stage.main),
+            tally=self.tally,
+            owner=world.new_id(),
+            clock=self.clock,
+            wait=world.wait,
+            new_token=world.new_id,
+            in_parallel=in_turn,
+            carrier=carrier,
+        )
+        return ReplayWorker(replace(setup, **changes))
+
+    @property
+    def statuses(self) -> DynamoDBStatuses:
+        return DynamoDBStatuses(
+            self.dynamodb, LETTERS, pipeline="orders", run=self.run_id, clock=self.clock
+        )
+
+    def work(self, seconds: float = 20.0, **changes: Any) -> WorkReport:
+        return self.worker(**changes).run(self.clock() + seconds)
+
+    # What happens around it
+
+    def consume(self, succeeds: Callable[[int], bool] = lambda _number: True) -> list[int]:
+        """The consumer takes what is visible; returns the numbers of the letters that it got.
+
+        What fails dies at once: the main queue allows one receive.
+        """
+        got: list[int] = []
+        for message in self.stage.take(self.stage.main, hide=1):
+            number = json.loads(message["Body"])["number"]
+            got.append(number)
+            if succeeds(number):
+                mark = stamps.parse(message["MessageAttributes"][stamps.NAME]["StringValue"])
+                assert mark is not None
+                self.ledger.recovered(mark.origin, mark.attempt, self.clock())
+                self.stage.sqs.delete_message(
+                    QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"]
+                )
+        return got
+
+    def bring_back(self) -> None:
+        """What has died comes to the DLQ, and the redriver brings it where it belongs."""
+        self.clock.advance(2)
+        self.stage.take(self.stage.main)
+        self.stage.run()
+
+    def outcomes(self) -> dict[int, ReplayOutcome]:
+        """The stored outcome of each letter, by its number."""
+        found: dict[int, ReplayOutcome] = {}
+        by_shard: defaultdict[int, list[Name]] = defaultdict(list)
+        for name in sorted(self.names, key=lambda name: name.sort_key):
+            by_shard[name.shard].append(name)
+        numbers = {name.copy: number for number, name in enumerate(self.names)}
+        for shard, names in by_shard.items():
+            parts = self.statuses.read(shard)
+            for position, name in enumerate(names):
+                part = parts.get(position // PART)
+                text = part.outcomes if part else ""
+                character = text[position % PART : position % PART + 1] or " "
+                found[numbers[name.copy]] = ReplayOutcome(character)
+        return found
+
+    def in_lane(self) -> list[str]:
+        """The copies in the run's lane."""
+        lane = f"orders|{run_lane(self.run_id)}|"
+        return [
+            item["copy"]["S"] for item in self.stage.waiting() if item["lane"]["S"].startswith(lane)
+        ]

@@ -1,0 +1,225 @@
+"""The worker of a replay run: each letter once, in order, and on record wherever it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from deadletter.replay.plan import KeyPolicy, ReplayPlan
+from deadletter.replay.run import RunState, aborted, held, resumed
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.testing.clock import START
+from tests.replay.bench import ReplayBench, orders_pipeline
+from tests.simulation.stage import Stage
+
+RECOVERED, SENT, OPEN = ReplayOutcome.RECOVERED, ReplayOutcome.SENT, ReplayOutcome.OPEN
+
+
+def plan(**changes: object) -> ReplayPlan:
+    return replace(ReplayPlan(pipeline="orders"), **changes)  # type: ignore[arg-type]
+
+
+def numbers_in(bench: ReplayBench, url: str) -> list[int]:
+    return sorted(json.loads(body)["number"] for body in bench.stage.bodies(url))
+
+
+def test_every_letter_is_sent_once_and_its_outcome_is_learned() -> None:
+    bench = ReplayBench([""] * 25)
+    report = bench.work(5)
+    assert (report.sent, report.waiting, report.done) == (25, 25, False)
+    assert numbers_in(bench, bench.stage.main) == list(range(25))
+    assert bench.in_lane() == []
+    assert sorted(bench.consume()) == list(range(25))
+    report = bench.work(5)
+    assert (report.sent, report.outcomes["RECOVERED"], report.done) == (0, 25, True)
+    assert set(bench.outcomes().values()) == {RECOVERED}
+
+
+def test_a_sent_letter_carries_its_run_and_its_ticket() -> None:
+    bench = ReplayBench([""])
+    bench.work(5)
+    [mark] = bench.stage.stamps(bench.stage.main)
+    assert (mark.run, mark.ticket, mark.attempt) == (bench.run_id, bench.names[0].copy, 1)
+    [ticket] = bench.tickets.all()
+    assert (ticket.copy, ticket.attempt, ticket.fate) == (mark.ticket, 1, SENT)
+
+
+def test_an_ordered_key_has_one_letter_under_way() -> None:
+    bench = ReplayBench(["a", "a", "b", "a", "b"], plan(ordered=True))
+    order: list[int] = []
+    for _ in range(4):
+        bench.work(5)
+        order += bench.consume()
+    bench.work(5)
+    assert [number for number in order if number in (0, 1, 3)] == [0, 1, 3]
+    assert [number for number in order if number in (2, 4)] == [2, 4]
+    assert set(bench.outcomes().values()) == {RECOVERED}
+
+
+def test_a_letter_that_dies_again_comes_back_and_is_tried_again() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True))
+    bench.work(5)
+    assert bench.consume(lambda _number: False) == [0]
+    bench.bring_back()
+    assert len(bench.in_lane()) == 2
+    report = bench.work(5)
+    assert (report.returned, report.waiting) == (1, 1)
+    assert bench.consume() == [0]
+    bench.work(5)
+    assert bench.consume() == [1]
+    assert bench.work(5).done
+    assert bench.in_lane() == []
+
+
+def test_a_letter_out_of_tries_is_quarantined_and_its_key_goes_on() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=2))
+    for _ in range(2):
+        bench.work(5)
+        assert bench.consume(lambda number: number == 1) == [0]
+        bench.bring_back()
+    bench.work(5)
+    assert numbers_in(bench, bench.stage.parking) == [0]
+    [mark] = bench.stage.stamps(bench.stage.parking)
+    assert (mark.reason, mark.attempt) == ("EXHAUSTED", 2)
+    assert bench.run_id in (mark.because or "")
+    assert bench.consume() == [1]
+    report = bench.work(5)
+    assert report.done
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED, 1: RECOVERED}
+
+
+def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed_letter() -> None:
+    bench = ReplayBench(["a", "a", "b"], plan(ordered=True, attempts=1, on_failure=KeyPolicy.STOP))
+    bench.work(5)
+    assert sorted(bench.consume(lambda number: number == 2)) == [0, 2]
+    bench.bring_back()
+    for _ in range(2):
+        report = bench.work(5)
+        assert (report.sent, report.stopped_keys, report.done) == (0, 1, False)
+    assert len(bench.in_lane()) == 2
+    run = bench.run
+    bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="a failed"))
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock(), by="ann"))
+    bench.work(5)
+    assert bench.consume() == [0]
+    bench.work(5)
+    assert bench.consume() == [1]
+    assert bench.work(5).done
+
+
+def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True, outcome_timeout=60.0))
+    bench.work(5)
+    bench.clock.advance(61)
+    bench.work(5)
+    assert bench.outcomes() == {0: ReplayOutcome.UNKNOWN, 1: SENT}
+    # What comes back later is parked: nothing of it may stay in the run's lane.
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    assert 0 in numbers_in(bench, bench.stage.parking)
+
+
+def test_a_held_run_sends_nothing_more() -> None:
+    bench = ReplayBench([""] * 5)
+    bench.runs.change(bench.run, held(bench.run, at=START, by="ann", because="lunch"))
+    report = bench.work(5)
+    assert (report.sent, report.stopped) == (0, "the run is HELD: lunch")
+    assert len(bench.in_lane()) == 5
+
+
+def test_a_worker_of_an_older_generation_learns_of_the_switch_before_it_sends() -> None:
+    bench = ReplayBench([""] * 5)
+    worker = bench.worker()
+    bench.runs.change(bench.run, aborted(bench.run, at=START, by="ann", because="wrong letters"))
+    report = worker.run(bench.clock() + 20)
+    assert (report.sent, report.stopped) == (0, "the run is ABORTED: wrong letters")
+    assert bench.stage.bodies(bench.stage.main) == []
+
+
+def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() -> None:
+    bench = ReplayBench([""] * 10, state=RunState.CANARY, allowance=2)
+    worker = bench.worker(wait=lambda seconds: (bench.clock.advance(seconds), bench.consume()))
+    report = worker.run(bench.clock() + 20)
+    assert (report.sent, report.outcomes["RECOVERED"]) == (2, 2)
+    assert bench.clock() < START + 10
+    assert report.stopped == "the canary step has sent its letters"
+
+
+def test_an_open_circuit_stops_the_worker_and_keeps_its_letters() -> None:
+    bench = ReplayBench([""] * 5)
+    bench.stage.set_circuit("OPEN")
+    report = bench.work(5)
+    assert (report.sent, report.stopped) == (0, "circuit orders is OPEN")
+    assert len(bench.in_lane()) == 5
+
+
+def test_a_main_queue_that_is_behind_stops_the_worker() -> None:
+    bench = ReplayBench([""] * 5, stage=Stage(orders_pipeline(backlog_limit=2)))
+    for _ in range(3):
+        bench.stage.put()
+    report = bench.work(5)
+    assert report.stopped == "3 messages wait in the main queue already"
+    assert report.sent == 0
+
+
+def test_a_rule_stops_letters_of_a_run_too() -> None:
+    bench = ReplayBench([""] * 3)
+    bench.stage.add_rule("stop", pattern='{"body": {"number": [1]}}', action="QUARANTINE")
+    bench.stage.add_rule("wait", pattern='{"body": {"number": [2]}}', action="HOLD")
+    bench.work(5)
+    bench.consume()
+    assert bench.work(5).done
+    assert bench.outcomes() == {
+        0: RECOVERED,
+        1: ReplayOutcome.QUARANTINED,
+        2: ReplayOutcome.STOPPED,
+    }
+    assert numbers_in(bench, bench.stage.parking) == [1]
+    assert bench.in_lane() == []
+    assert len(bench.stage.waiting()) == 1
+
+
+def test_letters_for_another_queue_have_no_outcome() -> None:
+    bench = ReplayBench([""] * 3, plan(destination="slow"))
+    report = bench.work(5)
+    assert (report.done, report.outcomes["DELIVERED"]) == (True, 3)
+    assert numbers_in(bench, bench.stage.dedicated) == [0, 1, 2]
+    assert {mark.run for mark in bench.stage.stamps(bench.stage.dedicated)} == {None}
+
+
+def test_a_consumer_without_the_library_tells_no_outcome() -> None:
+    bench = ReplayBench([""] * 3, stage=Stage(orders_pipeline(consumer_library=False)))
+    report = bench.work(5)
+    assert (report.done, report.outcomes["DELIVERED"]) == (True, 3)
+
+
+def test_a_letter_that_is_nowhere_is_unaccounted_for() -> None:
+    bench = ReplayBench(["", ""])
+    pk, sk = bench.names[0].place
+    bench.dynamodb.delete_item(TableName="letters", Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    bench.work(5)
+    bench.consume()
+    bench.work(5)
+    assert bench.outcomes() == {0: ReplayOutcome.MISSING, 1: RECOVERED}
+
+
+@pytest.mark.parametrize("shards", [[0, 2, 4, 6], [1, 3, 5, 7]])
+def test_a_worker_moves_the_letters_of_its_shards_alone(shards: list[int]) -> None:
+    bench = ReplayBench([""] * 30)
+    report = bench.work(5, shards=shards)
+    assert report.sent == sum(bench.index.shards[shard] for shard in shards) > 0
+    assert len(bench.in_lane()) == 30 - report.sent
+
+
+def test_a_fifo_pipeline_keeps_the_order_of_its_groups() -> None:
+    stage = Stage(orders_pipeline(fifo=True))
+    bench = ReplayBench(["a", "b", "a", "a"], plan(ordered=True), stage=stage)
+    order: list[int] = []
+    for _ in range(4):
+        bench.work(5)
+        order += bench.consume()
+    bench.work(5)
+    assert [number for number in order if number != 1] == [0, 2, 3]
+    assert set(bench.outcomes().values()) == {RECOVERED}
