@@ -101,8 +101,18 @@ class RunRoom:
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         return self._room.find(letters)
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
-        return self._room.due(lane, shard, until, most)
+    def key(self, received: ReceivedLetter) -> tuple[str, str]:
+        return self._room.key(received)
+
+    def due(
+        self,
+        lane: str,
+        shard: int,
+        until: float,
+        most: int,
+        after: WaitingRoomEntry | None = None,
+    ) -> Sequence[WaitingRoomEntry]:
+        return self._room.due(lane, shard, until, most, after)
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         return self._room.waits(groups, home)
