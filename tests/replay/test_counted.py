@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.replay import counted
-from deadletter.replay.counted import CountedOrigins, packed
+from deadletter.aws import replay_starts
+from deadletter.aws.replay_counted import read_counted
+from deadletter.aws.replay_starts import DynamoDBReplayStarts, packed
+from deadletter.replay.counted import CountedOrigins
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import RunsUnavailable
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes import MemoryDynamoDB
+from tests.tables import LETTERS, create_letters_table
 
 _origins = st.lists(st.uuids().map(str) | st.text(max_size=5), max_size=40)
 
@@ -17,21 +26,14 @@ def test_what_was_counted_is_in_the_list_and_nothing_else(
     some: list[str], others: list[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counted, "MOST_IN_A_ROW", 7)
-        rows = packed(some)
-    listed = CountedOrigins(rows)
+        patch.setattr(replay_starts, "MOST_COUNTED", 7)
+        listed = CountedOrigins(list(packed(some)))
     assert len(listed) == len(set(some))
     assert all(origin in listed for origin in some)
     assert not any(origin in listed for origin in set(others) - set(some))
 
 
-def test_a_row_fits_into_an_item() -> None:
-    [row, rest] = packed(map(str, range(counted.MOST_IN_A_ROW + 1)))
-    assert (len(row), len(rest)) == (320_000, 16)
-
-
 def test_nothing_counted_is_nothing_allowed() -> None:
-    assert packed([]) == []
     assert "a" not in CountedOrigins([])
     assert "a" not in CountedOrigins([b""])
 
@@ -39,3 +41,32 @@ def test_nothing_counted_is_nothing_allowed() -> None:
 def test_a_row_that_is_cut_off_is_refused() -> None:
     with pytest.raises(ValueError, match="cut off"):
         CountedOrigins([b"x" * 17])
+
+
+def stored(origins: list[str] | None) -> tuple[Any, ReplayPlan]:
+    clock = Clock()
+    dynamodb: Any = MemoryDynamoDB(clock)
+    create_letters_table(dynamodb)
+    plan = ReplayPlan(pipeline="orders", counted=None if origins is None else len(origins))
+    DynamoDBReplayStarts(dynamodb, LETTERS, "orders", clock).store(plan, origins)
+    return dynamodb, plan
+
+
+def test_the_list_is_read_as_the_command_line_stores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_starts, "MOST_COUNTED", 7)
+    origins = [f"m{number}" for number in range(100)]
+    dynamodb, plan = stored(origins)
+    counted = read_counted(dynamodb, LETTERS, "orders", plan.run_id, 100)
+    assert all(origin in counted for origin in origins)
+    assert "m100" not in counted
+
+
+def test_a_list_of_which_a_row_is_missing_is_no_list() -> None:
+    """Read as it is, it would leave letters out of the run that the person has seen."""
+    dynamodb, plan = stored(["a", "b"])
+    with pytest.raises(RunsUnavailable, match="2 of 3 counted letters"):
+        read_counted(dynamodb, LETTERS, "orders", plan.run_id, 3)
+    key = {"pk": {"S": f"orders#run#{plan.run_id}#plan"}, "sk": {"S": "counted#000001"}}
+    dynamodb.put_item(TableName=LETTERS, Item={**key, "keys": {"B": b"cut off"}})
+    with pytest.raises(RunsUnavailable, match="malformed"):
+        read_counted(dynamodb, LETTERS, "orders", plan.run_id, 3)

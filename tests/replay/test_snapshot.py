@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import (
     PARKED_LANE,
@@ -22,7 +23,7 @@ from deadletter.contract import (
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
 from deadletter.redrive.journal import Intent
-from deadletter.replay.counted import CountedOrigins, packed
+from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.names import Name
@@ -44,7 +45,7 @@ class Run:
         self.stage = stage
         number = None if counted is None else len(counted)
         self.plan = ReplayPlan(pipeline="orders", counted=number, **plan)
-        self.counted = None if counted is None else CountedOrigins(packed(counted))
+        self.counted = None if counted is None else CountedOrigins(list(packed(counted)))
         client: Any = stage.s3
         self.objects: Any = S3RunObjects(client, BUCKET, "orders", self.id)
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from deadletter.redrive.journal import KEY_BYTES, key_of
-
-MOST_IN_A_ROW = 20_000
-"""Origins of one row: at 16 bytes each it stays within the 400 KB of an item."""
 
 
 class CountedOrigins:
@@ -47,12 +44,3 @@ class _Keys(Sequence[bytes]):
 
     def __getitem__(self, place: int) -> bytes:  # type: ignore[override]  # bisect needs no slice
         return self._row[place * KEY_BYTES : (place + 1) * KEY_BYTES]
-
-
-def packed(origins: Iterable[str]) -> list[bytes]:
-    """The rows that stand for these origins; each of them once."""
-    keys = sorted({key_of(origin) for origin in origins})
-    return [
-        b"".join(keys[start : start + MOST_IN_A_ROW])
-        for start in range(0, len(keys), MOST_IN_A_ROW)
-    ]

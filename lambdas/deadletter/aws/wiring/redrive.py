@@ -29,7 +29,7 @@ from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
-__all__ = ["clients", "redriver_for"]
+__all__ = ["clients", "redriver_for", "redriver_setup_for"]
 
 
 def clients() -> Clients:
@@ -61,6 +61,33 @@ def redriver_for(
     rescued. `count_metric` publishes a metric at once, which must not be lost with the run.
     Raises BadSettings if the pipeline has no such queue.
     """
+    setup = redriver_setup_for(
+        pipeline,
+        resources,
+        clients,
+        world,
+        home=home,
+        router=router,
+        in_parallel=in_parallel,
+        outages=outages,
+        count_metric=count_metric,
+    )
+    return Redriver(setup)
+
+
+def redriver_setup_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    *,
+    home: str = MAIN_DLQ,
+    router: Router | None = None,
+    in_parallel: InParallel = in_threads,
+    outages: OutageExecutions | None = None,
+    count_metric: Callable[[str, int], None] = nothing,
+) -> RedriverSetup:
+    """What one run on the queue `home` is made of; the arguments are those of `redriver_for`."""
     tally = Tally(count_metric)
 
     def queue(url: str, home: str = MAIN_DLQ) -> SqsQueue:
@@ -91,7 +118,7 @@ def redriver_for(
             clock=world.clock,
             count_metric=tally.count,
         )
-    setup = RedriverSetup(
+    return RedriverSetup(
         pipeline=pipeline,
         home=home,
         dlq=queue(sources[home], home),
@@ -128,4 +155,3 @@ def redriver_for(
         trusted_senders=frozenset(resources.trusted_senders),
         outcomes=outcomes,
     )
-    return Redriver(setup)

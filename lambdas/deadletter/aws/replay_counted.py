@@ -1,0 +1,39 @@
+"""The list of the letters that a person has counted for a replay run, in DynamoDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.replay_starts import COUNTED
+from deadletter.aws.table import DynamoDBTable
+from deadletter.contract import Partition
+from deadletter.replay.counted import CountedOrigins
+from deadletter.replay.run import RunsUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+def read_counted(
+    client: DynamoDBClient, table: str, pipeline: str, run: str, letters: int
+) -> CountedOrigins:
+    """The counted letters of a run's plan, of which there are so many.
+
+    Raises RunsUnavailable, also if some of the rows are missing: a list that is cut off would
+    leave letters out of the run that the person has seen.
+    """
+    try:
+        rows = DynamoDBTable(client, table).query(
+            "pk = :plan AND begins_with(sk, :counted)",
+            {":plan": Partition.RUN.of(pipeline, run, "plan"), ":counted": COUNTED},
+            ConsistentRead=True,
+        )
+        counted = CountedOrigins([bytes(row["keys"]) for row in rows])
+    except AWS_ERRORS as error:
+        raise RunsUnavailable(refusal(error, "dynamodb", table)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunsUnavailable(f"the counted letters of run {run} are malformed") from error
+    if len(counted) != letters:
+        raise RunsUnavailable(f"{len(counted)} of {letters} counted letters are on record")
+    return counted

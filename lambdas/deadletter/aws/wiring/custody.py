@@ -1,0 +1,74 @@
+"""Puts together what takes letters into the custody of a replay run."""
+
+from __future__ import annotations
+
+from deadletter.aws.clients import Clients
+from deadletter.aws.replay_counted import read_counted
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.redrive import redriver_setup_for
+from deadletter.aws.wiring.world import World, in_threads
+from deadletter.contract import MAIN_DLQ
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.replay.freeze import Freeze
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.snapshot import Snapshot
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+
+
+def run_objects_for(
+    pipeline: Pipeline, resources: Resources, clients: Clients, run: str
+) -> S3RunObjects:
+    """The objects of one run: pages, manifest and report."""
+    return S3RunObjects(clients.s3, resources.letters_bucket, pipeline.name, run)
+
+
+def snapshot_for(
+    plan: ReplayPlan,
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    *,
+    router: Router | None = None,
+    in_parallel: InParallel = in_threads,
+) -> Snapshot:
+    """One pass of the snapshot of a plan's run.
+
+    Raises BadSettings if the pipeline has no such source, and RunsUnavailable if the list of
+    counted letters cannot be read.
+    """
+    counted = None
+    if plan.counted is not None:
+        counted = read_counted(
+            clients.dynamodb, resources.letters_table, pipeline.name, plan.run_id, plan.counted
+        )
+    return Snapshot(
+        redriver_setup_for(
+            pipeline,
+            resources,
+            clients,
+            world,
+            home=MAIN_DLQ if plan.lane is not None else plan.source,
+            router=router,
+            in_parallel=in_parallel,
+        ),
+        plan,
+        objects=run_objects_for(pipeline, resources, clients, plan.run_id),
+        counted=counted,
+        token=world.new_id(),
+    )
+
+
+def freeze_for(
+    run: str, pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+) -> Freeze:
+    """The freeze of one run's snapshot."""
+    return Freeze(
+        run,
+        objects=run_objects_for(pipeline, resources, clients, run),
+        custody=waiting_room_for(pipeline, resources, clients, world),
+        clock=world.clock,
+    )
