@@ -85,7 +85,7 @@ def release(
     )
     replay_options.end_progress()
     if not yes:
-        asking.confirm(session, *_question(move, "Release"))
+        asking.confirm(session, *question(move, "Release"))
     return Reply(move.start(), show)
 
 
@@ -132,11 +132,11 @@ def discard(
     )
     replay_options.end_progress()
     if not yes:
-        asking.confirm(session, *_question(move, "Discard"))
+        asking.confirm(session, *question(move, "Discard"))
     return Reply(move.start(), show)
 
 
-def _question(move: ParkedMove, verb: str) -> Iterator[str]:
+def question(move: ParkedMove, verb: str) -> Iterator[str]:
     """What would be done, and what to think about first."""
     places = ", ".join(
         f"{draft.forecast.letters:,} in {draft.source.name}" for draft in move.drafts

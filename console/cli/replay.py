@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .command import command, group
 from .replay_plan import plan, start_
+from .replay_report import report_, rerun
 from .replay_runs import abort, approve, hold, list_, refuse, resume, show
 
 typer_app = group("Replay runs: planned, rate-limited, abortable, and accounted for.")
@@ -59,3 +60,15 @@ command(typer_app, "approve", example=['dlq replay approve 4f0c1b --why "checked
 )
 
 command(typer_app, "refuse", example=['dlq replay refuse 4f0c1b --why "not on a Friday"'])(refuse)
+
+command(
+    typer_app,
+    "report",
+    example=["dlq replay report 4f0c1b", "dlq replay report 4f0c1b --html report.html"],
+)(report_)
+
+command(
+    typer_app,
+    "rerun",
+    example=['dlq replay rerun 4f0c1b --only failed --why "fixed in 4.2.2"'],
+)(rerun)

@@ -17,6 +17,8 @@ def aws_errors() -> Iterator[None]:
     from deadletter.failure.ledger import LedgerUnavailable
     from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
+    from deadletter.replay.objects import ObjectsUnavailable
+    from deadletter.replay.progress import StatusUnavailable
     from deadletter.replay.run import RunsUnavailable
     from deadletter.routing.router import RouterUnavailable
 
@@ -27,9 +29,11 @@ def aws_errors() -> Iterator[None]:
         CircuitsUnavailable,
         LeaseUnavailable,
         LedgerUnavailable,
+        ObjectsUnavailable,
         RoomUnavailable,
         RouterUnavailable,
         RunsUnavailable,
+        StatusUnavailable,
     ) as error:
         cause: BaseException | None = error
         while cause is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,11 +23,13 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .aws import error_code
 from .problem import Cause, Problem
 from .session import Session
 from .words import count, moment
 
 if TYPE_CHECKING:
+    from deadletter.aws.replay_plans import DynamoDBReplayPlans
     from deadletter.aws.replay_runs import DynamoDBReplayRuns
     from deadletter.aws.replay_starts import DynamoDBReplayStarts
 
@@ -150,6 +153,15 @@ def runs_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBR
     return DynamoDBReplayRuns(session.aws.dynamodb, app.letters_table, pipeline.name, session.clock)
 
 
+def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayPlans:
+    """The plans of a pipeline's runs, as their executions read them."""
+    from deadletter.aws.replay_plans import DynamoDBReplayPlans
+
+    return DynamoDBReplayPlans(
+        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
+    )
+
+
 def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayStarts:
     """What was stored when the runs of a pipeline were started."""
     from deadletter.aws.replay_starts import DynamoDBReplayStarts
@@ -176,7 +188,8 @@ class RunSwitch:
         pipelines = self.app.select([pipeline] if pipeline is not None else [])
         self.pipeline, self.before = _find(session, self.app, pipelines, run)
         self._runs = runs_of(session, self.app, self.pipeline)
-        self.starts = starts_of(session, self.app, self.pipeline)
+        self._starts = starts_of(session, self.app, self.pipeline)
+        self._plans = plans_of(session, self.app, self.pipeline)
 
     @property
     def id(self) -> str:
@@ -189,7 +202,7 @@ class RunSwitch:
 
         try:
             with aws_errors():
-                plan = self.starts.plan(self.id)
+                plan = self._plans.plan(self.id)
         except BadSettings as error:
             raise Problem(
                 f"The plan of run {self.id} can't be read ({error}): "
@@ -225,7 +238,8 @@ class RunSwitch:
         change = self._change(
             lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to)
         )
-        self._answer_approval(change)
+        if change.before.state == RunState.WAITING_APPROVAL:
+            self._answer_approval(approved=False, because=because)
         return change
 
     def approve(self, because: str) -> ReplayChange:
@@ -234,7 +248,7 @@ class RunSwitch:
         change = self._change(
             lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because)
         )
-        self._answer_approval(change)
+        self._answer_approval(approved=True, because=because)
         return change
 
     def refuse(self, because: str) -> ReplayChange:
@@ -278,20 +292,23 @@ class RunSwitch:
         session = self.session
         return ReplayChange(**session.place, at=session.now, before=row(before), after=row(after))
 
-    def _answer_approval(self, change: ReplayChange) -> None:
-        """Wakes the execution that waits for a person; the run's item says what the answer is."""
+    def _answer_approval(self, *, approved: bool, because: str) -> None:
+        """Wakes the execution that waits for a person; the run's item has the answer by now."""
         from botocore.exceptions import ClientError
 
-        from .aws import error_code
+        from deadletter.replay.machine import ApprovalAnswer
 
-        if change.before.state != RunState.WAITING_APPROVAL:
-            return
+        by = person(self.session)
         with aws_errors():
-            token = self.starts.approval_token(self.id)
+            self._plans.keep_answer(self.id, ApprovalAnswer(approved, by, because))
+            token = self._starts.approval_token(self.id)
         if token is None:
             return
+        answer = {"approved": approved, "by": by, "because": because}
         try:
-            self.session.aws.stepfunctions.send_task_success(taskToken=token, output="{}")
+            self.session.aws.stepfunctions.send_task_success(
+                taskToken=token, output=json.dumps(answer)
+            )
         except ClientError as error:
             # It waits no longer: it has read the item by itself.
             if error_code(error) not in _NO_TASK:

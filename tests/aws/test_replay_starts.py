@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_starts import (
     MOST_COUNTED,
     DynamoDBReplayStarts,
@@ -48,7 +49,8 @@ def test_a_plan_is_stored_with_the_letters_that_were_counted(
     assert set(stored) == {"plan", "counted#000000"}
     assert unpacked(stored["counted#000000"]["keys"]) == {key_of("a"), key_of("b")}
     assert stored["plan"]["ttl"] > 1_000
-    assert starts.plan(PLAN.run_id) == PLAN
+    plans = DynamoDBReplayPlans(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
+    assert plans.plan(PLAN.run_id) == PLAN
 
 
 def test_a_plan_that_counts_no_single_letters_has_no_list(
@@ -65,9 +67,16 @@ def test_keys_are_sorted_over_all_rows_and_fit_into_an_item() -> None:
     assert keys == sorted(keys)
 
 
-def test_an_unknown_run_has_neither_plan_nor_token(starts: DynamoDBReplayStarts) -> None:
-    assert starts.plan("nope") is None
+def test_a_run_that_does_not_wait_has_no_token(starts: DynamoDBReplayStarts) -> None:
     assert starts.approval_token("nope") is None
+
+
+def test_a_run_that_waits_has_the_token_that_its_execution_kept(
+    aws: Aws, starts: DynamoDBReplayStarts
+) -> None:
+    plans = DynamoDBReplayPlans(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
+    plans.keep_token("0123", "the token")
+    assert starts.approval_token("0123") == "the token"
 
 
 class _Machine:

@@ -24,8 +24,10 @@ from console.operations import aws, item, peek
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
@@ -40,9 +42,13 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import never
+from deadletter.redrive.waiting_room import SHARDS, never
+from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.names import Name, to_lines
 from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun
+from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
@@ -54,6 +60,7 @@ TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
 """The SenderId whose `Redrive` attribute is trusted: moto gives it to every message."""
 
 ACCOUNT = "123456789012"  # moto's
+BUCKET = "letters-bucket"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -90,6 +97,7 @@ class Cloud:
     ssm: Any
     dynamodb: Any
     cloudwatch: Any
+    s3: Any = None
     app: str = "deadletter"
     urls: dict[str, str] = field(default_factory=dict)
 
@@ -100,10 +108,16 @@ class Cloud:
 
     def deploy(self, *pipelines: str, **settings: Any) -> None:
         """The parameters, tables and queues that the stacks make."""
-        shared = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}
+        shared = {
+            "letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules",
+            "letters_bucket": BUCKET,
+        }  # fmt: skip
         self.parameter(f"/{self.app}/app", json.dumps(shared))
         if "letters" not in self.dynamodb.list_tables()["TableNames"]:
             self._tables()
+            self.s3.create_bucket(
+                Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+            )
         for name in pipelines:
             self.pipeline(name, **settings)
             self.watched(name)
@@ -212,6 +226,24 @@ class Cloud:
                     self.put("letters", {**row, "pk": {"S": key}})
         assert self.replays(run.pipeline).create(run)
         return run
+
+    def snapshot(self, run: ReplayRun, outcomes: Sequence[tuple[Name, ReplayOutcome]]) -> None:
+        """The manifest of a run, and what became of its letters."""
+        names = sorted((name for name, _ in outcomes), key=lambda name: name.sort_key)
+        objects = S3RunObjects(self.s3, BUCKET, run.pipeline, run.id)
+        statuses = DynamoDBStatuses(
+            self.dynamodb, "letters", pipeline=run.pipeline, run=run.id, clock=time.time
+        )
+        by_copy = {name.copy: outcome for name, outcome in outcomes}
+        shards = []
+        for shard in range(SHARDS):
+            own = [name for name in names if name.shard == shard]
+            shards.append(len(own))
+            if own:
+                objects.put(part_name(shard, 0), to_lines(own))
+                text = "".join(by_copy[name.copy] for name in own)
+                statuses.write(shard, {0: PartStatus(text, "0" * len(text))})
+        Manifest(objects).seal(ManifestIndex(tuple(shards), "hash"))
 
     def replays(self, pipeline: str) -> DynamoDBReplayRuns:
         return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)
@@ -334,6 +366,7 @@ def cloud() -> Iterator[Cloud]:
             session.client("ssm"),
             session.client("dynamodb"),
             session.client("cloudwatch"),
+            session.client("s3"),
         )
 
 

@@ -10,7 +10,7 @@ from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, parts
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import KEY_BYTES, key_of
-from deadletter.replay.plan import ReplayPlan, plan_from_text
+from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 PLAN_ROW, APPROVAL_ROW = "plan", "approval"
-"""Sort keys in a run's partition `…#plan`, beside `counted#<n>`."""
+"""Sort keys in the partition of a run's plan."""
 
 COUNTED = "counted#"
+"""What the sort keys of the rows with counted letters begin with, beside the plan's."""
 
 MOST_COUNTED = 20_000
 """Origins of one row: at 16 bytes each they stay below the 400 KB of an item."""
@@ -43,7 +44,8 @@ class DynamoDBReplayStarts:
 
         Storing a plan twice has the effect of once: its text and its letters never change.
         """
-        run, ttl = plan.run_id, int(self._clock() + ROWS_KEPT)
+        partition = self._partition(plan.run_id)
+        ttl = int(self._clock() + ROWS_KEPT)
         rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
         if origins is not None:
             rows += [
@@ -52,25 +54,18 @@ class DynamoDBReplayStarts:
             ]
         try:
             for row in rows:
-                self._table.write_many(puts=[{PARTITION: self._partition(run), "ttl": ttl, **row}])
+                self._table.write_many(puts=[{PARTITION: partition, "ttl": ttl, **row}])
         except _ERRORS as error:
             raise self._unavailable(error) from error
-
-    def plan(self, run: str) -> ReplayPlan | None:
-        """The plan of a run; None if there is none. Raises BadSettings for a malformed one."""
-        row = self._row(run, PLAN_ROW)
-        return None if row is None else plan_from_text(str(row.get("plan")))
 
     def approval_token(self, run: str) -> str | None:
         """The token with which the run waits for an approval; None if it does not wait."""
-        row = self._row(run, APPROVAL_ROW)
-        return None if row is None else str(row.get("token"))
-
-    def _row(self, run: str, sort: str) -> dict[str, Any] | None:
+        key = (self._partition(run), APPROVAL_ROW)
         try:
-            return self._table.get((self._partition(run), sort))
+            row = self._table.get_many([key]).get(key)
         except _ERRORS as error:
             raise self._unavailable(error) from error
+        return str(row["token"]) if row and row.get("token") else None
 
     def _partition(self, run: str) -> str:
         return Partition.RUN.of(self._pipeline, run, "plan")

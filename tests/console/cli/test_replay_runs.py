@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from console.cli import replay_runs
 from console.cli.exit import Exit
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.table import plain
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, moved_to
 
 RUN = "4f0c1b2a3d4e5f60"
@@ -209,6 +210,9 @@ def test_an_approval_changes_the_run_then_wakes_its_execution(
     assert done.exit_code == Exit.DONE, done.output
     assert (stored(orders).state, stored(orders).because) == (RunState.CANARY, "checked")
     assert functions.machine.answered == ["the token"]
+    key = {"pk": {"S": f"orders#run#{RUN}#plan"}, "sk": {"S": "approval"}}
+    row = plain(orders.dynamodb.get_item(TableName="letters", Key=key)["Item"])
+    assert (row["approved"], row["because"], row["by"]) == (True, "checked", stored(orders).by)
 
 
 def test_a_refusal_aborts_the_run_and_wakes_its_execution(

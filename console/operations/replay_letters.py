@@ -1,0 +1,81 @@
+"""The letters of a replay run by its manifest, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deadletter.replay.ticket import ReplayOutcome
+
+from .adapter_errors import aws_errors
+from .problem import Cause, Problem
+from .replay_runs import RunSwitch
+
+if TYPE_CHECKING:
+    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.replay.names import Name
+
+FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutcome.UNKNOWN})
+"""Outcomes of letters that were tried and not processed, as far as anything is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLetter:
+    """A letter of a run: its name in the manifest, its outcome, and how often it came back."""
+
+    name: Name
+    outcome: ReplayOutcome
+    returned: int = 0
+
+
+def objects_of(switch: RunSwitch) -> S3RunObjects:
+    """The objects of a run in the bucket."""
+    from deadletter.aws.replay_objects import S3RunObjects
+
+    return S3RunObjects(
+        switch.session.aws.s3, switch.app.letters_bucket, switch.pipeline.name, switch.id
+    )
+
+
+def letters_of(switch: RunSwitch) -> Iterator[RunLetter]:
+    """Each letter of a run in order. Problem if it has no snapshot yet."""
+    from deadletter.aws.replay_status import DynamoDBStatuses
+    from deadletter.replay.manifest import Manifest
+    from deadletter.replay.names import PART
+    from deadletter.replay.progress import ShardProgress
+
+    session = switch.session
+    manifest = Manifest(objects_of(switch))
+    statuses = DynamoDBStatuses(
+        session.aws.dynamodb,
+        switch.app.letters_table,
+        pipeline=switch.pipeline.name,
+        run=switch.id,
+        clock=session.clock,
+    )
+    with aws_errors():
+        index = manifest.index()
+    if index is None:
+        raise Problem(
+            f"Run {switch.id} has no snapshot yet: it is {switch.before.state}. "
+            f"dlq replay show {switch.id} --watch waits for it.",
+            Cause.FAILED,
+        )
+    for shard in range(len(index.shards)):
+        with aws_errors():
+            progress = ShardProgress.of(shard, statuses.read(shard))
+        for part in range(index.parts(shard)):
+            with aws_errors():
+                names = manifest.part(shard, part)
+            for offset, name in enumerate(names):
+                position = part * PART + offset
+                yield RunLetter(name, progress.outcome(position), progress.returned(position))
+
+
+def named(switch: RunSwitch, ids: Collection[str]) -> list[RunLetter]:
+    """The letters of a run with these ids, of the copy or of the first life."""
+    wanted = set(ids)
+    return [
+        letter for letter in letters_of(switch) if wanted & {letter.name.copy, letter.name.origin}
+    ]

@@ -1,0 +1,216 @@
+"""What became of each letter of a replay run: the account that was kept, or one as of now."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from deadletter.replay.machine import UNACCOUNTED
+from deadletter.replay.ticket import ReplayOutcome
+
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .problem import Cause, Problem
+from .replay_letters import FAILED, RunLetter, letters_of, objects_of
+from .replay_runs import ReplayRow, RunSwitch, row
+from .words import count, moment
+
+REPORT = "report.json"
+"""The object with the account that the run itself has added up at its end."""
+
+
+_MOST_ROWS = 20
+
+MEANING: Mapping[str, str] = {
+    "RECOVERED": "processed by the consumer",
+    "DUPLICATE": "skipped: processed before",
+    "DELIVERED": "accepted; no outcome is known there",
+    "PARKED": "failed again, parked by the consumer",
+    "QUARANTINED": "failed again or stopped, parked by the run",
+    "STOPPED": "set aside by a rule or an open circuit",
+    "EXPIRED": "too old",
+    "UNKNOWN": "sent, and no outcome in time",
+    "DISCARDED": "thrown away as planned",
+    "LEFT": "left over when the run ended early",
+    "SENT": "sent, its outcome is awaited",
+    "OPEN": "not sent yet",
+    "MISSING": "neither sent nor in custody: a person has to look",
+    UNACCOUNTED: "without any outcome: must be 0",
+}
+"""What each outcome means, in the order in which people read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAccount:
+    """The outcomes of letters that have something in common."""
+
+    name: Annotated[str, "fingerprint of the cause, or hash of the ordering key; may be empty"]
+    category: Annotated[str, "the cause's kind of failure; empty for a key"]
+    letters: Annotated[int, "letters of the snapshot"]
+    counts: Annotated[Mapping[str, int], "letters by outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMinute:
+    """What ended in one minute of a run."""
+
+    at: Annotated[datetime | None, "when the minute began"]
+    counts: Annotated[Mapping[str, int], "letters by outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccount(Answer):
+    """What `dlq replay report` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    run: Annotated[ReplayRow, "the run"]
+    final: Annotated[bool, "whether the run itself added it up at its end; else as of now"]
+    source: Annotated[str, "where its letters came from"]
+    destination: Annotated[str, "where they went"]
+    who: Annotated[str, "who planned it"]
+    why: Annotated[str, "the reason given"]
+    letters: Annotated[int, "letters of the snapshot"]
+    counts: Annotated[Mapping[str, int], "letters by outcome; their sum is the snapshot"]
+    unaccounted: Annotated[int, "letters of the snapshot without any outcome: must be 0"]
+    returned: Annotated[int, "tries after which a letter came back to the run"]
+    causes: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest causes"]
+    keys: Annotated[Sequence[GroupAccount], f"the {_MOST_ROWS} ordering keys that failed most"]
+    minutes: Annotated[Sequence[RunMinute], "outcomes minute by minute; empty if not kept"]
+    says: Annotated[str, "the account in a sentence"]
+    file: Annotated[str | None, "the page that --html wrote"] = None
+
+
+def report(switch: RunSwitch) -> RunAccount:
+    """The account of a run: the one that is kept in the bucket, else one of what is known now."""
+    with aws_errors():
+        text = objects_of(switch).get(REPORT)
+    data = _added_up(switch) if text is None else _kept(text, switch.id)
+    plan, run, session = switch.plan, switch.read(), switch.session
+    counts = {name: int(number) for name, number in data["counts"].items() if number}
+    letters = int(data["letters"])
+    unaccounted = int(data.get("unaccounted", 0))
+    return RunAccount(
+        **session.place,
+        at=session.now,
+        run=row(run),
+        final=text is not None,
+        source=plan.source,
+        destination=plan.destination,
+        who=plan.who,
+        why=plan.why,
+        letters=letters,
+        counts=_ordered(counts),
+        unaccounted=unaccounted,
+        returned=int(data.get("returned", 0)),
+        causes=tuple(_group(group, "cause") for group in data.get("causes", ())),
+        keys=tuple(_group(group, "key") for group in data.get("keys", ())),
+        minutes=tuple(_minutes(data.get("minutes", {}))),
+        says=_says(letters, counts, unaccounted),
+    )
+
+
+def _kept(text: bytes, run: str) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text)
+        if not isinstance(data["counts"], dict) or not isinstance(data["letters"], int):
+            raise ValueError("it has no counts")
+    except (ValueError, KeyError, TypeError) as error:
+        raise Problem(
+            f"The report of run {run} is not what this dlq expects: "
+            "use the dlq of the version that is deployed.",
+            Cause.FAILED,
+        ) from error
+    return dict(data)
+
+
+def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
+    """The account as of now, from the manifest and the status of its letters."""
+    counts: Counter[str] = Counter()
+    by_cause: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    by_key: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    categories: dict[str, str] = {}
+    returned = 0
+    for letter in letters_of(switch):
+        outcome, name = letter.outcome.name, letter.name
+        counts[outcome] += 1
+        returned += letter.returned
+        by_cause[name.cause][outcome] += 1
+        categories[name.cause] = name.category
+        if name.is_ordered:
+            by_key[name.key][outcome] += 1
+    causes = sorted(by_cause, key=lambda cause: -by_cause[cause].total())[:_MOST_ROWS]
+    keys = sorted(by_key, key=lambda key: (-failed(by_key[key]), -by_key[key].total()))
+    return {
+        "letters": counts.total(),
+        "counts": counts,
+        "returned": returned,
+        "causes": [
+            {
+                "cause": cause,
+                "category": categories[cause],
+                "letters": by_cause[cause].total(),
+                "counts": by_cause[cause],
+            }
+            for cause in causes
+        ],
+        "keys": [
+            {"key": key, "letters": by_key[key].total(), "counts": by_key[key]}
+            for key in keys[:_MOST_ROWS]
+        ],
+    }
+
+
+def failed(counts: Mapping[str, int]) -> int:
+    """Letters that were tried and not processed, as far as anything is known."""
+    return sum(counts.get(outcome.name, 0) for outcome in FAILED)
+
+
+def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
+    known = [name for name in MEANING if name in counts]
+    return {name: counts[name] for name in [*known, *(set(counts) - set(known))]}
+
+
+def _group(data: Mapping[str, Any], name: str) -> GroupAccount:
+    return GroupAccount(
+        str(data.get(name, "")),
+        str(data.get("category", "")),
+        int(data.get("letters", 0)),
+        _ordered({key: int(number) for key, number in data.get("counts", {}).items() if number}),
+    )
+
+
+def _minutes(data: Mapping[str, Any]) -> Iterator[RunMinute]:
+    for at, counts in sorted(data.items(), key=lambda entry: float(entry[0])):
+        yield RunMinute(moment(float(at)), {name: int(number) for name, number in counts.items()})
+
+
+def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
+    """The account in a sentence."""
+    missing = unaccounted or letters - sum(counts.values())
+    if missing:
+        return (
+            f"{missing:,} of {count(letters, 'letter')} are unaccounted for: "
+            "the run is BROKEN, and a person has to look."
+        )
+    waiting = counts.get("OPEN", 0) + counts.get("SENT", 0)
+    good = sum(counts.get(name, 0) for name in ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED"))
+    parts = [f"{good:,} of {count(letters, 'letter')} are done"]
+    if bad := failed(counts):
+        parts.append(f"{bad:,} failed again")
+    if waiting:
+        parts.append(f"{waiting:,} still on the way")
+    rest = letters - good - bad - waiting
+    if rest:
+        parts.append(f"{rest:,} set aside or left over")
+    return f"{', '.join(parts)}. All of them are accounted for."
+
+
+ONLY: Mapping[str, Callable[[RunLetter], bool]] = {
+    "failed": lambda letter: letter.outcome in FAILED,
+    "left": lambda letter: letter.outcome is ReplayOutcome.LEFT,
+}
+"""Which letters of an ended run a rerun takes."""

@@ -1,0 +1,216 @@
+"""`dlq replay report` and `rerun`: each letter is accounted for, and the failed ones go again."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from deadletter.aws.table import plain
+from deadletter.redrive.journal import key_of
+from deadletter.replay.names import Name, key_hash
+from deadletter.replay.plan import plan_from_text
+from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.ticket import ReplayOutcome
+from tests.console.conftest import BUCKET
+
+RUN = "4f0c1b2a3d4e5f60"
+
+
+def run(state: RunState = RunState.DONE, **facts: Any) -> ReplayRun:
+    given = {"id": RUN, "pipeline": "orders", "state": state, "letters": 6, "created": 1.0}
+    return ReplayRun(**{**given, "changed": 61.0, "by": "replay", **facts})
+
+
+def name(origin: str, key: str = "", cause: str = "f1") -> Name:
+    return Name(
+        copy=f"copy-{origin}", origin=origin, place=(f"orders#letter#{origin}", "letter"),
+        key=key_hash(key or origin), cause=cause, category="schema", tenant="acme",
+    )  # fmt: skip
+
+
+OUTCOMES = [
+    (name("a"), ReplayOutcome.RECOVERED),
+    (name("b"), ReplayOutcome.RECOVERED),
+    (name("c", cause="f2"), ReplayOutcome.DUPLICATE),
+    (name("d", "customer-7"), ReplayOutcome.PARKED),
+    (name("e", "customer-7"), ReplayOutcome.QUARANTINED),
+    (name("f"), ReplayOutcome.LEFT),
+]
+
+KEPT = {
+    "run": RUN, "letters": 4, "counts": {"PARKED": 1, "RECOVERED": 3}, "unaccounted": 0,
+    "returned": 2,
+    "causes": [{"cause": "<script>", "category": "schema", "letters": 4,
+                "counts": {"RECOVERED": 3, "PARKED": 1}}],
+    "keys": [], "minutes": {"60": {"RECOVERED": 2}, "120": {"RECOVERED": 1, "PARKED": 1}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    functions.configure("orders", consumer_library=True)
+    functions.routes = True
+    return cloud
+
+
+def kept(cloud: Any, **changes: Any) -> None:
+    cloud.s3.put_object(
+        Bucket=BUCKET, Key=f"replay/orders/{RUN}/report.json", Body=json.dumps(KEPT | changes)
+    )
+
+
+def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.RUNNING))
+    orders.snapshot(run(), [*OUTCOMES, (name("g"), ReplayOutcome.OPEN)])
+    done = dlq("replay", "report", RUN, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    account = json.loads(done.stdout)
+    assert account["counts"] == {
+        "RECOVERED": 2, "DUPLICATE": 1, "PARKED": 1, "QUARANTINED": 1, "LEFT": 1, "OPEN": 1,
+    }  # fmt: skip
+    assert (account["letters"], account["final"], account["unaccounted"]) == (7, False, 0)
+    assert [(row["name"], row["letters"]) for row in account["causes"]] == [("f1", 6), ("f2", 1)]
+    assert [(row["name"], row["letters"]) for row in account["keys"]] == [
+        (key_hash("customer-7"), 2)
+    ]
+    assert account["says"] == (
+        "3 of 7 letters are done, 2 failed again, 1 still on the way, "
+        "1 set aside or left over. All of them are accounted for."
+    )
+
+
+def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    kept(orders)
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.DONE, done.output
+    assert "3 of 4 letters are done, 1 failed again. All of them are accounted for." in done.stdout
+    assert re.search(r"PARKED +1 +failed again, parked by the consumer", done.stdout)
+    assert f"dlq replay rerun {RUN} --only failed" in done.stdout
+
+
+def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.BROKEN))
+    kept(orders, counts={"RECOVERED": 3}, unaccounted=1)
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "1 of 4 letters are unaccounted for: the run is BROKEN" in done.stdout
+
+
+def test_a_damaged_report_is_named(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    orders.s3.put_object(Bucket=BUCKET, Key=f"replay/orders/{RUN}/report.json", Body="{")
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "is not what this dlq expects" in done.stderr
+
+
+def test_a_run_without_a_snapshot_has_no_report(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.MOVING, letters=None))
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "has no snapshot yet: it is MOVING" in done.stderr
+
+
+class Page(HTMLParser):
+    """What a page refers to, and whether its tags are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.links += [value for key, value in attrs if key in ("src", "href") and value]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_file_without_scripts_and_other_hosts(
+    orders: Any, dlq: Any, tmp_path: Path
+) -> None:
+    orders.replay(run(because="<b>bold</b>", by="user/ann"), why="<img src=x>")
+    kept(orders)
+    path = tmp_path / "report.html"
+    done = dlq("replay", "report", RUN, "--html", str(path))
+    assert done.exit_code == Exit.DONE, done.output
+    assert f"The page is {path}." in done.stdout
+    html = path.read_text()
+    page = Page()
+    page.feed(html)
+    assert page.open == []
+    assert page.links == []
+    assert not {"script", "img", "link", "iframe", "b"} & set(page.tags)
+    assert "http" not in html.replace("http-equiv", "")
+    assert page.tags.count("svg") == 3
+    assert "default-src &#x27;none&#x27;" in html or "default-src 'none'" in html
+    assert "&lt;script&gt;" in html
+    assert "3 of 4 letters are done" in html
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_rerun_takes_the_failed_letters_from_where_they_are(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run())
+    orders.snapshot(run(), OUTCOMES)
+    for origin in ("d", "e", "another"):
+        orders.park("orders", "PERMANENT", origin=origin)
+    done = dlq("replay", "rerun", RUN, "--why", "fixed again", "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    (again,) = json.loads(done.stdout)["runs"]
+    rows = [plain(row) for row in orders.dynamodb.scan(TableName="letters")["Items"]]
+    mine = [row for row in rows if f"#run#{again['run']}#plan" in row["pk"]]
+    plan = next(plan_from_text(row["plan"]) for row in mine if "plan" in row)
+    keys = next(row["keys"] for row in mine if "keys" in row)
+    assert keys == b"".join(sorted(map(key_of, ("d", "e"))))
+    assert (plan.source, plan.destination, set(plan.selection.ids)) == (
+        "parking:default", "main", {"d", "e"},
+    )  # fmt: skip
+    assert len(functions.machine.started) == 1
+
+
+def test_a_rerun_of_what_an_aborted_run_left(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.ABORTED, left=True))
+    orders.snapshot(run(), OUTCOMES)
+    orders.park("orders", "REPLAY_ABORTED", origin="f")
+    done = dlq("replay", "rerun", RUN, "--only", "left", "--why", "x", "--yes", "--json")
+    assert json.loads(done.stdout)["letters"] == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "options", "status", "text"),
+    [
+        (RunState.RUNNING, (), Exit.ATTENTION, "a rerun takes what an ended run has left"),
+        (RunState.DONE, ("--only", "good"), Exit.USAGE, "--only is failed or left, not 'good'."),
+        (RunState.DONE, ("--only", "left"), Exit.ABSENT, "has no letter that is left"),
+    ],
+)
+def test_what_can_not_be_run_again_is_said(
+    orders: Any, dlq: Any, state: RunState, options: tuple[str, ...], status: Exit, text: str
+) -> None:
+    orders.replay(run(state))
+    orders.snapshot(run(), OUTCOMES[:2])
+    done = dlq("replay", "rerun", RUN, *options, "--why", "x", "--yes")
+    assert done.exit_code == status
+    assert text in done.stderr
+
+
+def test_times_are_read(orders: Any, dlq: Any) -> None:
+    orders.replay(run(created=time.time()))
+    kept(orders)
+    (first, _) = json.loads(dlq("replay", "report", RUN, "--json").stdout)["minutes"]
+    assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
