@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.webhook import consumer_clients, webhook_batch_for
 from deadletter.contract import Variable, with_aliases
-from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.processing.lambda_event import invoker_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
 from handlers.metrics import count_metric
 from handlers.runtime import settings, world
@@ -25,7 +25,7 @@ post_all = cache(
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
-    result = post_all()(records_of(event), deadline=deadline, permit=permit_of(context))
+    result = post_all()(records_of(event), deadline=deadline, **invoker_of(context))
     for name, number in with_aliases(result.counts).items():
         count_metric(name, number)
     for line in result.log_lines():

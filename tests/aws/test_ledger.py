@@ -21,6 +21,7 @@ from deadletter.failure.ledger import (
     Records,
     RecordsConflict,
     RecordsUnavailable,
+    Recovery,
 )
 from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import Clock
@@ -156,8 +157,32 @@ def test_a_letter_recovers_once(ledger: DynamoDBLedger) -> None:
     ledger.failed("a", ONE)
     assert ledger.recovered("a", 1, 1_800_000_060.5)
     assert not ledger.recovered("a", 2, 1_800_000_070.5)
+    assert ledger.rows(["a"])["a"].failures == (ONE,)
+
+
+def test_the_recovery_of_a_later_life_stands_and_the_first_word_on_a_life(
+    ledger: DynamoDBLedger,
+) -> None:
+    ledger.recovered("a", 1, 1_800_000_060.5)
+    ledger.recovered("a", 3, 1_800_000_070.5, Recovery.DUPLICATE)
+    ledger.recovered("a", 3, 1_800_000_080.5, Recovery.PROCESSED)
+    ledger.recovered("a", 2, 1_800_000_090.5, Recovery.SKIPPED)
     row = ledger.rows(["a"])["a"]
-    assert (row.recovered_attempt, row.recovered_at) == (1, 1_800_000_060.5)
+    assert (row.recovered_attempt, row.recovered_at) == (3, 1_800_000_070.5)
+    assert row.recovered_as is Recovery.DUPLICATE
+    assert [row.outcome_in(life) for life in (1, 2, 3)] == [None, None, "duplicate"]
+    ledger.recovered("a", 10, 1_800_000_095.5)
+    assert ledger.rows(["a"])["a"].outcome_in(10) == "recovered"
+
+
+def test_a_parked_life_is_on_record_with_its_reason(ledger: DynamoDBLedger) -> None:
+    ledger.failed("a", ONE)
+    ledger.parked("a", 3, 1_800_000_060.5, "PERMANENT")
+    ledger.parked("a", 2, 1_800_000_070.5, "COLLISION")
+    ledger.parked("a", 3, 1_800_000_060.5, "PERMANENT")
+    row = ledger.rows(["a"])["a"]
+    assert (row.ended_attempt, row.ended_as, row.ended_reason) == (3, "parked", "PERMANENT")
+    assert [row.outcome_in(life) for life in (2, 3)] == [None, "parked"]
     assert row.failures == (ONE,)
 
 
@@ -167,8 +192,8 @@ def test_a_letter_that_never_had_a_row_recovers_too(ledger: DynamoDBLedger) -> N
 
 
 def test_what_recovered_without_its_dependency_says_so(ledger: DynamoDBLedger) -> None:
-    assert ledger.recovered("a", 1, 5.0, unasked=True)
-    assert ledger.recovered("a", 1, 5.0, unasked=True)
+    assert ledger.recovered("a", 1, 5.0, Recovery.SKIPPED)
+    assert ledger.recovered("a", 1, 5.0, Recovery.SKIPPED)
     assert ledger.recovered("b", 1, 5.0)
     found = ledger.rows(["a", "b"])
     assert [found[letter].recovered_unasked for letter in "ab"] == [True, False]
@@ -220,6 +245,8 @@ def test_a_ledger_that_does_not_answer_says_so(error: Exception) -> None:
         ledger.failed("a", ONE)
     with pytest.raises(RecordsUnavailable):
         ledger.recovered("a", 1, 5.0)
+    with pytest.raises(RecordsUnavailable):
+        ledger.parked("a", 1, 5.0, "PERMANENT")
     with pytest.raises(LedgerUnavailable):
         ledger.stored_stamp("a")
 

@@ -16,6 +16,7 @@ from deadletter.failure.ledger import (
     RECEIVES,
     UNREADABLE,
     LedgerRow,
+    Recovery,
     row_from_item,
     slot,
 )
@@ -164,6 +165,42 @@ def test_only_a_row_that_says_so_recovered_without_its_dependency() -> None:
     assert row_from_item({"recovered_unasked": True}).recovered_unasked
     assert not row_from_item({"recovered_unasked": False}).recovered_unasked
     assert not row_from_item({}).recovered_unasked
+
+
+@pytest.mark.parametrize("way", Recovery)
+def test_how_a_letter_recovered_outweighs_what_older_rows_said(way: Recovery) -> None:
+    row = row_from_item({"recovered_as": str(way), "recovered_unasked": True})
+    assert row.recovered_as is way
+    assert row.recovered_unasked is (way is not Recovery.PROCESSED)
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        (LedgerRow(), None),
+        (LedgerRow(recovered_at=1.0, recovered_attempt=2), "recovered"),
+        (LedgerRow(recovered_at=1.0, recovered_attempt=1), None),
+        (LedgerRow(recovered_at=1.0, recovered_attempt=3), None),
+        (
+            LedgerRow(recovered_at=1.0, recovered_attempt=2, recovered_as=Recovery.SKIPPED),
+            "recovered",
+        ),
+        (
+            LedgerRow(recovered_at=1.0, recovered_attempt=2, recovered_as=Recovery.DUPLICATE),
+            "duplicate",
+        ),
+        (LedgerRow(ended_attempt=2, ended_as="parked"), "parked"),
+        (LedgerRow(ended_attempt=1, ended_as="parked"), None),
+        (
+            LedgerRow(recovered_at=1.0, recovered_attempt=1, ended_attempt=2, ended_as="parked"),
+            "parked",
+        ),
+        # A failed receive is not the end of the life.
+        (LedgerRow((failed(attempt=2),)), None),
+    ],
+)
+def test_a_row_says_how_one_life_ended_in_the_consumer(row: LedgerRow, outcome: str | None) -> None:
+    assert row.outcome_in(2) == outcome
 
 
 def test_a_failure_without_a_count_of_receives_is_of_the_first() -> None:

@@ -12,7 +12,7 @@ from deadletter.circuit.admission import Admitted
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
-from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
+from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable, Recovery
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import Attribute, Letter, to_event
@@ -39,7 +39,8 @@ class Log:
 
     failures: list[tuple[str, Failure]] = field(default_factory=list)
     recoveries: list[tuple[str, int, float]] = field(default_factory=list)
-    unasked: list[bool] = field(default_factory=list)
+    ways: list[Recovery] = field(default_factory=list)
+    parkings: list[tuple[str, int, float, str]] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     raises: Exception | None = None
@@ -49,12 +50,18 @@ class Log:
         self._answer()
         self.failures.append((origin, failure))
 
-    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+    def recovered(
+        self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
+    ) -> bool:
         self._answer()
         known = any(recovery[0] == origin for recovery in self.recoveries)
         self.recoveries.append((origin, attempt, at))
-        self.unasked.append(unasked)
+        self.ways.append(how)
         return not known
+
+    def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
+        self._answer()
+        self.parkings.append((origin, attempt, at, reason))
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         if isinstance(self.raises, RecordsUnavailable):
@@ -302,9 +309,13 @@ class Site:
         )
 
     def process(
-        self, *records: Any, permit: str | None = None, handle: Handle | None = None
+        self,
+        *records: Any,
+        permit: str | None = None,
+        handle: Handle | None = None,
+        run: str | None = None,
     ) -> BatchResult:
-        return self.consumer(handle).process(records, deadline=DEADLINE, permit=permit)
+        return self.consumer(handle).process(records, deadline=DEADLINE, permit=permit, run=run)
 
 
 def record(letter: Letter, receive: int = 1, arn: str = ARN) -> dict[str, Any]:
@@ -313,9 +324,11 @@ def record(letter: Letter, receive: int = 1, arn: str = ARN) -> dict[str, Any]:
     return to_event(counted, receipt_handle=f"handle of {letter.message_id}", source_arn=arn)
 
 
-def redriven(letter: Letter, attempt: int = 1, origin: str = "first") -> Letter:
-    """The letter as the redriver sends it back."""
-    stamp = stamp_attribute(Stamp(origin, attempt, 1))
+def redriven(
+    letter: Letter, attempt: int = 1, origin: str = "first", run: str | None = None
+) -> Letter:
+    """The letter as the redriver sends it back, or a replay run."""
+    stamp = stamp_attribute(Stamp(origin, attempt, 1, run=run))
     attributes: dict[str, Attribute] = {**letter.attributes, "Redrive": stamp}
     return replace(
         letter, attributes=attributes, system={**letter.system, "SenderId": f"{REDRIVER}:run"}

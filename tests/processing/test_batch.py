@@ -21,6 +21,7 @@ from deadletter.circuit.state import (
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Fate
+from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
@@ -904,7 +905,7 @@ def test_a_recovery_says_whether_the_dependency_took_part_in_it() -> None:
     site.process(*map(record, dead))
     site.process(record(dead[0], receive=2))
     assert [origin for origin, _, _ in site.log.recoveries] == ["m1", "m2", "m1"]
-    assert site.log.unasked == [False, True, True]
+    assert site.log.ways == [Recovery.PROCESSED, Recovery.SKIPPED, Recovery.DUPLICATE]
 
 
 def test_an_unavailable_ledger_costs_no_message() -> None:

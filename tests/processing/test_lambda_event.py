@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.processing.lambda_event import permit_of, records_of, seconds_left
+from deadletter.processing.lambda_event import permit_of, records_of, run_of, seconds_left
 
 
 def test_the_time_left_is_lambdas_milliseconds_in_seconds() -> None:
@@ -41,6 +41,20 @@ def test_an_invocation_without_a_client_context_is_no_probe(context: Any) -> Non
 def test_the_permit_of_a_probe_is_read_from_the_client_context() -> None:
     custom = {"deadletter_permit": "p", "other": "x"}
     assert permit_of(SimpleNamespace(client_context=SimpleNamespace(custom=custom))) == "p"
+
+
+@pytest.mark.parametrize(
+    ("custom", "run"),
+    [
+        (None, None),
+        ({"deadletter_permit": "p"}, None),
+        ({"replay": ""}, None),
+        ({"replay": 7}, None),
+        ({"replay": "r9"}, "r9"),
+    ],
+)
+def test_the_replay_run_is_read_from_the_client_context(custom: Any, run: str | None) -> None:
+    assert run_of(SimpleNamespace(client_context=SimpleNamespace(custom=custom))) == run
 
 
 def test_the_records_of_an_event_are_read_in_their_order() -> None:

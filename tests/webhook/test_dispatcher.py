@@ -15,6 +15,7 @@ from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import Body
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, to_event
@@ -172,6 +173,25 @@ def test_a_re_driven_message_keeps_the_id_of_its_first_life() -> None:
         dispatcher(wire).deliver(message(sample))
     assert [headers["webhook-id"] for _, _, headers in wire.posted] == ["first", "m9"]
     assert [headers["webhook-attempt"] for _, _, headers in wire.posted] == ["3", "1"]
+
+
+def test_a_receiver_learns_that_a_message_comes_from_a_replay_run() -> None:
+    wire = Wire()
+    attributes = {stamps.NAME: stamps.attribute(Stamp("first", 2, 1, run="0123456789abcdef"))}
+    replayed = letter(message_id="m9", attributes=attributes, SenderId=REDRIVER)
+    forged = letter(message_id="m9", attributes=attributes)
+    for sample in (replayed, forged, letter()):
+        dispatcher(wire).deliver(message(sample))
+    runs = [headers.get("webhook-replay") for _, _, headers in wire.posted]
+    assert runs == ["0123456789abcdef", None, None]
+
+
+def test_a_run_that_is_no_plain_word_is_no_header() -> None:
+    wire = Wire()
+    attributes = {stamps.NAME: stamps.attribute(Stamp("first", 2, 1, run="a\r\nx: y"))}
+    dispatcher(wire).deliver(message(letter(attributes=attributes, SenderId=REDRIVER)))
+    [(_, _, headers)] = wire.posted
+    assert "webhook-replay" not in headers
 
 
 def test_each_attempt_has_its_own_time_and_the_same_id() -> None:
@@ -576,8 +596,13 @@ class Around:
     def failed(self, origin: str, failure: Failure) -> None:
         self.failures[origin] = failure
 
-    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+    def recovered(
+        self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
+    ) -> bool:
         return True
+
+    def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
+        raise AssertionError("no letter of a run is parked here")
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         return None

@@ -19,10 +19,12 @@ from deadletter.contract import Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
+    PARKED,
     LedgerRow,
     LedgerUnavailable,
     RecordsConflict,
     RecordsUnavailable,
+    Recovery,
     row_from_item,
     slot,
     uses_attempt,
@@ -100,17 +102,22 @@ class DynamoDBLedger:
             {slot(failure, self._lives): _item(failure), "ttl": self._expires(), **tried},
         )
 
-    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+    def recovered(
+        self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
+    ) -> bool:
+        #  no recovery ──life 1──► life 1 ──life 3──► life 3 ──life 2, or life 3 again──► life 3
         recovery: dict[str, Any] = {
             "recovered_at": stored_number(at),
             "recovered_attempt": Decimal(attempt),
-            **({"recovered_unasked": True} if unasked else {}),
+            "recovered_as": str(how),
         }
         try:
-            self._table.change(
+            answer = self._table.change(
                 self._key(origin),
                 {"ttl": self._expires(), **recovery},
-                condition="attribute_not_exists(recovered_at)",
+                condition="attribute_not_exists(recovered_at) OR recovered_attempt < :attempt",
+                values={":attempt": attempt},
+                ReturnValues="UPDATED_OLD",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except AWS_ERRORS as error:
@@ -119,7 +126,27 @@ class DynamoDBLedger:
                 raise RecordsUnavailable(self._refusal(error)) from error
             # The SDK repeats a write whose answer was lost: the row may hold this recovery.
             return all(row.get(name) == value for name, value in recovery.items())
-        return True
+        return "recovered_at" not in answer.get("Attributes", {})
+
+    def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
+        end = {
+            "ended_attempt": Decimal(attempt),
+            "ended_at": stored_number(at),
+            "ended_as": PARKED,
+            "ended_reason": reason,
+        }
+        try:
+            self._table.change(
+                self._key(origin),
+                {"ttl": self._expires(), **end},
+                condition="attribute_not_exists(ended_attempt) OR ended_attempt <= :attempt",
+                values={":attempt": attempt},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except AWS_ERRORS as error:
+            # A later life has ended meanwhile.
+            if conflicting_item(error) is None:
+                raise RecordsUnavailable(self._refusal(error)) from error
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         row = self.rows([message_id]).get(message_id)

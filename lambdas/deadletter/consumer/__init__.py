@@ -35,7 +35,7 @@ from deadletter.processing.crew import Threads, check_concurrency
 from deadletter.processing.lambda_event import (
     check_records,
     execution_of,
-    permit_of,
+    invoker_of,
     records_of,
     seconds_left,
 )
@@ -221,7 +221,7 @@ def _handle(
         result = guarded.process(
             records,
             deadline=deadline,
-            permit=permit_of(context),
+            **invoker_of(context),
             concurrency=concurrency,
             execution=execution_of(context),
         )

@@ -113,8 +113,8 @@ class DeadletterProcessor(BatchProcessor):
         return self.failure_handler(data, (type(error), error, error.__traceback__))
 
     def _entire_batch_failed(self) -> bool:
-        # A parked message must not come back, and a probe reads the response.
-        return len(self._result.failed) == len(self.records) and not self._result.canary
+        # A parked message must not come back, and a probe or a replay run reads the response.
+        return len(self._result.failed) == len(self.records) and not self._result.direct
 
     def _clean(self) -> None:
         super()._clean()  # type: ignore[no-untyped-call]

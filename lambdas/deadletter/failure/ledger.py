@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.failure.failure import Blame, Failure, from_data
@@ -44,6 +45,20 @@ def uses_attempt(failure: Failure) -> bool:
     return was_tried(failure) and failure.blame is not Blame.CONFIGURATION
 
 
+class Recovery(StrEnum):
+    """How a letter that had been in the DLQ came to be processed."""
+
+    PROCESSED = "processed"
+    DUPLICATE = "duplicate"
+    """It was processed before: the consumer skipped it."""
+    SKIPPED = "skipped"
+    """Its handler said that there was nothing to do."""
+
+
+PARKED = "parked"
+"""How a life ended whose letter the consumer parked."""
+
+
 class LedgerUnavailable(Exception):
     """The ledger could not be read. It is not treated as empty: the letters stay."""
 
@@ -58,8 +73,10 @@ class LedgerRow:
     that could not carry its own; its row has the id that the letter was sent with.
     `recovered_at` (epoch seconds) is when the letter was processed, in the life
     `recovered_attempt`; `recovered_unasked` is True if the dependency took no part in it,
-    because the letter was a duplicate or needed no work. `tried` is the last life with a
-    failure that uses an attempt: of a life with many receives, the row keeps only the last.
+    because the letter was a duplicate or needed no work, and `recovered_as` says which. `tried`
+    is the last life with a failure that uses an attempt: of a life with many receives, the row
+    keeps only the last. `ended_as` says how the life `ended_attempt` of a replayed letter ended
+    in the consumer without being processed: PARKED, and `ended_reason` why.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -71,6 +88,19 @@ class LedgerRow:
     recovered_attempt: int | None = None
     recovered_unasked: bool = False
     tried: int | None = None
+    recovered_as: Recovery = Recovery.PROCESSED
+    ended_attempt: int | None = None
+    ended_as: str = ""
+    ended_reason: str = ""
+
+    def outcome_in(self, attempt: int) -> str | None:
+        """What the consumer says of one life: "recovered", "duplicate", "parked" or None.
+
+        None if it has said nothing final: the life goes on, or ended in the DLQ.
+        """
+        if self.recovered_at is not None and self.recovered_attempt == attempt:
+            return "duplicate" if self.recovered_as is Recovery.DUPLICATE else "recovered"
+        return self.ended_as if self.ended_as and self.ended_attempt == attempt else None
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
@@ -135,6 +165,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
         released_at = float(item.get("released_at", 0))
         attempts = [failure.attempt for failure in failures if failure.at >= released_at]
         recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
+        ended_attempt = item.get("ended_attempt")
         return LedgerRow(
             failures=tuple(
                 sorted(failures, key=lambda failure: (failure.at, failure.attempt, failure.receive))
@@ -144,11 +175,22 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             stamp=_stamp(item.get("stamp")),
             recovered_at=None if recovered_at is None else float(recovered_at),
             recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),
-            recovered_unasked=item.get("recovered_unasked") is True,
+            recovered_unasked=_was_unasked(item),
             tried=None if item.get("tried") is None else int(item["tried"]),
+            recovered_as=Recovery(item.get("recovered_as", Recovery.PROCESSED)),
+            ended_attempt=None if ended_attempt is None else int(ended_attempt),
+            ended_as=str(item.get("ended_as", "")),
+            ended_reason=str(item.get("ended_reason", "")),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE
+
+
+def _was_unasked(item: Mapping[str, Any]) -> bool:
+    if "recovered_as" in item:
+        return bool(item["recovered_as"] != Recovery.PROCESSED)
+    # As rows said it that are still kept.
+    return item.get("recovered_unasked") is True
 
 
 def _stamp(data: Any) -> Stamp | None:
@@ -187,11 +229,19 @@ class FailureLog(Protocol):
     def failed(self, origin: str, failure: Failure) -> None:
         """Store the failure; storing it twice changes nothing. Raises RecordsUnavailable."""
 
-    def recovered(self, origin: str, attempt: int, at: float, *, unasked: bool = False) -> bool:
+    def recovered(
+        self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
+    ) -> bool:
         """Record that the letter was processed in its life `attempt`, at `at` epoch seconds.
 
-        `unasked` is True if its dependency took no part. Returns False if the row had it
-        already. Raises RecordsUnavailable.
+        The first word on a life stands, and a later life replaces an earlier one. Returns False
+        if the letter was on record as processed before. Raises RecordsUnavailable.
+        """
+
+    def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
+        """Record that the consumer parked the letter in its life `attempt`.
+
+        Raises RecordsUnavailable.
         """
 
     def stored_stamp(self, message_id: str) -> Stamp | None:

@@ -177,6 +177,7 @@ class Consumer:
         *,
         deadline: float,
         permit: str | None = None,
+        run: str | None = None,
         concurrency: int = 1,
         lane: Lane | None = None,
         cut: Callable[[], float] | None = None,
@@ -186,8 +187,9 @@ class Consumer:
 
         `deadline` is when the process ends (epoch seconds): nothing is begun or waited for that
         would pass it, and what is left is given back. `cut` gives an earlier deadline, which may
-        come up while the batch runs. With a canary's `permit` the probe alone
-        judges: no message is refused, reported to the circuit, hidden or parked.
+        come up while the batch runs. With a canary's `permit` the probe alone judges, and with
+        the id of a replay `run` that run: no message is refused, reported to the circuit, hidden
+        or parked.
 
         So many handlers as `concurrency` says (1 to MOST_AT_ONCE) run at the same time, each
         message in one thread. The messages of one `lane` are handled one after the other, in
@@ -199,9 +201,10 @@ class Consumer:
         Raises ValueError for another concurrency.
         """
         check_concurrency(concurrency)
-        is_canary = permit is not None
-        batch = _Batch(self, deadline, is_canary, cut or _never, execution)
-        return batch.run(records, concurrency, lane)
+        is_direct = permit is not None or run is not None
+        batch = _Batch(self, deadline, is_direct, cut or _never, execution)
+        result = batch.run(records, concurrency, lane)
+        return replace(result, canary=permit is not None, run=run or "")
 
     def reader(self) -> Reader:
         """The reader of this pipeline's records; raises BadSettings."""
@@ -215,11 +218,11 @@ def finishing_seconds(seconds: float) -> float:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Batch:
-    """One batch while it is processed; `canary` says that a probe sent it."""
+    """One batch while it is processed; `direct` says that a probe or a replay run sent it."""
 
     consumer: Consumer
     last_deadline: float
-    canary: bool
+    direct: bool
     cut: Callable[[], float]
     execution: str
     started: float = field(init=False)
@@ -248,7 +251,7 @@ class _Batch:
             troubles=self.troubles,
             clock=self.consumer.clock,
             random=self.consumer.random,
-            canary=self.canary,
+            direct=self.direct,
             named=self.consumer.named,
         )
         self.guard = Guard(
@@ -308,7 +311,7 @@ class _Batch:
         )
         results = self._close()
         self._finish(results)
-        return BatchResult(tuple(results), self.troubles.noticed, self.recovered, self.canary)
+        return BatchResult(tuple(results), self.troubles.noticed, self.recovered)
 
     def _lane_of(self, record: Record, reading: Reading | None, lane: Lane | None) -> object:
         """What a message is handled in order with; None if it is handled for itself."""
@@ -352,7 +355,7 @@ class _Batch:
         Every handler has run: no slow table may bring the whole batch back.
         """
         tasks: list[Task] = [self._report]
-        if not self.canary:
+        if not self.direct:
             tasks += self._hidings(results)
             tasks += self._untried(results)
         time_left = self.last_record - self.consumer.clock()
@@ -416,7 +419,7 @@ class _Batch:
         self._count_claim(message_id, claim)
         if claim is not None and claim.standing is Standing.DUPLICATE:
             # The process that handled it may have died before it recorded the recovery.
-            self._record_recovery(reading, unasked=True)
+            self._record_recovery(reading, Fate.DUPLICATE)
             return MessageResult(message_id, Fate.DUPLICATE)
         if self._is_late:
             # Reading the circuits or claiming has taken all the time that was left.
@@ -476,7 +479,7 @@ class _Batch:
         if (causes := self._causes) is not None:
             with self._counting(message_id):
                 causes.processed(receive_of(delivery.record), delivery.stamp)
-        self._record_recovery(delivery, unasked=fate is Fate.SKIPPED)
+        self._record_recovery(delivery, fate)
         return MessageResult(message_id, fate)
 
     def _refused(
@@ -517,6 +520,7 @@ class _Batch:
         if is_ours and known_stamp is not None and self._parks(diagnosis):
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type})"
             if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because):
+                history.parked(delivery, known_stamp, Reason.PERMANENT)
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
@@ -555,8 +559,8 @@ class _Batch:
             clock=self.consumer.clock,
         )
 
-    def _record_recovery(self, delivery: Delivery, *, unasked: bool) -> None:
-        if delivery.may_have_been_dead and self._history().recovered(delivery, unasked=unasked):
+    def _record_recovery(self, delivery: Delivery, fate: Fate) -> None:
+        if delivery.may_have_been_dead and self._history().recovered(delivery, fate):
             with self.lock:
                 self.recovered += 1
 
@@ -577,7 +581,7 @@ class _Batch:
 
     def _count_claim(self, message_id: str, claim: Claim | None) -> None:
         collisions = self.consumer.collisions
-        if claim is not None and collisions is not None and not self.canary:
+        if claim is not None and collisions is not None and not self.direct:
             with self._counting(message_id):
                 collisions.seen(claim)
 
@@ -612,9 +616,10 @@ class _Batch:
         stamp = known_stamp or delivery.stamp
         history.failed(delivery.record, stamp, diagnosis, delivery, now)
         is_ours = self.guard.withdraw(message_id, claim)
-        if is_ours and known_stamp is not None and not self.canary:
+        if is_ours and known_stamp is not None and not self.direct:
             because = f"another message with its idempotency key was processed; it {paths}"
             if self._parking().park(delivery, known_stamp, Reason.COLLISION, because):
+                history.parked(delivery, known_stamp, Reason.COLLISION)
                 return MessageResult(message_id, Fate.PARKED, diagnosis)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait)
@@ -622,8 +627,8 @@ class _Batch:
     # Parking.
 
     def _parks(self, diagnosis: Diagnosis) -> bool:
-        """Whether the letter is parked at once; a canary is moved by its probe instead."""
-        may_park = self.consumer.pipeline.park_permanent and not self.canary
+        """Whether the letter is parked at once; its probe or its run moves it otherwise."""
+        may_park = self.consumer.pipeline.park_permanent and not self.direct
         if not may_park or diagnosis.category not in PERMANENT:
             return False
         causes = self._causes
@@ -648,13 +653,13 @@ class _Batch:
 
     @property
     def _causes(self) -> SuddenCauses | None:
-        """The counts of causes; None for a canary, which the probe alone judges."""
-        return None if self.canary else self.consumer.causes
+        """The counts of causes; None for a letter that its probe or its run alone judges."""
+        return None if self.direct else self.consumer.causes
 
     # Visibility.
 
     def _wait_after_failure(self, record: Record, diagnosis: Diagnosis) -> float | None:
-        if self.canary:
+        if self.direct:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
         receive = receive_of(record)

@@ -49,7 +49,8 @@ class _Places:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class CircuitGate:
-    """The circuits of one batch. With `canary` it neither refuses nor reports: the probe judges.
+    """The circuits of one batch. If it is `direct` they neither refuse nor learn of it: the probe
+    or the replay run that sent it judges.
 
     A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
     circuits of the dependencies that the handler has named in this process: they are read with
@@ -63,7 +64,7 @@ class CircuitGate:
     troubles: Troubles
     clock: Callable[[], float]
     random: Random
-    canary: bool
+    direct: bool
     named: set[str]
     _keys: set[str] = field(default_factory=set)
     _known: dict[str, Circuit] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class CircuitGate:
         return self._wait(delivery, with_config_keys([key]))
 
     def _wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
-        if self.canary or not self.pipeline.refuse_when_open:
+        if self.direct or not self.pipeline.refuse_when_open:
             return None
         with self._lock:
             return self._wait_in_turn(delivery, keys)
@@ -168,7 +169,7 @@ class CircuitGate:
         A failure is reported when that is due, in the midst of a batch; if the circuit opens by
         it, the rest of the batch is refused.
         """
-        if self.canary:
+        if self.direct:
             return
         with self._lock:
             self._count(delivery, outcomes)
@@ -190,7 +191,7 @@ class CircuitGate:
         """What calls show: of a canary, a slow success shows a dependency that is not well yet."""
         return tuple(
             replace(outcome, evidence=Evidence.FAILURE)
-            if self.canary
+            if self.direct
             and self._is_slow(outcome.seconds)
             and outcome.evidence is Evidence.SUCCESS
             and not is_config_key(outcome.key)

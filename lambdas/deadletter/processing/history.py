@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deadletter.contract import Reason
 from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import Failure
-from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable
+from deadletter.failure.fate import Fate
+from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable, Recovery
 from deadletter.message.stamp import Stamp
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Delivery, Record, id_of, queue_of, receive_of
 from deadletter.processing.diagnosing import given_back
 from deadletter.processing.result import MessageResult, Trouble, Troubles
+
+_RECOVERIES = {
+    Fate.PROCESSED: Recovery.PROCESSED,
+    Fate.DUPLICATE: Recovery.DUPLICATE,
+    Fate.SKIPPED: Recovery.SKIPPED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -44,7 +52,7 @@ class History:
             return delivery.stamp if kept is None else kept
         return None
 
-    def recovered(self, delivery: Delivery, *, unasked: bool) -> bool:
+    def recovered(self, delivery: Delivery, fate: Fate) -> bool:
         """Record that a letter which had been in the DLQ was processed.
 
         Returns False if it had not been there, or if that is on record already.
@@ -54,8 +62,17 @@ class History:
             return False
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            return self.log.recovered(stamp.origin, stamp.attempt, self.clock(), unasked=unasked)
+            how = _RECOVERIES[fate]
+            return self.log.recovered(stamp.origin, stamp.attempt, self.clock(), how)
         return False
+
+    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> None:
+        """Record that a letter of a replay run was parked: the run waits for its outcome."""
+        if stamp.run is None:
+            return
+        message_id = delivery.letter.message_id
+        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
+            self.log.parked(stamp.origin, stamp.attempt, self.clock(), str(reason))
 
     def failed(
         self,

@@ -1,12 +1,15 @@
-"""What Lambda passes to one invocation: the records, the time left, a probe's permit."""
+"""What Lambda passes to one invocation: the records, the time left, who invokes directly."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 PERMIT = "deadletter_permit"
 """The key of a probe's permit in the client context."""
+
+REPLAY_RUN = "replay"
+"""The key of a replay run's id in the client context."""
 
 LONGEST_INVOCATION_SECONDS = 900.0
 """The longest that Lambda lets a function run; assumed if the context does not say."""
@@ -52,11 +55,26 @@ def seconds_left(context: Any) -> float:
     return LONGEST_INVOCATION_SECONDS if remaining is None else float(remaining()) / 1000
 
 
+class Invoker(TypedDict):
+    """Who invokes the function with messages, in place of their queue."""
+
+    permit: str | None
+    run: str | None
+
+
+def invoker_of(context: Any) -> Invoker:
+    """The probe or the replay run that made this invocation; no value for any other one."""
+    return {"permit": permit_of(context), "run": run_of(context)}
+
+
 def permit_of(context: Any) -> str | None:
     """The permit of the probe that made this invocation; None for any other invocation."""
-    custom = getattr(getattr(_of_lambda(context), "client_context", None), "custom", None)
-    permit = custom.get(PERMIT) if isinstance(custom, Mapping) else None
-    return permit if isinstance(permit, str) and permit else None
+    return _custom_text(context, PERMIT)
+
+
+def run_of(context: Any) -> str | None:
+    """The replay run that made this invocation; None for any other invocation."""
+    return _custom_text(context, REPLAY_RUN)
 
 
 def execution_of(context: Any) -> str:
@@ -64,6 +82,13 @@ def execution_of(context: Any) -> str:
     execution = getattr(context, "execution_context", None)
     arn = getattr(execution, "durable_execution_arn", None)
     return arn if isinstance(arn, str) else ""
+
+
+def _custom_text(context: Any, name: str) -> str | None:
+    """A text that the invoker has put into the client context."""
+    custom = getattr(getattr(_of_lambda(context), "client_context", None), "custom", None)
+    text = custom.get(name) if isinstance(custom, Mapping) else None
+    return text if isinstance(text, str) and text else None
 
 
 def _of_lambda(context: Any) -> Any:

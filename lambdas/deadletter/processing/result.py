@@ -91,6 +91,14 @@ class MessageResult:
         return self.fate in ACKNOWLEDGED
 
     @property
+    def outcome(self) -> str:
+        """What a replay run is told that has delivered the message itself."""
+        # A webhook endpoint in its pause was not called.
+        if getattr(self.error, "untried", False) is True:
+            return _UNTRIED
+        return _OUTCOMES.get(self.fate, _UNTRIED)
+
+    @property
     def evidence(self) -> Evidence:
         """What the message says of the dependency.
 
@@ -158,13 +166,19 @@ class BatchResult:
     """What became of a batch, with one result for each record, in the records' order.
 
     `recovered` counts messages that had been in the DLQ and whose ledger row now says that
-    they were processed; `canary` says that a probe sent the batch.
+    they were processed; `canary` says that a probe sent the batch, and `run` which replay run.
     """
 
     results: tuple[MessageResult, ...] = ()
     troubles: tuple[NoticedTrouble, ...] = ()
     recovered: int = 0
     canary: bool = False
+    run: str = ""
+
+    @property
+    def direct(self) -> bool:
+        """Whether a probe or a replay run sent the batch, and reads the response itself."""
+        return self.canary or bool(self.run)
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -218,13 +232,39 @@ class BatchResult:
         }
         if self.canary:
             response[RESPONSE] = {"verdict": str(self.verdict), "circuits": self.circuits}
+        if self.run:
+            response[RESPONSE] = {"run": self.run, **self._outcomes()}
         return response
+
+    def _outcomes(self) -> Mapping[str, Any]:
+        """What the replay run learns: each letter's outcome, and the pause that is asked for."""
+        outcomes = {result.message_id: result.outcome for result in self.results}
+        pauses = [
+            result.diagnosis.retry_after
+            for result in self.results
+            if result.diagnosis is not None and result.diagnosis.retry_after is not None
+        ]
+        return {"outcomes": outcomes, **({"retry_after": max(pauses)} if pauses else {})}
 
     def log_lines(self) -> Sequence[Mapping[str, Any]]:
         """One line for each message that was not processed and each trouble, without bodies."""
         lines = [_result_line(result) for result in self.results if result.fate not in _UNLOGGED]
         return [*lines, *map(_trouble_line, self.troubles)]
 
+
+_UNTRIED = "untried"
+"""The outcome of a letter of a replay run that did not reach the handler."""
+
+_OUTCOMES: Mapping[Fate, str] = {
+    Fate.PROCESSED: "recovered",
+    Fate.SKIPPED: "recovered",
+    Fate.DUPLICATE: "duplicate",
+    Fate.PARKED: "parked",
+    Fate.FAILED: "failed",
+    Fate.UNFINISHED: "unknown",
+}
+"""What a replay run is told of each fate; of any other one _UNTRIED. The handler of an unfinished
+letter still runs."""
 
 _UNLOGGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
 

@@ -31,6 +31,9 @@ from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 ATTEMPT = "webhook-attempt"
 """The header with the number of the message's life: 1 is the first, each re-drive adds one."""
 
+REPLAY = "webhook-replay"
+"""The header with the id of the replay run that sent the message; other messages have none."""
+
 POSTS_AT_ONCE = 10
 """The endpoints of one batch that are posted to at the same time: as many as a batch has
 messages, so that a slow endpoint delays no other."""
@@ -172,6 +175,8 @@ class Dispatcher:
         secrets = self._secrets_of(endpoint, destination)
         signature = signing.headers(webhook_id(delivery), self._clock(), body, secrets)
         attempt = {ATTEMPT: str(delivery.stamp.attempt + 1)}
+        if (run := delivery.stamp.run) is not None and run.isalnum() and run.isascii():
+            attempt[REPLAY] = run
         is_json = delivery.document.unreadable is None
         content_type = "application/json" if is_json else "application/octet-stream"
         return {"content-type": content_type, "user-agent": "deadletter", **signature, **attempt}
