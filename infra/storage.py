@@ -17,6 +17,7 @@ from deadletter.contract import (
     EVERY_PIPELINE,
     LANES,
     LETTERS,
+    REPLAYS,
     RULES,
     TROUBLED,
     Index,
@@ -346,7 +347,12 @@ class Storage(Construct):
                     # No expiration: a letter may wait for longer than expected, and the
                     # few bodies without an item cost cents.
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
-                )
+                ),
+                # Lists of letters and reports. A run ends within a week, and has no body here
+                # that waits: those that it discarded are kept for as long as the setting says.
+                s3.LifecycleRule(
+                    prefix=REPLAYS, expiration=cdk.Duration.days(self._app.replay_days)
+                ),
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
         )

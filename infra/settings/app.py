@@ -37,6 +37,13 @@ class AppSettings(Settings):
     audit_days: int = Field(
         default=400, ge=1, le=3650, description="days that each change of a rule is kept"
     )
+    replay_days: int = Field(
+        default=90,
+        ge=30,
+        le=3650,
+        description="days that the report of a replay run is kept, with its list of letters and"
+        " with the letters that it discarded",
+    )
     runbook: str = Field(
         default="docs/runbook.md",
         # CloudWatch's limit for a whole description is 1024 characters.

@@ -79,7 +79,8 @@ def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesi
     assert refuses_plain_http(policy["PolicyDocument"], "s3:*")
     # A letter may be held for longer than anybody thought: no rule takes its body away.
     rules = properties["LifecycleConfiguration"]["Rules"]
-    assert not [item for item in rules if "ExpirationInDays" in item or "ExpirationDate" in item]
+    expiring = [item for item in rules if "ExpirationInDays" in item or "ExpirationDate" in item]
+    assert [(item["Prefix"], item["ExpirationInDays"]) for item in expiring] == [("replay/", 90)]
 
 
 def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(

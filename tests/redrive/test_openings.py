@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source
+from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source, run_lane
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.openings import QUIET_LANE, Openings, open_shards
@@ -106,6 +107,24 @@ def test_the_empty_lane_of_a_dedicated_dlq_is_retired_after_a_day_and_a_full_one
     assert len(stage.bodies(stage.main)) == 1
     assert opened(stage, "slow") == []
     assert list(room.lanes()) == []
+
+
+def test_the_lane_of_a_replay_run_opens_for_no_run_and_is_retired_when_it_is_long_empty(
+    stage: Stage,
+) -> None:
+    room = setup_of(stage).room
+    room.admit([rescued(run_lane("a"), "dlq"), rescued(run_lane("b"), "dlq", "m2")])
+    contents = room.read([each for s in range(8) for each in room.due("run:b", s, FOREVER, 9)], 1)
+    room.delete([(taken, Confirmation("m2", "test")) for taken in contents.letters])
+    for _ in range(4):
+        assert opened(stage, "dlq") == []
+        stage.clock.advance(60)
+    assert {lane.name for lane in room.lanes()} == {"run:a", "run:b"}
+    stage.clock.advance(QUIET_LANE)
+    for _ in range(4):
+        assert opened(stage, "dlq") == []
+        stage.clock.advance(60)
+    assert {lane.name for lane in room.lanes()} == {"run:a"}
 
 
 def test_letters_that_are_never_due_are_kept_by_age(stage: Stage) -> None:

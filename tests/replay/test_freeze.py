@@ -159,6 +159,14 @@ def test_the_hash_is_over_all_lines_in_order() -> None:
     assert index.hash == digest
 
 
+def test_letters_are_counted_by_the_cause_of_their_last_failure() -> None:
+    bench = Bench()
+    bench.page(replace(name("a"), cause="f1"), replace(name("b"), cause="f1"), name("c"))
+    index = bench.freeze().index
+    assert index is not None
+    assert index.causes == {"f1": 2}
+
+
 def test_a_manifest_that_is_whole_never_changes() -> None:
     bench = Bench()
     bench.page(name("a"))

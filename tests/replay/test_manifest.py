@@ -33,7 +33,7 @@ def test_a_manifest_is_read_in_parts(objects: S3RunObjects) -> None:
     objects.put(part_name(7, 0), to_lines(last))
     manifest = Manifest(objects)
     assert manifest.index() is None
-    index = ManifestIndex((501, 0, 0, 0, 0, 0, 0, 2), "abc")
+    index = ManifestIndex((501, 0, 0, 0, 0, 0, 0, 2), "abc", {"f1": 3})
     manifest.seal(index)
     assert manifest.index() == index
     assert (index.letters, index.parts(0), index.parts(1), index.parts(7)) == (503, 2, 0, 1)
@@ -54,7 +54,14 @@ def test_a_part_that_is_missing_or_damaged_is_unavailable(objects: S3RunObjects)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"shards": [1], "hash": "a"}', '{"shards": [0,0,0,0,0,0,0,-1], "hash": ""}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"shards": [1], "hash": "a", "causes": {}}',
+        '{"shards": [0,0,0,0,0,0,0,-1], "hash": "", "causes": {}}',
+        '{"shards": [0,0,0,0,0,0,0,0], "hash": "", "causes": []}',
+    ],
 )
 def test_an_index_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(NotAName):

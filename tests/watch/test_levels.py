@@ -287,10 +287,29 @@ def test_lanes_are_counted_every_ten_minutes_and_never_more_than_forty() -> None
     assert {"parked", "due"} <= set(counted)
 
 
+def test_the_lanes_of_runs_are_counted_before_those_of_circuits() -> None:
+    """Letters of a run that has ended must not be overlooked."""
+    row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN)
+    lanes = [*(f"circuit:{number}" for number in range(60)), "run:a", "due"]
+    counted, _ = lanes_to_count(row, lanes, BEGIN + 10 * MINUTE)
+    assert counted[:3] == ["due", "run:a", "circuit:0"]
+    runs = [*(f"run:{number}" for number in range(60)), "parked", "due"]
+    counted, _ = lanes_to_count(row, runs, BEGIN + 10 * MINUTE)
+    assert counted[:2] == ["parked", "due"]
+
+
+def test_letters_of_a_run_count_and_are_never_late() -> None:
+    minutes = Minutes(lanes={"run:a": LaneState(7, END_OF_TIME)})
+    minutes.pass_minutes(60)
+    assert minutes.value(Metric.LETTERS, "room") == 7
+    ages = {point.source for point in minutes.points(Metric.OLDEST_LETTER_AGE)}
+    assert not any(source and source.startswith("room") for source in ages)
+
+
 def test_the_lanes_of_a_rescue_are_counted_each_minute() -> None:
     queues = {"parking:default": QueueRow(rescued_at=BEGIN)}
     row = WatchRow(first_at=BEGIN, ran_at=BEGIN, counted_at=BEGIN, queues=queues)
-    lanes = ["circuit:orders", "parked", "dedicated:slow"]
+    lanes = ["circuit:orders", "parked", "run:a", "dedicated:slow"]
     counted = lanes_to_count(row, lanes, BEGIN + MINUTE)
     assert counted == (["parked", "dedicated:slow"], False)
 

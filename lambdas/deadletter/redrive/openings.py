@@ -6,10 +6,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deadletter.contract import JUDGED_LANES, MAIN_DLQ, dedicated_lane
+from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, OpenShard, is_shut
+from deadletter.redrive.waiting_room import (
+    END_OF_TIME,
+    FOREVER,
+    SHARDS,
+    Lane,
+    OpenShard,
+    is_of_run,
+    is_shut,
+)
 from deadletter.routing.decision import DUE
 
 LANE_TOUR_SECONDS = 10.0
@@ -50,7 +58,8 @@ def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
     The run of a dedicated DLQ opens the lane of the letters that were rescued from it. The
     rest of the room belongs to the runs of the main DLQ.
     """
-    lanes = [lane for lane in setup.room.lanes() if _belongs_to(lane.name, setup.home)]
+    all_lanes = setup.room.lanes()
+    lanes = [lane for lane in all_lanes if _belongs_to(lane.name, setup.home)]
     kept = [lane.name for lane in lanes if lane.name.startswith(JUDGED_LANES)]
     releasable = set(setup.router.releasable_lanes(kept)) if kept else set()
     now = setup.clock()
@@ -71,8 +80,24 @@ def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
         shards += shards_of_lane
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
             setup.room.retire(lane)
+    if setup.home == MAIN_DLQ and has_time:
+        _retire_lane_of_run(setup, all_lanes, now)
     names = frozenset(lane.name for lane in lanes)
     return Openings(shards, names, None if has_time else looked_upto)
+
+
+def _retire_lane_of_run(setup: RedriverSetup, lanes: Sequence[Lane], now: float) -> None:
+    """Retire the lane of one replay run that has been empty for long: each run has its own.
+
+    One at each run: those that still hold letters are not looked into by all runs at once.
+    """
+    quiet = [lane for lane in lanes if is_of_run(lane.name) and now - lane.touched > QUIET_LANE]
+    if not quiet:
+        return
+    lane = quiet[int(now // MINUTE) % len(quiet)]
+    looks = [partial(setup.room.due, lane.name, shard, FOREVER, 1) for shard in range(SHARDS)]
+    if not any(setup.in_parallel(looks)):
+        setup.room.retire(lane)
 
 
 def _belongs_to(lane: str, home: str) -> bool:

@@ -8,6 +8,7 @@ here moves a letter, and all of it may be done again.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -139,6 +140,7 @@ class Freeze:
         """Write the parts of the manifest."""
         digest = blake2b(digest_size=16)
         counts = [0] * SHARDS
+        causes: Counter[str] = Counter()
         part: list[Name] = []
 
         def flush() -> None:
@@ -156,8 +158,10 @@ class Freeze:
             if part and (len(part) == PART or part[0].shard != name.shard):
                 flush()
             part.append(name)
+            if name.cause:
+                causes[name.cause] += 1
         flush()
-        return ManifestIndex(tuple(counts), digest.hexdigest())
+        return ManifestIndex(tuple(counts), digest.hexdigest(), causes)
 
 
 def _batches(pages: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from deadletter.redrive.waiting_room import SHARDS
@@ -17,10 +17,14 @@ _INDEX = "manifest/index.json"
 
 @dataclass(frozen=True, slots=True)
 class ManifestIndex:
-    """How many letters each shard of a manifest has, and the hash of all its lines in order."""
+    """How many letters each shard of a manifest has, and the hash of all its lines in order.
+
+    `causes` counts the letters by the fingerprint of their last failure, where it is known.
+    """
 
     shards: tuple[int, ...]
     hash: str
+    causes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def letters(self) -> int:
@@ -32,7 +36,7 @@ class ManifestIndex:
 
     def to_text(self) -> str:
         """The index as JSON; `index_from_text` is its inverse."""
-        return json.dumps({"shards": self.shards, "hash": self.hash})
+        return json.dumps({"shards": self.shards, "hash": self.hash, "causes": dict(self.causes)})
 
 
 def index_from_text(text: str | bytes) -> ManifestIndex:
@@ -40,8 +44,9 @@ def index_from_text(text: str | bytes) -> ManifestIndex:
     try:
         data: Any = json.loads(text)
         shards = tuple(int(count) for count in data["shards"])
-        index = ManifestIndex(shards, str(data["hash"]))
-    except (ValueError, KeyError, TypeError) as error:
+        causes = {str(cause): int(count) for cause, count in data["causes"].items()}
+        index = ManifestIndex(shards, str(data["hash"]), causes)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NotAName("this is no index of a manifest") from error
     if len(shards) != SHARDS or min(shards) < 0:
         raise NotAName(f"the index of a manifest counts {SHARDS} shards")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.contract import MINUTE, Metric, dedicated_lane
-from deadletter.redrive.waiting_room import is_shut
+from deadletter.redrive.waiting_room import is_of_run, is_shut
 from deadletter.routing.decision import DUE
 from deadletter.watch.observation import FirstDue, LaneState
 from deadletter.watch.point import MetricPoint
@@ -41,11 +41,23 @@ def lanes_to_count(
     `lanes` are those of the room, the ones that were used last first.
     """
     if row is None or now - row.counted_at >= BETWEEN_COUNTS:
-        first = sorted(lanes, key=lambda lane: not (is_shut(lane) or lane == DUE))
-        return first[:MOST_LANES], True
+        return sorted(lanes, key=_rank)[:MOST_LANES], True
     if any(_just_rescued(queue, now) for queue in row.queues.values()):
-        return [lane for lane in lanes if is_shut(lane)][:MOST_LANES], False
+        return [lane for lane in lanes if _is_of_queue(lane)][:MOST_LANES], False
     return (), False
+
+
+def _rank(lane: str) -> int:
+    """The place of a lane where there are more than one count takes.
+
+    Those of queues and of delays are few. Letters of a run that has ended must not be overlooked.
+    """
+    return 0 if _is_of_queue(lane) or lane == DUE else 1 if is_of_run(lane) else 2
+
+
+def _is_of_queue(lane: str) -> bool:
+    """Whether a lane holds letters that were rescued from a queue, and counts for it."""
+    return is_shut(lane) and not is_of_run(lane)
 
 
 def _just_rescued(queue: QueueRow, now: float) -> bool:
@@ -93,6 +105,8 @@ def room_points(
     rows: Mapping[str, LaneRow], *, message_ttl: float, not_closed_at: float, now: float
 ) -> Iterator[MetricPoint]:
     """Depth and ages of the waiting room, without the lanes that belong to a queue.
+
+    Letters of a replay run count, and are never late: the run says when they leave.
 
     A delayed letter is late from its due time, but not before the pipeline's circuit has
     closed: at `not_closed_at` it was last seen open. A letter of a circuit's or a cause's lane
