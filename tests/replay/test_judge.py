@@ -228,3 +228,15 @@ def test_allowance_that_a_lost_grant_used_up_is_given_again() -> None:
     assert after.generation == run.generation + 1
     sent = RunEvidence(outcomes={**seen.outcomes, ReplayOutcome.SENT: 1})
     assert judge(replace(run, counts=sent.counts), sent).run.allowance == 0
+
+
+def test_a_run_that_stands_still_is_held() -> None:
+    """What waits behind failed letters of its keys would be looked at for ever."""
+    seen = evidence(recovered=28)
+    run = replace(ramp(2), counts=seen.counts)
+    assert judge(run, seen, after=299).run == run
+    judgement = judge(run, seen, after=300)
+    assert judgement.run.state is RunState.HELD
+    assert judgement.run.because.startswith("nothing was sent in 300 s: 972 letters wait")
+    sent = RunEvidence(outcomes={**seen.outcomes, ReplayOutcome.SENT: 1})
+    assert judge(replace(run, counts=sent.counts), sent, after=300).run.state is RunState.RUNNING

@@ -38,6 +38,10 @@ BACKLOG_WAIT = 30
 MOST_BACKLOG = 2
 """A main queue with so many times the backlog limit is no passing lag: the run is held."""
 
+STANDSTILL = 300.0
+"""Seconds without a send or an outcome after which a run that may send is held: the rest waits
+behind failed letters of its ordering keys, or cannot be moved."""
+
 SHORTEST_EXPIRY = 3_600.0
 """Seconds before SQS drops a message: work for live messages comes before a replay."""
 
@@ -182,7 +186,7 @@ def begun(
 def _sending(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) -> RunVerdict:
     if not evidence.unfinished:
         return RunVerdict(run, ReplayNext.RECONCILE)
-    because = hold_reason(run, plan, evidence)
+    because = hold_reason(run, plan, evidence) or _standstill(run, evidence, now)
     if because:
         return RunVerdict(held(run, at=now, by=BY, because=because), ReplayNext.WAIT, SHORTEST_WAIT)
     if not run.step_began:
@@ -212,9 +216,26 @@ def _with_allowance(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> 
 
 def _is_over(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) -> bool:
     """Whether the step has shown what it is for."""
+    known = evidence.known - run.known_before
     if run.state is RunState.CANARY:
-        return evidence.known - run.known_before >= plan.canary[run.step]
-    return now - run.step_began >= plan.ramp_seconds
+        return known >= plan.canary[run.step]
+    is_last = run.step >= len(plan.canary) + len(plan.ramp) - 1
+    # Without an outcome the last step goes on, so that a standstill is seen.
+    return now - run.step_began >= plan.ramp_seconds and not (is_last and not known)
+
+
+def _standstill(run: ReplayRun, evidence: RunEvidence, now: float) -> str:
+    """Why a run that moves nothing is held; empty if it moves."""
+    under_way = evidence.outcomes.get(ReplayOutcome.SENT, 0)
+    has_news = (
+        under_way or evidence.known != run.known_before or dict(run.counts) != evidence.counts
+    )
+    if has_news or not run.step_began or now - run.step_began < STANDSTILL:
+        return ""
+    return (
+        f"nothing was sent in {STANDSTILL:.0f} s: {evidence.unfinished} letters wait behind failed"
+        " letters of their ordering keys, or cannot be moved; abort the run or resume it"
+    )
 
 
 def hold_reason(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> str:
