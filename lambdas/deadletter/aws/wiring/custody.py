@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
-from deadletter.aws.wiring.redrive import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.report import Tally, nothing
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.snapshot import Snapshot
@@ -34,6 +37,7 @@ def snapshot_for(
     *,
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
+    count_metric: Callable[[str, int], None] = nothing,
 ) -> Snapshot:
     """One pass of the snapshot of a plan's run.
 
@@ -54,6 +58,7 @@ def snapshot_for(
             home=MAIN_DLQ if plan.lane is not None else plan.source,
             router=router,
             in_parallel=in_parallel,
+            tally=Tally(count_metric),
         ),
         plan,
         objects=run_objects_for(pipeline, resources, clients, plan.run_id),
