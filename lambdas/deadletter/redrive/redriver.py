@@ -54,6 +54,9 @@ LOOKS_AT_A_LETTER = 2
 SOURCE_EMPTY = "the source is empty"
 """Why a run ended that received all there is."""
 
+LEASE_HELD = "another run holds the lease"
+"""Why a run ended before it began."""
+
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
     " `dlq redrive now` looks again"
@@ -151,7 +154,7 @@ class Redriver:
         # Ordinary runs may follow one another closely: only waiting finds the gap.
         while (bucket := lease.acquire(owner, self._clock(), until)) is None:
             if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
-                return "another run holds the lease"
+                return LEASE_HELD
             self._setup.wait(LEASE_PAUSE)
         run = self._limits(deadline, bucket, paced=False)
         if lane is None:
@@ -221,7 +224,7 @@ class Redriver:
             raise
         if bucket is None:
             self._make_visible(first_poll)
-            return "another run holds the lease"
+            return LEASE_HELD
         # A circuit for configuration has no ramp.
         share = circuits[self._pipeline.name].admitted_share(self._pipeline.circuit, now)
         run = self._limits(deadline, bucket.slowed(share))

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, stepfunctions
 from deadletter.aws.clients import clients as replay_clients
+from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_executions import StepFunctionsReplays
+from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.wiring.world import World
-from deadletter.contract import Mode
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.router import LambdaRouter
+from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
+from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.world import World, in_threads
+from deadletter.contract import ROWS_KEPT, Mode
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.redriver import LEASE_HELD
+from deadletter.redrive.report import Tally
+from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
+    Frozen,
+    Reconciled,
     ReplayExecutions,
     ReplaySetup,
     ReplaySteps,
     ReplayUnavailable,
+    Taken,
 )
-from deadletter.replay.run import ReplayRuns
+from deadletter.replay.manifest import Manifest, ManifestIndex
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun
+from deadletter.replay.worker import ReplayWorker, ReplayWorkerSetup
+from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
 __all__ = ["replay_clients", "replay_steps_for"]
+
+PASS_SECONDS = 300.0
+"""Seconds of one pass of a snapshot: while it lasts, the schedule moves nothing."""
+
+IDLE_SECONDS = 5.0
+"""Seconds that a worker without anything to do waits before its step ends: the machine would
+start the next one at once."""
 
 
 def replay_steps_for(
@@ -32,27 +66,204 @@ def replay_steps_for(
     count_metric: Callable[[str, int], None],
     *,
     executions: ReplayExecutions | None = None,
+    router: Router | None = None,
+    in_parallel: InParallel = in_threads,
 ) -> ReplaySteps:
     """The steps of a pipeline's replay runs."""
-    letters = resources.letters_table
     if executions is None:
         executions = StepFunctionsReplays(stepfunctions(), resources.replay_machine)
+    parts = _Parts(
+        pipeline=pipeline,
+        resources=resources,
+        clients=clients,
+        world=world,
+        count_metric=count_metric,
+        router=router or LambdaRouter(clients.functions, resources.router_function),
+        in_parallel=in_parallel,
+    )
     return ReplaySteps(
         ReplaySetup(
             moves=pipeline.mode is not Mode.OBSERVE,
-            runs=cast(ReplayRuns, None),
-            plans=DynamoDBReplayPlans(clients.dynamodb, letters, pipeline.name, world.clock),
+            runs=parts.runs,
+            plans=parts.plans,
             executions=executions,
-            evidence=_missing,
-            snapshot=_missing,
-            freeze=_missing,
-            work=_missing,
-            leave=_missing,
-            reconcile=_missing,
+            evidence=parts.evidence,
+            snapshot=parts.snapshot,
+            freeze=parts.freeze,
+            work=parts.work,
+            leave=parts.leave,
+            reconcile=parts.reconcile,
             clock=world.clock,
+            approve_above=pipeline.replay.approve_above,
+            approve_causes=pipeline.replay.approve_causes,
         )
     )
 
 
-def _missing(*_arguments: Any) -> Any:
-    raise ReplayUnavailable("this step is not wired yet")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What the steps do, each put together for its run when it is taken."""
+
+    pipeline: Pipeline
+    resources: Resources
+    clients: Clients
+    world: World
+    count_metric: Callable[[str, int], None]
+    router: Router
+    in_parallel: InParallel
+
+    @property
+    def runs(self) -> DynamoDBReplayRuns:
+        return DynamoDBReplayRuns(*self._letters(), self.world.clock)
+
+    @property
+    def plans(self) -> DynamoDBReplayPlans:
+        return DynamoDBReplayPlans(*self._letters(), self.world.clock)
+
+    def _letters(self) -> tuple[Any, str, str]:
+        """The client of the letters table, its name, and the pipeline."""
+        return self.clients.dynamodb, self.resources.letters_table, self.pipeline.name
+
+    def _objects(self, run: ReplayRun) -> S3RunObjects:
+        return run_objects_for(self.pipeline, self.resources, self.clients, run.id)
+
+    def _statuses(self, run: ReplayRun) -> DynamoDBStatuses:
+        client, table, pipeline = self._letters()
+        return DynamoDBStatuses(
+            client, table, pipeline=pipeline, run=run.id, clock=self.world.clock
+        )
+
+    def _tickets(self, run: ReplayRun) -> DynamoDBTickets:
+        client, table, pipeline = self._letters()
+        return DynamoDBTickets(
+            client,
+            table,
+            pipeline=pipeline,
+            run=run.id,
+            clock=self.world.clock,
+            in_parallel=self.in_parallel,
+        )
+
+    def _index(self, manifest: Manifest) -> ManifestIndex:
+        index = manifest.index()
+        if index is None:
+            raise ReplayUnavailable("the run has no manifest")
+        return index
+
+    def evidence(self, run: ReplayRun, plan: ReplayPlan) -> RunEvidence:
+        """What is known when the run is judged."""
+        manifest, circuits = Manifest(self._objects(run)), self.resources.circuits_table
+        surroundings = Surroundings(
+            pipeline=self.pipeline,
+            circuits=DynamoDBCircuits(self.clients.dynamodb, circuits, self.pipeline.name),
+            main=queue_for(self.resources.main_url, self.clients, self.world, Tally()),
+            causes=DynamoDBCauses(
+                self.clients.dynamodb, circuits, self.pipeline.name, self.world.new_id
+            ),
+            collisions=DynamoDBCollisions(self.clients.dynamodb, circuits, self.pipeline.name),
+            clock=self.world.clock,
+        )
+        return surroundings.evidence(
+            run,
+            plan,
+            index=self._index(manifest),
+            manifest=manifest,
+            statuses=self._statuses(run),
+        )
+
+    def snapshot(self, _run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
+        """One pass over the plan's source."""
+        snapshot = snapshot_for(
+            plan,
+            self.pipeline,
+            self.resources,
+            self.clients,
+            self.world,
+            router=self.router,
+            in_parallel=self.in_parallel,
+            count_metric=self.count_metric,
+        )
+        report = snapshot.run(min(deadline, self.world.clock() + PASS_SECONDS))
+        waits = report.again_at > self.world.clock() or report.stopped == LEASE_HELD
+        return Taken(report.done, busy=waits and not report.done)
+
+    def freeze(self, run: ReplayRun, _plan: ReplayPlan, deadline: float) -> Frozen | None:
+        """The manifest of what is in custody."""
+        freeze = freeze_for(run.id, self.pipeline, self.resources, self.clients, self.world)
+        report = freeze.run(deadline - IDLE_SECONDS)
+        if report.index is None:
+            if self.world.clock() < deadline - IDLE_SECONDS:
+                raise ReplayUnavailable(report.stopped)
+            return None
+        causes: dict[str, int] = {}
+        if self.pipeline.replay.approve_causes:
+            for name in Manifest(self._objects(run)).names(report.index):
+                causes[name.cause] = causes.get(name.cause, 0) + 1
+        return Frozen(report.index.letters, report.index.hash, causes)
+
+    def work(
+        self, run: ReplayRun, plan: ReplayPlan, worker: int, of: int, deadline: float
+    ) -> Mapping[str, Any]:
+        """One worker's step: the shards whose numbers are its own."""
+        began = self.world.clock()
+        manifest = Manifest(self._objects(run))
+        shards = {
+            shard: letters
+            for shard, letters in enumerate(self._index(manifest).shards)
+            if letters and shard % of == worker
+        }
+        report = self._worker(run, plan, manifest, shards).run(deadline)
+        if not report.sent and not report.done:
+            self.world.wait(max(0.0, min(began + IDLE_SECONDS, deadline) - self.world.clock()))
+        return report.to_json()
+
+    def _worker(
+        self, run: ReplayRun, plan: ReplayPlan, manifest: Manifest, shards: Mapping[int, int]
+    ) -> ReplayWorker:
+        tally = Tally(self.count_metric)
+        client, table, pipeline = self._letters()
+        mover = partial(
+            mover_for,
+            self.pipeline,
+            self.resources,
+            self.clients,
+            self.world,
+            self.in_parallel,
+            tally,
+        )
+        return ReplayWorker(
+            ReplayWorkerSetup(
+                pipeline=self.pipeline,
+                plan=plan,
+                run=run,
+                shards=shards,
+                manifest=manifest,
+                runs=self.runs,
+                bids=self.runs,
+                tickets=self._tickets(run),
+                statuses=self._statuses(run),
+                ledger=ledger_for(self.pipeline, self.resources, self.clients, self.world),
+                room=waiting_room_for(
+                    self.pipeline, self.resources, self.clients, self.world, tally.note_trouble
+                ),
+                mover_for=mover,
+                router=self.router,
+                journal=DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT),
+                circuits=DynamoDBCircuits(client, self.resources.circuits_table, pipeline),
+                main=queue_for(self.resources.main_url, self.clients, self.world, tally),
+                tally=tally,
+                owner=self.world.new_id(),
+                clock=self.world.clock,
+                wait=self.world.wait,
+                new_token=self.world.new_id,
+                in_parallel=self.in_parallel,
+            )
+        )
+
+    def leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
+        """Whether nothing is left in the run's lane."""
+        raise ReplayUnavailable("this step is not wired yet")
+
+    def reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Reconciled:
+        """The sum of the outcomes, in the run's report."""
+        raise ReplayUnavailable("this step is not wired yet")
