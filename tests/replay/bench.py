@@ -23,19 +23,24 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, never
+from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.reconcile import ReconcileSetup, Reconciliation, reconcile
+from deadletter.replay.run import ReplayRun, RunState, aborted
+from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.replay.worker import DirectCarrier, ReplayWorker, ReplayWorkerSetup, WorkReport
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
+from tests.samples import failed
 from tests.simulation.stage import PRODUCER, Stage, in_turn, prompt_policy
 from tests.tables import BUCKET, LETTERS
 
@@ -236,6 +241,57 @@ class ReplayBench:
     def work(self, seconds: float = 20.0, **changes: Any) -> WorkReport:
         return self.worker(**changes).run(self.clock() + seconds)
 
+    def claim(self, shard: int) -> ShardClaim:
+        journal = DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
+        return ShardClaim(
+            journal=journal,
+            known=KnownIntents(journal, self.clock),
+            run=self.run_id,
+            shard=shard,
+            owner=self.stage.world.new_id(),
+            clock=self.clock,
+        )
+
+    def leave(self, seconds: float = 60.0, **changes: Any) -> bool:
+        setup = LeavingSetup(
+            pipeline=self.stage.pipeline,
+            plan=self.plan,
+            run=self.run,
+            index=self.index,
+            manifest=Manifest(self.objects),
+            statuses=self.statuses,
+            tickets=self.tickets,
+            ledger=self.ledger,
+            room=self.room,
+            claim_for=self.claim,
+            tally=self.tally,
+            clock=self.clock,
+            random=self.stage.world.random,
+        )
+        return RunLeaving(replace(setup, **changes)).run(self.clock() + seconds)
+
+    def reconcile(self, seconds: float = 60.0, **changes: Any) -> Reconciliation:
+        setup = ReconcileSetup(
+            plan=self.plan,
+            run=self.run,
+            index=self.index,
+            manifest=Manifest(self.objects),
+            statuses=self.statuses,
+            tickets=self.tickets,
+            all_tickets=self.tickets.all,
+            ledger=self.ledger,
+            room=self.room,
+            objects=self.objects,
+            clock=self.clock,
+        )
+        return reconcile(replace(setup, **changes), self.clock() + seconds)
+
+    def abort(self, leave_to: str = "parked") -> None:
+        after = aborted(
+            self.run, at=self.clock(), by="ann", because="wrong letters", leave_to=leave_to
+        )
+        self.runs.change(self.run, after)
+
     # What happens around it
 
     def consume(self, succeeds: Callable[[int], bool] = lambda _number: True) -> list[int]:
@@ -247,9 +303,12 @@ class ReplayBench:
         for message in self.stage.take(self.stage.main, hide=1):
             number = json.loads(message["Body"])["number"]
             got.append(number)
-            if succeeds(number):
-                mark = stamps.parse(message["MessageAttributes"][stamps.NAME]["StringValue"])
-                assert mark is not None
+            mark = stamps.parse(message["MessageAttributes"][stamps.NAME]["StringValue"])
+            assert mark is not None
+            if not succeeds(number):
+                failure = failed(at=self.clock(), attempt=mark.attempt)
+                self.ledger.failed(mark.origin, failure)
+            else:
                 self.ledger.recovered(mark.origin, mark.attempt, self.clock())
                 self.stage.sqs.delete_message(
                     QueueUrl=self.stage.main, ReceiptHandle=message["ReceiptHandle"]

@@ -407,6 +407,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return {
             "lane": self._lane(order.hold.lane, self._shard(order)),
             "due": _due(order),
+            # A letter that a run leaves to the parking lot belongs there from now on.
+            "home": order.received.home,
             "stamp": stamps.attribute(order.stamp).value,
             "because": order.hold.because,
         }

@@ -1,0 +1,368 @@
+"""Empties the lane of a run that has ended: nothing is sent, everything waits somewhere else.
+
+What is left is parked, with the reason that it had or as REPLAY_ABORTED; or, if the person says
+so, it goes back to the schedule with a fresh backoff. Each letter has a ticket (LEFT) before it
+moves. The manifest says which letters there are; the lane's index, which may lag, shows those
+that came later or never made it into the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from deadletter.contract import (
+    DEFAULT_PARKING,
+    MAIN_DLQ,
+    PARKED_LANE,
+    Metric,
+    Reason,
+    parking_source,
+    run_lane,
+)
+from deadletter.failure.ledger import Ledger
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.journal import OpenIntents
+from deadletter.redrive.order import Order
+from deadletter.redrive.report import Tally
+from deadletter.redrive.rescue import is_parking
+from deadletter.redrive.waiting_room import (
+    FOREVER,
+    SHARDS,
+    RoomUnavailable,
+    WaitingRoom,
+    WaitingRoomEntry,
+    never,
+)
+from deadletter.replay.lineup import RunLetter
+from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.names import PART
+from deadletter.replay.outcomes import learned, room_place, trails
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.progress import ShardProgress, Statuses, save
+from deadletter.replay.run import ReplayRun
+from deadletter.replay.run_room import RunRoom
+from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
+from deadletter.replay.worker import ManifestParts
+from deadletter.routing.decision import DUE, Hold
+from deadletter.settings.pipeline import Pipeline
+
+TO_SCHEDULE = "schedule"
+"""What `leave_to` says if the letters go back to the schedule; anything else parks them."""
+
+AWAITED_SECONDS = 120.0
+"""Seconds after its end for which a run waits for the outcomes of what was under way."""
+
+MOST_LEFT = 100
+"""Letters that leave together: what one intent holds, and one request reads."""
+
+WIND_DOWN_SECONDS = 5.0
+"""Seconds before the deadline in which no letter is begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingSetup:
+    """Everything that leaving is given. `index` is None if the run had no snapshot yet."""
+
+    pipeline: Pipeline
+    plan: ReplayPlan
+    run: ReplayRun
+    index: ManifestIndex | None
+    manifest: ManifestParts
+    statuses: Statuses
+    tickets: Tickets
+    ledger: Ledger
+    room: WaitingRoom
+    claim_for: Callable[[int], ShardClaim]
+    tally: Tally
+    clock: Callable[[], float]
+    random: Random
+
+
+def left_stamp(stamp: Stamp, decision: str, reason: str | None, because: str, at: float) -> Stamp:
+    """The stamp of a letter that a run has left over: it is of no run any more."""
+    return replace(
+        stamp,
+        run=None,
+        ticket=None,
+        rule=None,
+        decision=decision,
+        reason=reason,
+        because=because,
+        at=int(at),
+    )
+
+
+class RunLeaving:
+    """Lets the letters of a run leave its lane. Raises the errors of the stores.
+
+    After any of them a letter is in the lane, or has left: the next call goes on.
+    """
+
+    def __init__(self, setup: LeavingSetup) -> None:
+        self._setup = setup
+        self._room = RunRoom(setup.room, setup.tickets, setup.tally)
+        self._is_complete = True
+
+    def run(self, deadline: float) -> bool:
+        """Leave until `deadline` (epoch seconds). Returns whether nothing is in the lane."""
+        self._is_complete = True
+        for shard in range(SHARDS):
+            claim = self._setup.claim_for(shard)
+            try:
+                self._leave_shard(shard, claim, deadline)
+            finally:
+                claim.close()
+        return self._is_complete
+
+    def _leave_shard(self, shard: int, claim: ShardClaim, deadline: float) -> None:
+        index = self._setup.index
+        if index is not None and index.shards[shard]:
+            self._leave_named(shard, index.shards[shard], claim, deadline)
+        after: WaitingRoomEntry | None = None
+        while self._has_time(deadline):
+            entries = self._setup.room.due(self._lane, shard, FOREVER, MOST_LEFT, after)
+            if not entries:
+                return
+            # The index lags: an entry that has left just now is read, and found gone.
+            self._leave(shard, entries, claim)
+            after = entries[-1]
+
+    @property
+    def _lane(self) -> str:
+        return run_lane(self._setup.run.id)
+
+    def _has_time(self, deadline: float) -> bool:
+        if self._setup.clock() < deadline - WIND_DOWN_SECONDS:
+            return True
+        self._is_complete = False
+        return False
+
+    def _leave_named(self, shard: int, length: int, claim: ShardClaim, deadline: float) -> None:
+        """Leave the letters of the manifest that are not at their end."""
+        progress = ShardProgress.of(shard, self._setup.statuses.read(shard))
+        try:
+            for part in range(-(-length // PART)):
+                if not self._has_time(deadline):
+                    return
+                self._leave_part(shard, part, length, progress, claim)
+        finally:
+            save(self._setup.statuses, [progress])
+
+    def _leave_part(
+        self, shard: int, part: int, length: int, progress: ShardProgress, claim: ShardClaim
+    ) -> None:
+        span = range(part * PART, min(length, (part + 1) * PART))
+        open_ = [position for position in span if not progress.is_terminal(position)]
+        if not open_:
+            return
+        names = self._setup.manifest.part(shard, part)
+        letters = []
+        for position in open_:
+            name = names[position % PART]
+            letters.append(RunLetter(name, position, name.copy, room_place(name.place)))
+        for start in range(0, len(letters), MOST_LEFT):
+            self._leave_letters(shard, letters[start : start + MOST_LEFT], progress, claim)
+
+    def _leave_letters(
+        self,
+        shard: int,
+        letters: Sequence[RunLetter],
+        progress: ShardProgress,
+        claim: ShardClaim,
+    ) -> None:
+        found = trails(letters, self._setup.tickets)
+        entries: list[WaitingRoomEntry] = []
+        here: list[RunLetter] = []
+        awaited: list[RunLetter] = []
+        for letter, trail in zip(letters, found, strict=True):
+            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
+            letter.returns = max(progress.returned(letter.position), trail.returns)
+            # What a worker sent may lie in the lane behind its ticket.
+            entries += [self._entry(copy, place, shard) for copy, place in trail.sent]
+            ticket = trail.last
+            if trail.is_open or (ticket is not None and ticket.fate in OUTSIDE):
+                here.append(letter)
+                entries.append(self._entry(letter.copy, letter.place, shard))
+            elif ticket is not None and ticket.fate is ReplayOutcome.SENT:
+                awaited.append(letter)
+            elif ticket is not None:
+                progress.set(letter.position, ticket.fate, letter.returns)
+        left = self._leave(shard, entries, claim)
+        for letter in here:
+            if letter.copy in left:
+                progress.set(letter.position, ReplayOutcome.LEFT, letter.returns)
+        self._await(awaited, progress)
+
+    def _await(self, letters: Sequence[RunLetter], progress: ShardProgress) -> None:
+        """Learn the outcomes of what was under way when the run ended; wait for them a while."""
+        setup, now = self._setup, self._setup.clock()
+        waits = now < setup.run.changed + AWAITED_SECONDS
+        timeout = setup.plan.outcome_timeout if waits else 0.0
+        answers = learned(
+            letters, ledger=setup.ledger, tickets=setup.tickets, now=now, timeout=timeout
+        )
+        for letter in letters:
+            answer = answers.get(letter)
+            if answer is None or answer.outcome is ReplayOutcome.OPEN:
+                # One that came back lies in the lane: the next call finds it there.
+                self._is_complete = False
+            else:
+                progress.set(letter.position, answer.outcome, letter.returns)
+
+    def _entry(self, copy: str, place: str, shard: int) -> WaitingRoomEntry:
+        return WaitingRoomEntry(copy, place, self._lane, shard, 0.0)
+
+    def _leave(
+        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: ShardClaim
+    ) -> set[str]:
+        """Move the letters of these entries out of the lane; returns the copies that left."""
+        left: set[str] = set()
+        for start in range(0, len(entries), MOST_LEFT):
+            left |= self._leave_some(shard, entries[start : start + MOST_LEFT], claim)
+        return left
+
+    def _leave_some(
+        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: ShardClaim
+    ) -> set[str]:
+        setup = self._setup
+        claimed = claim.intend([entry.copy for entry in entries], setup.clock())
+        if claimed is None:
+            self._is_complete = False
+            return set()
+        slot, reading, expires = claimed
+        outward = reading.room_without(claim.name)
+        free = [entry for entry in entries if not outward.is_busy(entry.copy)]
+        if len(free) < len(entries):
+            self._is_complete = False
+        slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
+        contents = setup.room.read(free, expires)
+        setup.tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
+        letters = {received.letter.message_id: received for received in contents.letters}
+        tickets = self._tickets_of(letters)
+        sent = self._sent(letters, tickets, outward)
+        self._delete_sent(shard, letters, sent, tickets)
+        slot.keep([copy for copy in sent if copy not in self._room.gone])
+        remaining = {copy: each for copy, each in letters.items() if copy not in sent}
+        left = self._postpone(shard, remaining, tickets, outward)
+        claim.hold(slot)
+        return left
+
+    def _tickets_of(self, letters: Mapping[str, ReceivedLetter]) -> dict[str, Ticket]:
+        keys = [(_stamp(received).origin, copy) for copy, received in letters.items()]
+        return {ticket.copy: ticket for ticket in self._setup.tickets.read(keys).values()}
+
+    def _sent(
+        self,
+        letters: Mapping[str, ReceivedLetter],
+        tickets: Mapping[str, Ticket],
+        intents: OpenIntents,
+    ) -> set[str]:
+        """The letters that a worker has sent and not deleted: they must not go anywhere else."""
+        return {
+            copy
+            for copy in letters
+            if (copy in tickets and tickets[copy].fate not in OUTSIDE)
+            or (copy not in tickets and intents.confirmation_of(copy) is not None)
+        }
+
+    def _delete_sent(
+        self,
+        shard: int,
+        letters: Mapping[str, ReceivedLetter],
+        sent: set[str],
+        tickets: Mapping[str, Ticket],
+    ) -> None:
+        owed = {
+            copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
+            for copy in sent
+        }
+        self._room.expect(owed)
+        if owed:
+            self._room.delete(
+                [(letters[copy], confirmation_by(ticket)) for copy, ticket in owed.items()]
+            )
+            # Their outcomes are looked up by the next call.
+            self._is_complete = False
+
+    def _postpone(
+        self,
+        shard: int,
+        letters: Mapping[str, ReceivedLetter],
+        tickets: Mapping[str, Ticket],
+        intents: OpenIntents,
+    ) -> set[str]:
+        if not letters:
+            return set()
+        maybe_sent = sum(intents.may_be_sent(copy) for copy in letters)
+        self._setup.tally.count_now(Metric.POSSIBLE_DUPLICATE, maybe_sent)
+        self._room.put_ahead(
+            [
+                self._ticket(shard, received, ReplayOutcome.LEFT)
+                for copy, received in letters.items()
+                if copy not in tickets
+            ]
+        )
+        self._room.ticketed.update(tickets)
+        for received in letters.values():
+            try:
+                self._room.postpone(self._order(received))
+            except RoomUnavailable as error:
+                # It stays where it is: the next call finds it there.
+                self._setup.tally.note_trouble(str(error))
+                self._is_complete = False
+        return {
+            copy
+            for copy in letters
+            if copy in self._room.gone
+            and (copy not in tickets or tickets[copy].fate is ReplayOutcome.LEFT)
+        }
+
+    def _ticket(self, shard: int, received: ReceivedLetter, fate: ReplayOutcome) -> Ticket:
+        stamp = _stamp(received)
+        return Ticket(
+            run=self._setup.run.id,
+            origin=stamp.origin,
+            copy=received.letter.message_id,
+            shard=shard,
+            position=0,
+            attempt=stamp.attempt + (fate is ReplayOutcome.SENT),
+            at=self._setup.clock(),
+            fate=fate,
+        )
+
+    def _order(self, received: ReceivedLetter) -> Order:
+        """Where a letter goes that the run has left over."""
+        setup, now, stamp = self._setup, self._setup.clock(), _stamp(received)
+        because = f"replay run {setup.run.id} ended before it was sent"
+        if setup.run.leave_to == TO_SCHEDULE:
+            delay = setup.pipeline.policy.backoff.delay(1, setup.random)
+            home = MAIN_DLQ if is_parking(received.home) else received.home
+            return Order(
+                replace(received, home=home),
+                Hold(DUE, now + delay, because),
+                left_stamp(stamp, "HOLD", None, because, now),
+            )
+        reason = _reason_before(stamp) if setup.plan.is_release else None
+        home = received.home
+        if not is_parking(home):
+            parking = setup.pipeline.parking_for.get(reason or Reason.REPLAY_ABORTED)
+            home = parking_source(parking or DEFAULT_PARKING)
+        return Order(
+            replace(received, home=home),
+            Hold(PARKED_LANE, never(received.letter), because),
+            left_stamp(stamp, "PARK", str(reason or Reason.REPLAY_ABORTED), because, now),
+        )
+
+
+def _reason_before(stamp: Stamp) -> Reason | None:
+    """The reason for which a letter was parked before the run; None if it is not known."""
+    return Reason(stamp.reason) if stamp.reason in set(Reason) else None
+
+
+def _stamp(received: ReceivedLetter) -> Stamp:
+    """The stamp of a letter in the run's custody; one without it is its own origin."""
+    return received.stamp or Stamp(received.letter.message_id)

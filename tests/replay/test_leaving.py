@@ -1,0 +1,145 @@
+"""What a run leaves over is sent nowhere: it is parked, or goes back to the schedule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from deadletter.contract import PARKED_LANE
+from deadletter.message import stamp as stamps
+from deadletter.message.stamp import Stamp
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
+from tests.replay.bench import ReplayBench, orders_pipeline
+from tests.simulation.stage import Stage
+
+
+def in_room(bench: ReplayBench) -> dict[str, tuple[str, str, Stamp]]:
+    """Lane, home and stamp of each letter in the waiting room, by the copy."""
+    found = {}
+    for item in bench.stage.waiting():
+        mark = stamps.parse(item["stamp"]["S"])
+        assert mark is not None
+        lane = item["lane"]["S"].split("|")[1]
+        found[item["copy"]["S"]] = (lane, item["home"]["S"], mark)
+    return found
+
+
+def test_the_letters_of_an_aborted_run_are_parked_and_nothing_is_sent() -> None:
+    bench = ReplayBench(["", "a", "a"])
+    bench.abort()
+    assert bench.leave()
+    assert bench.in_lane() == []
+    assert bench.stage.bodies(bench.stage.main) == bench.stage.bodies(bench.stage.parking) == []
+    for lane, home, mark in in_room(bench).values():
+        assert (lane, home) == (PARKED_LANE, "parking:default")
+        assert (mark.decision, mark.reason) == ("PARK", "REPLAY_ABORTED")
+        assert (mark.run, mark.ticket) == (None, None)
+    assert set(bench.outcomes().values()) == {ReplayOutcome.LEFT}
+    assert bench.reconcile().counts == {"LEFT": 3}
+    assert bench.leave()
+
+
+def test_letters_of_the_schedule_go_back_to_it_with_a_fresh_backoff() -> None:
+    bench = ReplayBench(["", ""])
+    bench.abort(leave_to="schedule")
+    assert bench.leave()
+    assert {lane for lane, _, _ in in_room(bench).values()} == {"due"}
+    bench.clock.advance(60)
+    bench.stage.run()
+    bench.clock.advance(1)
+    assert sorted(bench.consume()) == [0, 1]
+
+
+def test_a_letter_that_was_tried_goes_back_to_the_schedule_too() -> None:
+    bench = ReplayBench([""])
+    bench.work(5)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    bench.abort(leave_to="schedule")
+    assert bench.leave()
+    bench.clock.advance(60)
+    bench.stage.run()
+    assert bench.consume() == [0]
+    assert bench.stage.bodies(bench.stage.parking) == []
+
+
+def test_a_released_letter_that_is_left_over_keeps_its_reason() -> None:
+    bench = ReplayBench([""], replace(ReplayPlan(pipeline="orders"), source="lane:parked"))
+    item = bench.stage.waiting()[0]
+    mark = stamps.parse(item["stamp"]["S"])
+    assert mark is not None
+    item["stamp"] = {"S": str(stamps.attribute(replace(mark, reason="POISON")).value)}
+    item["home"] = {"S": "parking:poison"}
+    bench.dynamodb.put_item(TableName="letters", Item=item)
+    bench.abort()
+    assert bench.leave()
+    [(lane, home, left)] = in_room(bench).values()
+    assert (lane, home, left.reason) == (PARKED_LANE, "parking:poison", "POISON")
+
+
+def test_what_was_under_way_is_awaited_and_recorded() -> None:
+    bench = ReplayBench(["", ""])
+    bench.work(5)
+    bench.abort()
+    assert not bench.leave()
+    bench.consume(lambda number: number == 0)
+    assert not bench.leave()
+    bench.clock.advance(150)
+    assert bench.leave()
+    assert bench.outcomes() == {0: ReplayOutcome.RECOVERED, 1: ReplayOutcome.UNKNOWN}
+
+
+def test_a_letter_that_was_sent_and_not_deleted_is_not_parked() -> None:
+    bench = ReplayBench([""])
+    item = bench.stage.waiting()[0]
+    bench.work(5)
+    # A worker that dies between its ticket and its delete leaves the item in the lane.
+    bench.dynamodb.put_item(TableName="letters", Item=item)
+    bench.abort()
+    bench.leave()
+    assert in_room(bench) == {}
+    bench.consume()
+    assert bench.leave()
+    assert bench.outcomes() == {0: ReplayOutcome.RECOVERED}
+
+
+def test_a_letter_stays_in_the_lane_until_its_ticket_stands() -> None:
+    bench = ReplayBench([""])
+    bench.abort()
+
+    class NoPuts:
+        read, settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, _tickets: object) -> None:
+            raise TicketsUnavailable("throttled")
+
+    with pytest.raises(TicketsUnavailable):
+        bench.leave(tickets=NoPuts())
+    assert len(bench.in_lane()) == 1
+    bench.clock.advance(31)
+    assert bench.leave()
+    assert bench.in_lane() == []
+
+
+def test_a_worker_and_a_leaving_run_never_have_a_shard_at_once() -> None:
+    bench = ReplayBench([""])
+    [shard] = [shard for shard, letters in enumerate(bench.index.shards) if letters]
+    claimed = bench.claim(shard).intend(["another"], bench.clock())
+    assert claimed is not None
+    bench.abort()
+    assert not bench.leave()
+    assert len(bench.in_lane()) == 1
+    bench.clock.advance(31)
+    assert bench.leave()
+
+
+def test_letters_that_the_manifest_does_not_name_leave_too() -> None:
+    bench = ReplayBench(["", ""], stage=Stage(orders_pipeline(fifo=True)))
+    bench.abort()
+    assert bench.leave(index=None)
+    assert bench.in_lane() == []
+    bodies = [json.loads(body) for body in bench.stage.bodies(bench.stage.main)]
+    assert bodies == []
