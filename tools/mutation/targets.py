@@ -57,6 +57,7 @@ TARGETS = {
                 "tests/simulation/test_standing_intents.py",
             ),
         ),
+        Target("replay", ("tests/statemachines", "tests/simulation/test_replay_pace.py")),
         Target("circuit"),
         Target("message"),
         Target("failure", ("tests/processing",)),
