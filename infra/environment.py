@@ -82,6 +82,8 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
     if circuit:
         changed["circuit"] = circuit
     replay = changed.pop("replay", {})
+    # Only the router uses it, from a variable of its own.
+    replay.pop("schema_file", None)
     if settings.outcome_timeout != REPLAY.outcome_timeout:
         replay["outcome_timeout"] = settings.outcome_timeout
     if replay:

@@ -14,6 +14,7 @@ from .encryption import grant_key
 from .function import PythonFunction
 from .names import Names
 from .permissions import Permissions
+from .replay_schema import packed
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage
 
@@ -63,6 +64,7 @@ class RouterFunction(Construct):
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+                **({Variable.REPLAY_SCHEMA: schema} if (schema := packed(settings)) else {}),
             }
         )
         self.function, self.role = function.function, function.role

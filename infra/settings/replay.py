@@ -58,6 +58,13 @@ class ReplaySettings(Settings):
         " main_queue.visibility times main_queue.max_receive_count, but at least"
         f" {written(REPLAY.outcome_timeout)}",
     )
+    schema_file: str | None = Field(
+        default=None,
+        alias="schema",
+        description="a file with the JSON Schema of bodies, by its path from the folder of"
+        " cdk.json: a run takes no letter whose body does not conform. Regular expressions are not"
+        " supported",
+    )
     on_failure: KeyPolicyText = Field(
         default=REPLAY.on_failure,
         description="whether an ordering key goes on behind a letter that failed for good: go, or"

@@ -85,6 +85,54 @@ PATH_FUNCTIONS = ("json", "powertools_json")
 """The functions of JMESPath paths in the settings beside the standard ones."""
 
 
+class SchemaWord(StrEnum):
+    """What follows a keyword of a JSON Schema."""
+
+    VALUE = "value"
+    SCHEMA = "schema"
+    LIST = "list of schemas"
+    BY_NAME = "schemas by name"
+    NOTE = "note"
+    """Nothing that is checked: a title, a description."""
+
+
+SCHEMA_KEYWORDS: Mapping[str, SchemaWord] = {
+    **dict.fromkeys(
+        (
+            *("$ref", "type", "enum", "const", "required", "dependentRequired", "uniqueItems"),
+            *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+            *("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"),
+            *("minProperties", "maxProperties"),
+        ),
+        SchemaWord.VALUE,
+    ),
+    **dict.fromkeys(
+        (
+            *("items", "contains", "additionalProperties", "propertyNames"),
+            *("not", "if", "then", "else"),
+        ),
+        SchemaWord.SCHEMA,
+    ),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), SchemaWord.LIST),
+    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), SchemaWord.BY_NAME),
+    **dict.fromkeys(
+        (
+            *("$schema", "$id", "$comment", "title", "description", "default", "examples"),
+            *("deprecated", "readOnly", "writeOnly", "format"),
+            *("contentMediaType", "contentEncoding"),
+        ),
+        SchemaWord.NOTE,
+    ),
+}
+"""The keywords of JSON Schema (2020-12) that a pipeline's schema may have.
+
+No regular expressions: a hostile body can make one run for hours.
+"""
+
+SCHEMA_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+"""The types of JSON Schema."""
+
+
 class Reason(StrEnum):
     """Why automation has given a letter up and a person has to look at it."""
 
@@ -148,6 +196,8 @@ class Variable(StrEnum):
     CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
     """Seconds that the consumer may take."""
     HEALTH_URL = "HEALTH_URL"
+    REPLAY_SCHEMA = "REPLAY_SCHEMA"
+    """The JSON Schema of bodies for replay runs: JSON, compressed by zlib, in base64."""
     REDRIVE_EVERY = "REDRIVE_EVERY"
     """Seconds between two runs of the redriver."""
 

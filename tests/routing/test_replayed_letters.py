@@ -37,6 +37,7 @@ from deadletter.routing.wire import (
     question_from_json,
     question_to_json,
 )
+from deadletter.rules.json_schema import JsonSchema
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from tests.routing.test_router import PIPELINE, Books, CausesOf, rule, stamped
@@ -73,7 +74,12 @@ class Runs:
         return self.freed & stamps.keys()
 
 
-def router(books: Books, runs: Runs | None = None, pipeline: Pipeline = PIPELINE) -> DirectRouter:
+def router(
+    books: Books,
+    runs: Runs | None = None,
+    pipeline: Pipeline = PIPELINE,
+    schema: JsonSchema | None = None,
+) -> DirectRouter:
     return DirectRouter(
         pipeline=pipeline,
         rules=books,
@@ -84,6 +90,7 @@ def router(books: Books, runs: Runs | None = None, pipeline: Pipeline = PIPELINE
         random=Random(1),
         causes=CausesOf(books),
         live_runs=runs,
+        schema=schema,
     )
 
 
@@ -403,6 +410,20 @@ def test_a_pick_says_what_the_run_needs_to_know() -> None:
         tenant="a",
         applied=True,
     )
+
+
+@pytest.mark.parametrize("release", [False, True])
+def test_a_body_that_does_not_conform_to_the_schema_is_left_out(release: bool) -> None:
+    def left_out(body: str, books: Books) -> str:
+        asked = router(books, schema=JsonSchema({"required": ["tenantId"]}))
+        [pick] = asked.select([Question(letter(body))], ALL, release=release)
+        return pick.left_out
+
+    assert left_out('{"tenantId": "a"}', Books()) == ""
+    assert left_out('{"tenant": "a"}', Books()) == "SCHEMA"
+    assert left_out("{", Books()) == ("SCHEMA" if release else "MALFORMED")
+    parked = Books(rows_={"m1": PERMANENTLY})
+    assert left_out('{"tenant": "a"}', parked) == ("SCHEMA" if release else "PERMANENT")
 
 
 def test_letters_that_automation_parks_are_left_out_with_the_reason() -> None:

@@ -45,6 +45,7 @@ from deadletter.settings.pipeline import Pipeline
 if TYPE_CHECKING:
     from deadletter.routing.picker import Picker
     from deadletter.routing.selection import LiveRuns, Pick, Selection
+    from deadletter.rules.json_schema import JsonSchema
 
 # Kinds of failures in one answer. A kind that dominates a run is among the first few of nearly
 # every answer, and the answer stays small.
@@ -75,7 +76,7 @@ class DirectRouter:
 
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
     stay the same. Without `causes` none suddenly dominates; without `live_runs` every replay
-    run has ended.
+    run has ended. A replay run takes no letter whose body does not conform to `schema`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class DirectRouter:
         random: Random,
         causes: CausesReader | None = None,
         live_runs: LiveRuns | None = None,
+        schema: JsonSchema | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._rules = rules
@@ -100,6 +102,7 @@ class DirectRouter:
         self._random = random
         self._causes = causes
         self._live_runs = live_runs
+        self._schema = schema
         self._documents = DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
         self._picker: tuple[Selection, Picker] | None = None
@@ -173,7 +176,7 @@ class DirectRouter:
         from deadletter.routing.picker import Picker
 
         if self._picker is None or self._picker[0] != selection:
-            self._picker = (selection, Picker(self._pipeline, selection))
+            self._picker = (selection, Picker(self._pipeline, selection, self._schema))
         return self._picker[1]
 
     def _read(self, questions: Sequence[Question], *, may_return: bool = True) -> _CaseBatch:

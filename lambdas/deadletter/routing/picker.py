@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deadletter.contract import Reason
 from deadletter.message.letter import Letter
 from deadletter.routing.judgement import Case, reason_to_park
 from deadletter.routing.ordering import Ordering
 from deadletter.routing.selection import Pick, Selection
 from deadletter.routing.selector import Selector, tenant_of
+from deadletter.rules.document import Document
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.rules.json_schema import JsonSchema
+
+NOT_BY_SCHEMA = "SCHEMA"
+"""Why a letter is left out whose body does not conform to the pipeline's JSON Schema."""
 
 
 class Picker:
     """The picks of one pipeline's letters by one selection; BadSettings if that is invalid."""
 
-    def __init__(self, pipeline: Pipeline, selection: Selection) -> None:
+    def __init__(
+        self, pipeline: Pipeline, selection: Selection, schema: JsonSchema | None = None
+    ) -> None:
         self._included = frozenset(selection.include)
         self._selector = Selector(selection)
         self._ordering = Ordering(pipeline)
+        self._schema = schema
 
     def pick(self, letter: Letter, case: Case, *, release: bool) -> Pick:
         """The pick of one letter; with `release` no reason to park it leaves it out."""
@@ -28,7 +40,7 @@ class Picker:
             chosen=case.run_shard is None
             and self._selector.matches(letter, case.stamp, last, document),
             stamp=case.stamp,
-            left_out=reason_to_park(case, ignored) or "",
+            left_out=reason_to_park(case, ignored) or self._misfit(document),
             key=self._ordering.key(letter, document),
             sequence=self._ordering.sequence(letter, case.stamp, document),
             cause=last.fingerprint if last else "",
@@ -36,3 +48,9 @@ class Picker:
             tenant=tenant_of(document),
             applied=case.row.recovered_at is not None,
         )
+
+    def _misfit(self, document: Document) -> str:
+        if self._schema is None:
+            return ""
+        fits = document.unreadable is None and self._schema.admits(document.value["body"])
+        return "" if fits else NOT_BY_SCHEMA

@@ -24,7 +24,8 @@ class Resources:
     the one that runs replays, `consumer_function` the consumer's ARN if it is a Lambda
     function, `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested before a letter is
-    tried on a dependency. A field that a function does not need is empty: its construct in
+    tried on a dependency. `replay_schema` is the packed JSON Schema of a body that a replay run
+    may send. A field that a function does not need is empty: its construct in
     `infra` sets the variables that it needs.
     """
 
@@ -52,6 +53,7 @@ class Resources:
     consumer_timeout: int = 0
     health_url: str = ""
     redrive_every: int = 0
+    replay_schema: str = ""
 
 
 # Fields of the resources that are whole numbers, with their units.

@@ -18,6 +18,7 @@ from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     from deadletter.aws.live_runs import DynamoDBLiveRuns
+    from deadletter.rules.json_schema import JsonSchema
 
 __all__ = ["clients", "router_for"]
 
@@ -38,7 +39,14 @@ def router_for(
             clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
         ),
         live_runs=lazily(partial(_live_runs, pipeline, resources, clients)),
+        schema=lazily(partial(_schema, resources)) if resources.replay_schema else None,
     )
+
+
+def _schema(resources: Resources) -> JsonSchema:
+    from deadletter.rules.json_schema import unpacked
+
+    return unpacked(resources.replay_schema)
 
 
 def _live_runs(pipeline: Pipeline, resources: Resources, clients: Clients) -> DynamoDBLiveRuns:
