@@ -102,6 +102,7 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.imports
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
+	$(BIN)/python -m tools.bench.replay
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

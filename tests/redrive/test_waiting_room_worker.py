@@ -105,12 +105,20 @@ class Bench:
 
     # The room.
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> list[WaitingRoomEntry]:
+    def due(
+        self,
+        lane: str,
+        shard: int,
+        until: float,
+        most: int,
+        after: WaitingRoomEntry | None = None,
+    ) -> list[WaitingRoomEntry]:
         assert (lane, shard, until) == ("due", 3, START)
         self.listed.append(most)
+        # As an index in the order of the ids: what is behind a letter that has left, too.
+        ahead = [copy for copy in self.copies if after is None or copy > after.copy]
         return [
-            WaitingRoomEntry(copy, f"place of {copy}", lane, shard, START)
-            for copy in self.copies[:most]
+            WaitingRoomEntry(copy, f"place of {copy}", lane, shard, START) for copy in ahead[:most]
         ]
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
@@ -260,9 +268,25 @@ class OneOfTwo:
 
 def test_a_letter_stays_without_a_verdict_of_another_source_than_the_router() -> None:
     bench = Bench(many(4), router_is_down=True, verdict_source=OneOfTwo())
-    bench.worker.take_turn(4)
+    bench.worker.take_turn(100)
     assert bench.moved == ["m0", "m2"]
     assert bench.copies == ["m1", "m3"]
+    assert bench.worker.is_done
+
+
+def test_a_shard_is_gone_through_once_with_verdicts_of_another_source() -> None:
+    """Letters that stay would be listed for ever."""
+    bench = Bench([f"m{n:03}" for n in range(250)], verdict_source=OneOfTwo())
+    bench.worker.take_turn(1_000)
+    assert len(bench.moved) == len(bench.copies) == 125
+    assert (bench.worker.is_done, bench.listed) == (True, [100, 100, 100, 100])
+    assert not bench.worker.is_elsewhere
+
+
+def test_a_worker_says_that_another_run_has_its_shard() -> None:
+    bench = Bench(many(1), intents=[earlier("m0", expires=START + 1_000)])
+    bench.worker.take_turn(1)
+    assert bench.worker.is_elsewhere
 
 
 def test_a_router_that_does_not_answer_leaves_the_shard_free() -> None:

@@ -12,7 +12,7 @@ from random import Random
 from deadletter.contract import DEFAULT_PARKING, Metric
 from deadletter.failure.ledger import Records, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.queue import LetterStore, Queue, QueueUnavailable, ReceivedLetter
+from deadletter.message.queue import MAX_BATCH, LetterStore, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.in_parallel import InParallel
@@ -322,7 +322,9 @@ class Mover:
         # The letter is on its way; sending it again would not bring its stamp back.
         self._tally.count(Metric.REDRIVE_UNRECORDED, self._unrecorded(facts))
         self._moved.add([moves.confirmed[order.copy] for order in moved])
-        remaining = store.delete([(order.received, moves.confirmed[order.copy]) for order in moved])
+        remaining = self._delete(
+            store, [(order.received, moves.confirmed[order.copy]) for order in moved]
+        )
         undeleted = {received.letter.message_id for received in remaining}
         self._tally.count(Metric.UNDELETED, len(undeleted))
         self._tally.count_gone(len(moved) - len(undeleted))
@@ -332,6 +334,15 @@ class Mover:
             undeleted |= {order.copy for order in moved}
         slot.keep(undeleted | {order.copy for order in orders if order.copy in moves.unknown})
         return is_marked, undeleted
+
+    def _delete(
+        self, store: LetterStore, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
+    ) -> list[ReceivedLetter]:
+        """Delete letters; returns those that may be left. The batches of a queue go together."""
+        size = max(1, len(letters)) if store is self._room else MAX_BATCH
+        batches = [letters[at : at + size] for at in range(0, len(letters), size)]
+        left = self._in_parallel([partial(store.delete, batch) for batch in batches])
+        return [received for remaining in left for received in remaining]
 
     def _mark(self, moved: Sequence[Order], new_ids: Mapping[str, str], slot: Slot) -> bool:
         if not moved:
