@@ -130,6 +130,5 @@ def learned(
 def _by_ledger(row: LedgerRow, ticket: Ticket) -> ReplayOutcome | None:
     if row.unreadable:
         return None
-    if row.recovered_attempt != ticket.attempt:
-        return None
-    return _BY_LEDGER["duplicate" if row.recovered_unasked else "recovered"]
+    ended = row.outcome_in(ticket.attempt)
+    return None if ended is None else _BY_LEDGER[ended]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
@@ -17,7 +18,13 @@ from deadletter.redrive.waiting_room import (
     WaitingRoom,
     WaitingRoomEntry,
 )
-from deadletter.replay.ticket import Ticket, Tickets, TicketsUnavailable
+from deadletter.replay.ticket import (
+    ReplayOutcome,
+    Ticket,
+    Tickets,
+    TicketsUnavailable,
+    confirmation_by,
+)
 
 
 class RunRoom:
@@ -34,12 +41,32 @@ class RunRoom:
         self._tickets = tickets
         self._tally = tally
         self._expected: dict[str, Ticket] = {}
+        self._owed: dict[str, Ticket] = {}
 
     def expect(self, tickets: Mapping[str, Ticket]) -> None:
         """Take these tickets, by the id of the copy, in place of those before."""
         self._expected = dict(tickets)
         self.gone.clear()
         self.ticketed.clear()
+
+    def confirm(self, copies: Mapping[str, ReplayOutcome]) -> dict[str, Confirmation]:
+        """Confirmations of letters whose end a carrier was told, by copy.
+
+        Their tickets say that end from now on.
+        """
+        for copy, outcome in copies.items():
+            self._expected[copy] = replace(self._expected[copy], fate=outcome)
+            # Until its item is deleted, only this process knows of it.
+            self._owed[copy] = self._expected[copy]
+        return {copy: confirmation_by(self._expected[copy]) for copy in copies}
+
+    def owed(self, copy: str) -> Ticket | None:
+        """The ticket of a letter that is at its end and whose item is not deleted yet."""
+        return self._owed.get(copy)
+
+    def expected(self, copy: str) -> Ticket:
+        """The ticket that belongs to a copy."""
+        return self._expected[copy]
 
     def delete(
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
@@ -60,7 +87,10 @@ class RunRoom:
         copies = {confirmation.copy for _, confirmation in ours}
         self.ticketed |= copies
         left = self._room.delete(ours)
-        self.gone |= copies - {received.letter.message_id for received in left}
+        gone = copies - {received.letter.message_id for received in left}
+        self.gone |= gone
+        for copy in gone:
+            self._owed.pop(copy, None)
         return [*others, *left]
 
     def __contains__(self, copy: str) -> bool:

@@ -30,7 +30,10 @@ def slot_name(run: str, shard: int) -> str:
 
 
 class ShardClaim:
-    """One shard of a run's lane, claimed by one worker `owner`. Raises JournalUnavailable."""
+    """One shard of a run's lane, claimed by one worker `owner`. Raises JournalUnavailable.
+
+    An intent stands for `seconds`: longer than anything that is done under it may take.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,14 @@ class ShardClaim:
         shard: int,
         owner: str,
         clock: Callable[[], float],
+        seconds: float = CLAIM_SECONDS,
     ) -> None:
         self.name = slot_name(run, shard)
         self._journal = journal
         self._known = known
         self._owner = owner
         self._clock = clock
+        self._seconds = seconds
         self._slot: Slot | None = None
 
     def intend(self, copies: Sequence[str], known_at: float) -> tuple[Slot, Reading, float] | None:
@@ -65,7 +70,7 @@ class ShardClaim:
             slot = slot or self._claim(reading.intents)
             if slot is None:
                 return None
-            expires = self._clock() + CLAIM_SECONDS
+            expires = self._clock() + self._seconds
             slot.intend([Plan(key_of(copy), OUT_OF_ROOM, 0) for copy in copies], expires)
         except ClaimLost:
             return None

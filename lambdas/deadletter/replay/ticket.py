@@ -54,7 +54,6 @@ OUTSIDE = frozenset(
         ReplayOutcome.QUARANTINED,
         ReplayOutcome.STOPPED,
         ReplayOutcome.EXPIRED,
-        ReplayOutcome.DISCARDED,
         ReplayOutcome.LEFT,
     }
 )
@@ -90,11 +89,12 @@ class Ticket:
 
 
 def confirmation_by(ticket: Ticket) -> Confirmation:
-    """Confirmation that a letter was sent: its ticket is put after the queue's own confirmation.
+    """Confirmation that a letter was sent, processed or discarded, as its ticket says.
 
+    Such a ticket is made after the confirmation of the queue, the consumer or the bucket.
     Raises ValueError for the ticket of a letter that has yet to leave.
     """
-    if ticket.fate in OUTSIDE - {ReplayOutcome.DISCARDED}:
+    if ticket.fate in OUTSIDE:
         raise ValueError(f"a ticket with the fate {ticket.fate.name} confirms no send")
     return Confirmation(ticket.copy, "ticket")
 

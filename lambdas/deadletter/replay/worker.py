@@ -8,7 +8,7 @@ at its end (its outcome): a worker that ends anywhere leaves it in one of them f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
+from deadletter.replay.carried import CarriedLetters, DirectCarrier
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
@@ -47,7 +48,7 @@ from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.progress import ShardProgress, Statuses, StatusUnavailable, save
 from deadletter.replay.run import ReplayRun, ReplayRuns, RunState, RunsUnavailable
 from deadletter.replay.run_room import RunRoom
-from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.shard_claim import CLAIM_SECONDS, ShardClaim
 from deadletter.replay.ticket import (
     OUTSIDE,
     TERMINAL,
@@ -58,7 +59,7 @@ from deadletter.replay.ticket import (
     confirmation_by,
 )
 from deadletter.routing.decision import Redrive
-from deadletter.routing.router import Router
+from deadletter.routing.router import Router, Verdict
 from deadletter.settings.pipeline import Pipeline
 
 MOST_KEYS = 200
@@ -104,30 +105,6 @@ class ManifestParts(Protocol):
     """Reads the parts of a manifest. Raises ObjectsUnavailable."""
 
     def part(self, shard: int, part: int) -> Sequence[Name]: ...
-
-
-class DirectCarrier(Protocol):
-    """Takes letters to a place that is no queue: to the consumer function, or out of the world.
-
-    Works like `Mover.move_from_room`: marks what is confirmed in the slot, and deletes it from
-    `room`, which puts the tickets first. Nothing is begun after `until` (epoch seconds).
-    """
-
-    def carry(
-        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
-    ) -> CarriedLetters: ...
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedLetters:
-    """What a carrier did: the letters without a confirmation, and the outcomes it was told.
-
-    `left` as the mover says it. `outcomes` are by copy; a copy that was tried and failed has
-    the outcome OPEN: its item stays, with the stamp of the try.
-    """
-
-    left: Left = field(default_factory=Left)
-    outcomes: Mapping[str, ReplayOutcome] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +258,7 @@ class ReplayWorker:
                 shard=shard,
                 owner=setup.owner,
                 clock=setup.clock,
+                seconds=CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0),
             )
             self._shards[shard] = _ShardWork(lineup, progress, claim)
 
@@ -356,6 +334,8 @@ class ReplayWorker:
         if now - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = now
+        if self._plan.destination == DISCARD:
+            return
         name = self._setup.pipeline.name
         for circuit in self._setup.circuits.read(with_config_keys([name])).values():
             if not circuit.is_closed:
@@ -696,12 +676,18 @@ class ReplayWorker:
 
     def _confirmation(self, copy: str, intents: OpenIntents) -> Confirmation | None:
         """The confirmation that a copy has left, by this worker or by one before it."""
+        owed = self._room.owed(copy)
+        if owed is not None:
+            return confirmation_by(owed)
         return intents.confirmation_of(copy) or self._mover.confirmation_of(copy)
 
     def _ticket(self, work: _ShardWork, letter: RunLetter, stamp: Stamp | None) -> Ticket:
         """The ticket of a letter that is sent; its stamp is the one before the send."""
         if letter.bound is not None and letter.ticket is not None:
             return letter.ticket
+        owed = self._room.owed(letter.copy)
+        if owed is not None:
+            return owed
         attempt = (stamp.attempt if stamp is not None else letter.name.attempt) + 1
         return self._new_ticket(work, letter, attempt, self._fates.sent)
 
@@ -767,17 +753,19 @@ class ReplayWorker:
                 letter.maybe_sent = True
                 letter.look_at = expires + GRACE + 1.0
             elif carried.outcomes.get(letter.copy) is ReplayOutcome.OPEN:
-                self._try_again(work, letter)
+                self._try_again(work, letter, carried.retry_after)
+            elif letter.copy in stayed and carried.retry_after:
+                letter.look_at = self._clock() + carried.retry_after
             elif letter.copy in stayed:
                 self._miss(letter)
             else:
                 self._after_move(work, letter, tickets[letter])
 
-    def _try_again(self, work: _ShardWork, letter: RunLetter) -> None:
+    def _try_again(self, work: _ShardWork, letter: RunLetter, pause: float) -> None:
         """A direct delivery failed: the letter is where it was, one try the poorer."""
         letter.returns += 1
         letter.maybe_sent = False
-        letter.look_at = self._clock() + ASIDE_SECONDS
+        letter.look_at = self._clock() + max(ASIDE_SECONDS, pause)
         work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
 
     def _carry(self, orders: Sequence[Order], slot: Slot, until: float) -> CarriedLetters:
@@ -791,6 +779,7 @@ class ReplayWorker:
         return CarriedLetters(
             Left([*moved.stayed, *carried.left.stayed], [*moved.unknown, *carried.left.unknown]),
             carried.outcomes,
+            carried.retry_after,
         )
 
     def _after_move(
@@ -819,6 +808,16 @@ class ReplayWorker:
 
     # Judging
 
+    def _verdicts(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Verdict]:
+        """What the router says; of letters that a person throws away it is not asked."""
+        if self._plan.destination != DISCARD:
+            return self._router.verdicts(letters, served=True)
+        decision = Redrive(0, f"replay run {self._setup.run.id}: discarded")
+        return {
+            (copy := _copy(received)): Verdict(copy, decision, received.stamp or Stamp(copy))
+            for received in letters
+        }
+
     def _judged(
         self,
         work: _ShardWork,
@@ -826,7 +825,7 @@ class ReplayWorker:
         outward: OpenIntents,
     ) -> dict[RunLetter, Order]:
         """What is done with each letter; one that stays for now is left out."""
-        verdicts = self._router.verdicts(list(here.values()), served=True)
+        verdicts = self._verdicts(list(here.values()))
         orders: dict[RunLetter, Order] = {}
         for letter, received in here.items():
             verdict = verdicts.get(letter.copy)

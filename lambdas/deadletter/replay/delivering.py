@@ -1,0 +1,181 @@
+"""Hands letters of a run to the consumer function, and learns what became of each at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Protocol
+
+from deadletter.contract import Metric, run_lane
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter
+from deadletter.message.queue import MAX_BATCH
+from deadletter.redrive.journal import ClaimLost, JournalUnavailable, Slot
+from deadletter.redrive.mover import Left
+from deadletter.redrive.order import Order
+from deadletter.redrive.report import Tally
+from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
+from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom, never
+from deadletter.replay.carried import CarriedLetters
+from deadletter.replay.run_room import RunRoom
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.routing.decision import Hold
+
+
+class DirectFate(StrEnum):
+    """What became of one letter of an invocation; the words of the consumer library."""
+
+    RECOVERED = "recovered"
+    DUPLICATE = "duplicate"
+    PARKED = "parked"
+    ACCEPTED = "accepted"
+    """The consumer has no library: it did not name the letter among the failed ones."""
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It may still be in process, or nobody answered."""
+    UNTRIED = "untried"
+
+
+_OUTCOMES: Mapping[DirectFate, ReplayOutcome] = {
+    DirectFate.RECOVERED: ReplayOutcome.RECOVERED,
+    DirectFate.DUPLICATE: ReplayOutcome.DUPLICATE,
+    DirectFate.PARKED: ReplayOutcome.PARKED,
+    DirectFate.ACCEPTED: ReplayOutcome.DELIVERED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectAnswer:
+    """What a consumer said of each letter, by message id; `retry_after` in seconds."""
+
+    fates: Mapping[str, DirectFate] = field(default_factory=dict)
+    retry_after: float = 0.0
+
+
+class DirectConsumer(Protocol):
+    """The consumer function, invoked with letters as SQS invokes it."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that an invocation may take."""
+
+    def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+        """Invoke it once. A letter that the answer does not name is UNKNOWN; nothing is raised."""
+
+
+class Delivering:
+    """A carrier to the consumer function; one invocation takes up to ten letters."""
+
+    def __init__(
+        self,
+        *,
+        consumer: DirectConsumer,
+        room: WaitingRoom,
+        run: str,
+        clock: Callable[[], float],
+        tally: Tally,
+    ) -> None:
+        self._consumer = consumer
+        self._room = room
+        self._run = run
+        self._clock = clock
+        self._tally = tally
+
+    @property
+    def seconds(self) -> float:
+        return self._consumer.timeout
+
+    def carry(
+        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
+    ) -> CarriedLetters:
+        fates: dict[str, DirectFate] = {}
+        retry_after = 0.0
+        for batch in _batches(orders):
+            if self._clock() >= until or retry_after:
+                fates.update((order.copy, DirectFate.UNTRIED) for order in batch)
+                continue
+            doubts = sum(order.maybe_sent for order in batch)
+            self._tally.count_now(Metric.POSSIBLE_DUPLICATE, doubts)
+            answer = self._consumer.deliver([_stamped(order) for order in batch], self._run)
+            for order in batch:
+                fates[order.copy] = answer.fates.get(order.copy, DirectFate.UNKNOWN)
+            retry_after = max(retry_after, answer.retry_after)
+        outcomes = {copy: _OUTCOMES[fate] for copy, fate in fates.items() if fate in _OUTCOMES}
+        self._settle(orders, outcomes, slot, room)
+        failed = [order for order in orders if fates[order.copy] is DirectFate.FAILED]
+        tried = {order.copy for order in failed if self._note_try(order, room)}
+        unknown = [order for order in orders if fates[order.copy] is DirectFate.UNKNOWN]
+        slot.keep([order.copy for order in unknown])
+        stayed = [
+            order
+            for order in orders
+            if fates[order.copy] is DirectFate.UNTRIED
+            or (order in failed and order.copy not in tried)
+        ]
+        return CarriedLetters(
+            Left([order.received for order in stayed], [order.received for order in unknown]),
+            {**outcomes, **dict.fromkeys(tried, ReplayOutcome.OPEN)},
+            retry_after,
+        )
+
+    def _settle(
+        self,
+        orders: Sequence[Order],
+        outcomes: Mapping[str, ReplayOutcome],
+        slot: Slot,
+        room: RunRoom,
+    ) -> None:
+        """Mark and delete what the consumer has taken; the room puts the tickets first."""
+        if not outcomes:
+            return
+        try:
+            slot.mark(list(outcomes))
+        except (JournalUnavailable, ClaimLost):
+            # It is processed, whether or not the mark is written: the tickets say so.
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+        confirmations = room.confirm(outcomes)
+        room.delete(
+            [
+                (order.received, confirmations[order.copy])
+                for order in orders
+                if order.copy in confirmations
+            ]
+        )
+        slot.keep([copy for copy in outcomes if copy not in room.gone])
+
+    def _note_try(self, order: Order, room: RunRoom) -> bool:
+        """Count the failed try in the letter's item; returns whether it is written."""
+        lane = run_lane(self._run)
+        stamp = replace(order.stamp, decision="HOLD", ticket=None)
+        shard = room.expected(order.copy).shard
+        hold = Hold(lane, never(order.received.letter), order.decision.because, shard=shard)
+        try:
+            self._room.postpone(replace(order, decision=hold, stamp=stamp))
+        except RoomUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return False
+        return True
+
+
+def _stamped(order: Order) -> Letter:
+    """The letter as the consumer gets it: with our stamp, whatever number of attributes it has."""
+    letter = order.received.letter
+    kept_as = stamps.kept_name(letter, order.stamp)
+    attributes = stamps.producer_attributes(letter, kept_as)
+    return replace(letter, attributes={**attributes, stamps.NAME: stamps.attribute(order.stamp)})
+
+
+def _batches(orders: Sequence[Order]) -> Iterator[list[Order]]:
+    """The orders in batches that one invocation can take: ten, and less than 6 MB."""
+    batch: list[Order] = []
+    size = 0
+    for order in orders:
+        letter = request_bytes(order.received)
+        if batch and (len(batch) == MAX_BATCH or size + letter > MAX_REQUEST):
+            yield batch
+            batch, size = [], 0
+        batch.append(order)
+        size += letter
+    if batch:
+        yield batch

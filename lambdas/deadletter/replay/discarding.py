@@ -1,0 +1,63 @@
+"""Throws letters of a run away, for a reason that a person has given; an export may stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import compact_json, to_json
+from deadletter.redrive.journal import Slot
+from deadletter.redrive.mover import Left
+from deadletter.redrive.order import Order
+from deadletter.redrive.report import Tally
+from deadletter.replay.carried import CarriedLetters
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects
+from deadletter.replay.run_room import RunRoom
+from deadletter.replay.ticket import ReplayOutcome
+
+DISCARDED = "discarded/"
+"""The folder of discarded letters: one object each, with the whole letter and its stamp."""
+
+LONGEST_EXPORT = 30.0
+"""Seconds that the exports of one batch may take."""
+
+
+class Discarding:
+    """A carrier out of the world: export, ticket, delete. Without `keep_export` nothing stays."""
+
+    seconds = LONGEST_EXPORT
+
+    def __init__(
+        self,
+        *,
+        objects: RunObjects,
+        keep_export: bool,
+        clock: Callable[[], float],
+        tally: Tally,
+    ) -> None:
+        self._objects = objects
+        self._keep_export = keep_export
+        self._clock = clock
+        self._tally = tally
+
+    def carry(
+        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
+    ) -> CarriedLetters:
+        exported = [order for order in orders if self._clock() < until and self._export(order)]
+        outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
+        confirmations = room.confirm(outcomes)
+        room.delete([(order.received, confirmations[order.copy]) for order in exported])
+        stayed = [order.received for order in orders if order not in exported]
+        return CarriedLetters(Left(stayed), outcomes)
+
+    def _export(self, order: Order) -> bool:
+        """Store the whole letter; returns whether it may be deleted."""
+        if not self._keep_export:
+            return True
+        data = {"letter": to_json(order.received.letter), "stamp": stamps.to_data(order.stamp)}
+        try:
+            self._objects.put(f"{DISCARDED}{order.copy}.json", compact_json(data))
+        except ObjectsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return False
+        return True

@@ -1,0 +1,175 @@
+"""Letters of a run that go straight to the consumer, or out of the world."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
+from deadletter.contract import Metric
+from deadletter.message.letter import Letter
+from deadletter.message.stamp import NAME, parse
+from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
+from deadletter.replay.discarding import Discarding
+from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
+from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
+from deadletter.testing.fakes import MemoryLambda
+from tests.replay.bench import ReplayBench
+
+DIRECT = replace(ReplayPlan(pipeline="orders"), destination=DELIVER, ordered=True)
+
+
+@dataclass
+class Answers:
+    """A consumer that gives these answers, the last one again and again."""
+
+    answers: list[DirectFate]
+    retry_after: float = 0.0
+    timeout: float = 30.0
+    got: list[int] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
+
+    def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+        fate = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        for letter in letters:
+            mark = parse(str(letter.attributes[NAME].value))
+            assert mark is not None
+            assert mark.run == run
+            self.got.append(json.loads(letter.body)["number"])
+            self.attempts.append(mark.attempt)
+        return DirectAnswer({letter.message_id: fate for letter in letters}, self.retry_after)
+
+
+def delivering(bench: ReplayBench, consumer: Answers) -> Delivering:
+    return Delivering(
+        consumer=consumer,
+        room=bench.room,
+        run=bench.run_id,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+
+
+def test_each_key_is_delivered_in_order_and_its_fate_is_known_at_once() -> None:
+    bench = ReplayBench(["a", "a", "b", "a"], DIRECT)
+    consumer = Answers([DirectFate.RECOVERED])
+    report = bench.work(10, carrier=delivering(bench, consumer))
+    assert report.done
+    assert [number for number in consumer.got if number != 2] == [0, 1, 3]
+    assert set(bench.outcomes().values()) == {ReplayOutcome.RECOVERED}
+    assert bench.in_lane() == bench.stage.bodies(bench.stage.main) == []
+    assert bench.stage.journal() == []
+    assert bench.reconcile().unaccounted == 0
+
+
+def test_a_failed_delivery_is_tried_again_until_the_letter_is_quarantined() -> None:
+    bench = ReplayBench(["a", "a"], replace(DIRECT, attempts=2))
+    consumer = Answers([DirectFate.FAILED, DirectFate.FAILED, DirectFate.DUPLICATE])
+    report = bench.work(20, carrier=delivering(bench, consumer))
+    assert (consumer.got, consumer.attempts) == ([0, 0, 1], [1, 2, 1])
+    assert report.returned == 2
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED, 1: ReplayOutcome.DUPLICATE}
+    assert len(bench.stage.bodies(bench.stage.parking)) == 1
+
+
+def test_a_letter_without_an_answer_is_left_alone_until_its_intent_has_ended() -> None:
+    bench = ReplayBench([""], DIRECT)
+    consumer = Answers([DirectFate.UNKNOWN, DirectFate.DUPLICATE])
+    carrier = delivering(bench, consumer)
+    bench.work(20, carrier=carrier)
+    bench.work(20, carrier=carrier)
+    assert consumer.got == [0]
+    bench.clock.advance(60)
+    assert bench.work(20, carrier=carrier).done
+    assert consumer.got == [0, 0]
+    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 1
+
+
+def test_a_receiver_that_asks_for_a_pause_gets_it() -> None:
+    bench = ReplayBench([""], DIRECT)
+    consumer = Answers([DirectFate.UNTRIED], retry_after=60.0)
+    bench.work(30, carrier=delivering(bench, consumer))
+    assert consumer.got == [0]
+
+
+def test_what_was_processed_is_not_delivered_again_although_its_ticket_is_late() -> None:
+    bench = ReplayBench([""], DIRECT)
+    consumer = Answers([DirectFate.ACCEPTED])
+
+    class LatePuts:
+        def __init__(self) -> None:
+            self.tickets = bench.tickets
+            self.read, self.settle = self.tickets.read, self.tickets.settle
+            self.refused = 2
+
+        def put(self, tickets: Any) -> None:
+            if self.refused:
+                self.refused -= 1
+                raise TicketsUnavailable("throttled")
+            self.tickets.put(tickets)
+
+    report = bench.work(30, carrier=delivering(bench, consumer), tickets=LatePuts())
+    assert (consumer.got, report.done) == ([0], True)
+    assert bench.outcomes() == {0: ReplayOutcome.DELIVERED}
+
+
+@pytest.mark.parametrize("keep_export", [True, False])
+def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -> None:
+    plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
+    bench = ReplayBench(["", "a"], plan)
+    bench.stage.set_circuit("OPEN")
+    discarding = Discarding(
+        objects=bench.objects, keep_export=keep_export, clock=bench.clock, tally=bench.tally
+    )
+    assert bench.work(10, carrier=discarding).done
+    assert set(bench.outcomes().values()) == {ReplayOutcome.DISCARDED}
+    assert bench.stage.waiting() == []
+    export = bench.objects.get(f"discarded/{bench.names[0].copy}.json")
+    assert (export is not None) is keep_export
+    if export is not None:
+        assert json.loads(json.loads(export)["letter"]["body"]) == {"number": 0, "key": ""}
+
+
+def test_the_function_gets_a_believable_stamp_and_its_run() -> None:
+    bench = ReplayBench([""], DIRECT)
+    events: list[Any] = []
+
+    def consume(event: Any, context: Any) -> Any:
+        events.append((event, context.client_context.custom))
+        [record] = event["Records"]
+        return {"deadletter": {"outcomes": {record["messageId"]: "recovered"}, "retry_after": 2}}
+
+    functions: Any = MemoryLambda(bench.clock, bench.stage.world.new_id)
+    functions.register("consumer", consume)
+    consumer = LambdaDelivery(
+        functions, "consumer", source_arn="arn:aws:sqs:x:1:orders", sender="AROAME", timeout=5.0
+    )
+    letter = Letter("id", "{}", {}, {"SenderId": "AIDAPRODUCER"})
+    answer = consumer.deliver([letter], "run1")
+    assert answer == DirectAnswer({"id": DirectFate.RECOVERED}, 2.0)
+    [(event, custom)] = events
+    assert custom == {"replay": "run1"}
+    assert event["Records"][0]["attributes"]["SenderId"] == "AROAME"
+
+
+@pytest.mark.parametrize(
+    ("response", "fates"),
+    [
+        (None, {"a": "accepted", "b": "accepted"}),
+        ({"batchItemFailures": [{"itemIdentifier": "a"}]}, {"a": "failed", "b": "accepted"}),
+        ({"batchItemFailures": [{"itemIdentifier": "?"}]}, {"a": "failed", "b": "failed"}),
+        ({"deadletter": {"outcomes": {"a": "duplicate", "z": "failed"}}}, {"a": "duplicate"}),
+        ({"deadletter": {"outcomes": {"a": "wonderful"}}}, {}),
+        ("text", {}),
+    ],
+)
+def test_a_response_says_what_became_of_each_letter(response: Any, fates: dict[str, str]) -> None:
+    assert fates_in(json.dumps(response).encode(), ["a", "b"]).fates == fates
+
+
+def test_a_response_that_cannot_be_read_says_nothing() -> None:
+    assert fates_in(b"<html>", ["a"]) == DirectAnswer()
