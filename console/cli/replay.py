@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .command import command, group
+from .replay_edit import edit, mend, try_
 from .replay_plan import plan, start_
 from .replay_report import report_, rerun
 from .replay_runs import abort, approve, hold, list_, refuse, resume, show
@@ -72,3 +73,30 @@ command(
     "rerun",
     example=['dlq replay rerun 4f0c1b --only failed --why "fixed in 4.2.2"'],
 )(rerun)
+
+command(
+    typer_app,
+    "edit",
+    example=[
+        "dlq replay edit 4f0c1b 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --editor",
+        "dlq replay edit 4f0c1b 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --patch @fix.json",
+    ],
+)(edit)
+
+command(
+    typer_app,
+    "mend",
+    example=[
+        "dlq replay mend 4f0c1b --cause 3f1c9a2b --patch @fix.json --dry-run",
+        "dlq replay mend 4f0c1b --tenant acme --transform \"merge(@, {currency: 'EUR'})\"",
+    ],
+)(mend)
+
+command(
+    typer_app,
+    "try",
+    example=[
+        "dlq replay try 4f0c1b --count 5 --function orders-consumer:candidate",
+        "dlq replay try --plan plan.json --local 'python handler.py'",
+    ],
+)(try_)

@@ -21,7 +21,7 @@ FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutco
 
 
 @dataclass(frozen=True, slots=True)
-class RunLetter:
+class ListedLetter:
     """A letter of a run: its name in the manifest, its outcome, and how often it came back."""
 
     name: Name
@@ -38,7 +38,7 @@ def objects_of(switch: RunSwitch) -> S3RunObjects:
     )
 
 
-def letters_of(switch: RunSwitch) -> Iterator[RunLetter]:
+def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     """Each letter of a run in order. Problem if it has no snapshot yet."""
     from deadletter.aws.replay_status import DynamoDBStatuses
     from deadletter.replay.manifest import Manifest
@@ -70,10 +70,10 @@ def letters_of(switch: RunSwitch) -> Iterator[RunLetter]:
                 names = manifest.part(shard, part)
             for offset, name in enumerate(names):
                 position = part * PART + offset
-                yield RunLetter(name, progress.outcome(position), progress.returned(position))
+                yield ListedLetter(name, progress.outcome(position), progress.returned(position))
 
 
-def named(switch: RunSwitch, ids: Collection[str]) -> list[RunLetter]:
+def named(switch: RunSwitch, ids: Collection[str]) -> list[ListedLetter]:
     """The letters of a run with these ids, of the copy or of the first life."""
     wanted = set(ids)
     return [

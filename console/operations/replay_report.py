@@ -15,7 +15,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
-from .replay_letters import FAILED, RunLetter, letters_of, objects_of
+from .replay_letters import FAILED, ListedLetter, letters_of, objects_of
 from .replay_runs import ReplayRow, RunSwitch, row
 from .words import count, moment
 
@@ -209,7 +209,7 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
     return f"{', '.join(parts)}. All of them are accounted for."
 
 
-ONLY: Mapping[str, Callable[[RunLetter], bool]] = {
+ONLY: Mapping[str, Callable[[ListedLetter], bool]] = {
     "failed": lambda letter: letter.outcome in FAILED,
     "left": lambda letter: letter.outcome is ReplayOutcome.LEFT,
 }

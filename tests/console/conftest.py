@@ -182,12 +182,13 @@ class Cloud:
         assert self._room(pipeline).admit([Order(received, hold, why)])
         return copy
 
-    def _room(self, pipeline: str) -> DynamoDBWaitingRoom:
+    def _room(self, pipeline: str, s3: Any = None) -> DynamoDBWaitingRoom:
         return DynamoDBWaitingRoom(
             dynamodb=self.dynamodb,
             table="letters",
-            s3=None,  # type: ignore[arg-type]  # small letters stay in DynamoDB
-            bucket="",
+            # Small letters stay in DynamoDB.
+            s3=s3,
+            bucket=BUCKET,
             pipeline=pipeline,
             fifo=False,
             clock=lambda: 0.0,

@@ -1,0 +1,147 @@
+"""An edit changes what it says, keeps all else as it was written, and refuses what it can't do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.message.letter import Letter
+from deadletter.message.strict_json import read_json
+from deadletter.replay.edits import (
+    EditRefused,
+    checked_patch,
+    edited,
+    patched,
+    to_text,
+    transformed,
+)
+
+BODY = '{"id": 7, "total": 1.10, "lines": [{"sku": "a"}, {"sku": "b"}], "a/b": {"m~n": null}}'
+
+
+@pytest.mark.parametrize(
+    ("step", "after"),
+    [
+        ({"op": "add", "path": "/currency", "value": "EUR"},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null},'
+         '"currency":"EUR"}'),
+        ({"op": "replace", "path": "/id", "value": 8},
+         '{"id":8,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null}}'),
+        ({"op": "remove", "path": "/lines/0"},
+         '{"id":7,"total":1.10,"lines":[{"sku":"b"}],"a/b":{"m~n":null}}'),
+        ({"op": "add", "path": "/lines/1", "value": 1},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},1,{"sku":"b"}],"a/b":{"m~n":null}}'),
+        ({"op": "add", "path": "/lines/-", "value": 1},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"},1],"a/b":{"m~n":null}}'),
+        ({"op": "replace", "path": "/lines/0", "value": 1},
+         '{"id":7,"total":1.10,"lines":[1,{"sku":"b"}],"a/b":{"m~n":null}}'),
+        ({"op": "move", "from": "/id", "path": "/number"},
+         '{"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null},"number":7}'),
+        ({"op": "copy", "from": "/lines/0/sku", "path": "/first"},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null},"first":"a"}'),
+        ({"op": "replace", "path": "/a~1b/m~0n", "value": True},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":true}}'),
+        ({"op": "replace", "path": "", "value": [1]}, "[1]"),
+    ],
+)  # fmt: skip
+def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, after: str) -> None:
+    assert patched(BODY, checked_patch([step])) == after
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ({"op": "remove", "path": "/nope"}, r"operation 1 \(remove\): its path is not there"),
+        ({"op": "replace", "path": "/nope", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/nope/x", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/lines/3", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/lines/01", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/id/x", "value": 1}, "its path is not there"),
+        ({"op": "test", "path": "/id", "value": 8}, "the value there is another"),
+        ({"op": "test", "path": "/id", "value": True}, "the value there is another"),
+        ({"op": "move", "from": "/a~1b", "path": "/a~1b/x"}, "can't move into itself"),
+    ],
+)
+def test_a_patch_that_does_not_fit_is_refused(step: Any, why: str) -> None:
+    with pytest.raises(EditRefused, match=why):
+        patched(BODY, checked_patch([step]))
+
+
+def test_a_patch_is_made_whole_or_not_at_all() -> None:
+    steps = [{"op": "remove", "path": "/id"}, {"op": "test", "path": "/total", "value": 9}]
+    with pytest.raises(EditRefused, match="operation 2"):
+        patched(BODY, checked_patch(steps))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({}, "a JSON Patch is a list of 1 to 100 operations"),
+        ([], "a JSON Patch is a list"),
+        ([{"op": "add"}] * 101, "a JSON Patch is a list"),
+        ([{"op": "delete", "path": "/a"}], "operation 1 has no op; allowed are add, remove"),
+        ([1], "operation 1 has no op"),
+        ([{"op": "add", "path": "/a"}], r"operation 1 \(add\) has no value"),
+        ([{"op": "add", "path": "a", "value": 1}], "begins with /"),
+        ([{"op": "move", "from": 1, "path": "/a"}], "begins with /"),
+    ],
+)
+def test_what_is_no_patch_is_refused(data: Any, why: str) -> None:
+    with pytest.raises(EditRefused, match=why):
+        checked_patch(data)
+
+
+def test_an_expression_makes_a_new_body() -> None:
+    assert transformed('{"a": 1}', "merge(@, {currency: 'EUR'})") == '{"a":1,"currency":"EUR"}'
+    with pytest.raises(EditRefused, match="finds nothing"):
+        transformed('{"a": 1}', "b")
+    with pytest.raises(EditRefused, match="transform"):
+        transformed('{"a": 1}', "a[")
+
+
+@pytest.mark.parametrize("body", ["not json", '{"a": 1, "a": 2}', "[" * 5_000])
+def test_a_body_that_can_not_be_read_for_sure_is_not_edited(body: str) -> None:
+    with pytest.raises(EditRefused, match="the body can't be read"):
+        patched(body, checked_patch([{"op": "add", "path": "/a", "value": 1}]))
+
+
+def test_the_letter_keeps_all_but_its_body() -> None:
+    letter = Letter("m", '{"a":1}', {}, {"MessageGroupId": "g"})
+    assert edited(letter, '{"a":2}') == Letter("m", '{"a":2}', {}, {"MessageGroupId": "g"})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('{"a":1}', "changes nothing"),
+        ("", "empty"),
+        ('{"a":', "would be JSON no longer"),
+        (json.dumps("x" * 1024 * 1024), "SQS takes 1,048,576"),
+    ],
+)
+def test_a_letter_that_sqs_or_the_consumer_would_not_take_is_refused(body: str, why: str) -> None:
+    with pytest.raises(EditRefused, match=why):
+        edited(Letter("m", '{"a":1}'), body)
+
+
+def test_a_body_that_was_no_json_may_stay_none() -> None:
+    assert edited(Letter("m", "plain"), "text").body == "text"
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(_VALUES)
+def test_what_is_written_is_read_as_the_same(value: Any) -> None:
+    assert read_json(to_text(value), exact=True) == value
