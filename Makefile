@@ -12,10 +12,10 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' wheels
 
@@ -36,6 +36,9 @@ $(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt 
 
 demo: $(READY) ## Watch dead letters heal in an embedded AWS
 	$(BIN)/python -m sandbox demo
+
+demo-replay: $(READY) ## Replay dead letters in an embedded AWS; its report is build/replay-report.html
+	$(BIN)/python -m sandbox replay
 
 test: check simulation e2e ## Everything CI runs
 

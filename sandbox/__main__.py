@@ -1,4 +1,4 @@
-"""The app in an AWS on this machine: `up` until Ctrl-C, `demo` to watch dead letters heal."""
+"""The app in an AWS on this machine: `up` until Ctrl-C; `demo` and `replay` show dead letters heal."""
 
 import argparse
 import shlex
@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 from sandbox.demo import run as demo
+from sandbox.replay import run as replay
+from sandbox.replay.script import Sizes
 from sandbox.deploy import DeployError, deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox, SandboxError
@@ -20,6 +22,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="break things in it, and account for every event")
+    shown = commands.add_parser("replay", help="replay dead letters, and account for each")
+    shown.add_argument("--letters", type=int, default=Sizes.letters, help="letters in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
         "--context",
@@ -41,6 +45,9 @@ def main(arguments: list[str]) -> int:
     try:
         if chosen.command == "demo":
             return demo.main(ROOT / "build" / "demo", ROOT / "build" / "demo-report.json")
+        if chosen.command == "replay":
+            page = ROOT / "build" / "replay-report.html"
+            return replay.main(ROOT / "build" / "replay", page, Sizes(letters=chosen.letters))
         stay(Sandbox(chosen.folder, secure=not chosen.insecure), dict(chosen.context))
     except KeyboardInterrupt:
         pass

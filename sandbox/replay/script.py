@@ -1,0 +1,248 @@
+"""What happens in the replay demo, and what became of each letter."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.progress import until
+from sandbox.replay.endpoint import ReplayEndpoint, Taken
+from sandbox.replay.pipeline import ReplayPipeline
+
+REDRIVE_EVERY = 3.0
+"""Seconds between two runs of the redriver: the schedule's minute, compressed."""
+
+WHY = "the fix is deployed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How many letters there are of each sort, and how fast the run may be."""
+
+    letters: int = 2_000
+    keys: int = 50
+    grouped: int = 25
+    parked: int = 200
+    rate: float = 40.0
+    kills: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayAccount:
+    """What became of the letters: each line of `wrong` names what must not be."""
+
+    figures: dict[str, int]
+    wrong: tuple[str, ...]
+
+
+def by_key(sizes: Sizes) -> list[tuple[str, int]]:
+    """The letters of the pipeline with an ordering key, as they died: all keys mixed."""
+    return [
+        (f"k{number % sizes.keys:02}", number // sizes.keys + 1) for number in range(sizes.letters)
+    ]
+
+
+def by_group(sizes: Sizes) -> list[tuple[str, int]]:
+    """The letters of one FIFO group."""
+    return [("g", number + 1) for number in range(sizes.grouped)]
+
+
+def given_up(sizes: Sizes) -> list[tuple[str, int]]:
+    """The parked letters, each with a key of its own."""
+    return [(f"p{number:03}", 1) for number in range(sizes.parked)]
+
+
+class ReplayScript:
+    """Plays the scenes one after the other; `tell` says what happens."""
+
+    def __init__(
+        self,
+        keyed: ReplayPipeline,
+        grouped: ReplayPipeline,
+        endpoint: ReplayEndpoint,
+        sizes: Sizes,
+        folder: Path,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._keyed = keyed
+        self._grouped = grouped
+        self._endpoint = endpoint
+        self._sizes = sizes
+        self._folder = folder
+        self._tell = tell
+        self._redriven_at = 0.0
+        self.runs: dict[str, dict[str, Any]] = {}
+
+    def play(self) -> ReplayAccount:
+        """All scenes. Returns the account of every letter."""
+        self._prepare()
+        run = self._plan_and_start(self._keyed)
+        self._interrupted(run)
+        self._fifo()
+        self._release()
+        return self._account()
+
+    def _prepare(self) -> None:
+        for pipeline in (self._keyed, self._grouped):
+            pipeline.stop_schedule()
+            pipeline.register(self._endpoint.url)
+        self._keyed.put_dead(by_key(self._sizes))
+        self._grouped.put_dead(by_group(self._sizes))
+        self._keyed.put_dead(given_up(self._sizes), parked=True)
+        self._tell(
+            f"{self._sizes.letters} letters of {self._sizes.keys} keys are dead,"
+            f" {self._sizes.grouped} of one FIFO group, and {self._sizes.parked} are parked"
+        )
+
+    def _plan_and_start(self, pipeline: ReplayPipeline, *options: str) -> str:
+        file = self._folder / f"plan-{pipeline.name}.json"
+        file.unlink(missing_ok=True)
+        plan = pipeline.dlq(
+            *("replay", "plan", "--pipeline", pipeline.name, "--look"),
+            *("--rate", str(self._sizes.rate), "--why", WHY, "--out", str(file), *options),
+        )
+        self._tell(f"planned: {plan['letters']} letters, about {plan['seconds']} s")
+        for warning in plan["warnings"]:
+            self._tell(f"  warning: {warning}")
+        # A look hides what it has seen for a moment.
+        until(
+            lambda: pipeline.depth("dlq") >= plan["letters"] or None,
+            "the letters are given back",
+            marks=lambda: pipeline.depth("dlq"),
+        )
+        started = pipeline.dlq("replay", "start", "--plan", str(file), "--only-counted", "--yes")
+        run = str(started["run"]["run"])
+        self._tell(f"run {run} of {pipeline.name} has started")
+        return run
+
+    def _interrupted(self, run: str) -> None:
+        """Workers are killed, the endpoint fails, the run holds itself, a person resumes it."""
+        total, pipeline = self._sizes.letters, self._keyed
+        for number in range(self._sizes.kills):
+            self._until_taken(run, total * (number + 1) // 8)
+            killed = pipeline.kill_workers()
+            self._tell(f"{killed} processes of the function replay are killed")
+        self._until_taken(run, total // 2)
+        self._endpoint.broken = True
+        self._tell("the endpoint fails: it answers 503")
+        self._until_state(run, "HELD")
+        self._tell(f"the run holds itself: {self._item(run).get('because', '')}")
+        self._endpoint.broken = False
+        pipeline.dlq("replay", "resume", run, "--pipeline", pipeline.name, "--yes")
+        self._tell("the endpoint works again, and a person resumes the run")
+        self._until_ended(pipeline, run)
+
+    def _fifo(self) -> None:
+        self._until_ended(self._grouped, self._plan_and_start(self._grouped))
+
+    def _release(self) -> None:
+        answer = self._keyed.dlq(
+            *("parked", "release", "--pipeline", self._keyed.name, "--all"),
+            *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
+        )
+        for started in answer["runs"]:
+            self._tell(f"run {started['run']} releases {started['letters']} parked letters")
+            self._until_ended(self._keyed, str(started["run"]))
+
+    # Waiting.
+
+    def _until_taken(self, run: str, letters: int) -> None:
+        def enough() -> bool | None:
+            self._redrive(self._keyed)
+            return len(self._endpoint.taken) >= letters or None
+
+        until(enough, f"{letters} letters are taken", marks=lambda: self._marks(run))
+
+    def _until_state(self, run: str, state: str) -> None:
+        def reached() -> bool | None:
+            self._redrive(self._keyed)
+            return self._item(run).get("state") == state or None
+
+        until(reached, f"the run is {state}", marks=lambda: self._marks(run))
+
+    def _until_ended(self, pipeline: ReplayPipeline, run: str) -> None:
+        def ended() -> bool | None:
+            self._redrive(pipeline)
+            return self._item(run, pipeline).get("left") or None
+
+        until(ended, "the run has ended", marks=lambda: self._marks(run, pipeline))
+        report = pipeline.dlq("replay", "report", run, "--pipeline", pipeline.name)
+        self.runs[run] = {**self._item(run, pipeline), "report": report}
+        self._tell(f"run {run} is {self.runs[run]['state']}: {_said(self.runs[run]['counts'])}")
+
+    def _marks(self, run: str, pipeline: ReplayPipeline | None = None) -> object:
+        item = self._item(run, pipeline)
+        return item, len(self._endpoint.taken), self._endpoint.refused
+
+    def _item(self, run: str, pipeline: ReplayPipeline | None = None) -> dict[str, Any]:
+        item = (pipeline or self._keyed).run(run)
+        return {name: _plain(value) for name, value in item.items()}
+
+    def _redrive(self, pipeline: ReplayPipeline) -> None:
+        now = time.monotonic()
+        if now - self._redriven_at >= REDRIVE_EVERY:
+            self._redriven_at = now
+            pipeline.redrive()
+
+    # The account.
+
+    def _account(self) -> ReplayAccount:
+        sizes, taken = self._sizes, self._endpoint.taken
+        sent = [*by_key(sizes), *by_group(sizes), *given_up(sizes)]
+        numbers = Counter((letter.key, letter.place) for letter in taken)
+        missing = [letter for letter in sent if letter not in numbers]
+        figures = {
+            "letters": len(sent),
+            "taken by the endpoint": len(sent) - len(missing),
+            "missing": len(missing),
+            "out of order": len(out_of_order(taken)),
+            "taken twice": sum(number > 1 for number in numbers.values()),
+            "refused while it was broken": self._endpoint.refused,
+            "left in a queue": sum(
+                pipeline.depth(queue)
+                for pipeline in (self._keyed, self._grouped)
+                for queue in ("main", "dlq", "parking")
+            ),
+            "without an outcome": sum(
+                int(run["counts"].get("UNACCOUNTED", 0)) for run in self.runs.values()
+            ),
+            "without the header of a run": sum(not letter.run for letter in taken),
+        }
+        zero = ("missing", "out of order", "left in a queue", "without an outcome")
+        wrong = [f"{figures[name]} letters are {name}" for name in zero if figures[name]]
+        wrong += [
+            f"run {run} is {item['state']}"
+            for run, item in self.runs.items()
+            if item["state"] != "DONE"
+        ]
+        return ReplayAccount(figures, tuple(wrong))
+
+
+def out_of_order(taken: Sequence[Taken]) -> list[Taken]:
+    """The letters that were first taken after a later one of their key."""
+    last: defaultdict[str, int] = defaultdict(int)
+    late, seen = [], set()
+    for letter in taken:
+        if (letter.key, letter.place) in seen:
+            continue
+        seen.add((letter.key, letter.place))
+        if letter.place < last[letter.key]:
+            late.append(letter)
+        last[letter.key] = max(last[letter.key], letter.place)
+    return late
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    """An attribute value of DynamoDB as plain data, numbers as text."""
+    [(kind, content)] = value.items()
+    if kind == "M":
+        return {name: _plain(item) for name, item in content.items()}
+    return content
+
+
+def _said(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{number} {name.lower()}" for name, number in sorted(counts.items()))
