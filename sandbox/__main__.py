@@ -1,4 +1,4 @@
-"""The app in an AWS on this machine: `up` until Ctrl-C; `demo` and `replay` show dead letters heal."""
+"""The app in an AWS on this machine: `up` until Ctrl-C; `demo` and `replay` heal dead letters."""
 
 import argparse
 import shlex
@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 from sandbox.demo import run as demo
-from sandbox.replay import run as replay
-from sandbox.replay.script import Sizes
 from sandbox.deploy import DeployError, deploy
 from sandbox.queue_metrics import QueueMetrics
+from sandbox.replay import run as replay
+from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
 
 # What the shell may already say and what would win over, or contradict, ours.
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="break things in it, and account for every event")
     shown = commands.add_parser("replay", help="replay dead letters, and account for each")
-    shown.add_argument("--letters", type=int, default=Sizes.letters, help="letters in the DLQ")
+    shown.add_argument("--letters", type=int, default=2_000, help="letters in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
         "--context",

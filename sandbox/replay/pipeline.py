@@ -25,7 +25,7 @@ from sandbox.server import ROOT, Sandbox
 # to hold itself when the endpoint fails.
 _CONSUMER = {
     "kind": "webhook",
-    "timeout": 30,
+    "timeout": 60,
     "request_timeout": 5,
     "batch_size": 10,
     "max_concurrency": 2,

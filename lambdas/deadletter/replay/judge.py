@@ -184,6 +184,11 @@ def begun(
 
 
 def _sending(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) -> RunVerdict:
+    missing = evidence.outcomes.get(ReplayOutcome.MISSING, 0)
+    if missing:
+        because = f"{missing} letters are neither in the run's lane nor on a ticket"
+        broken = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
+        return RunVerdict(broken, ReplayNext.RECONCILE)
     if not evidence.unfinished:
         return RunVerdict(run, ReplayNext.RECONCILE)
     because = hold_reason(run, plan, evidence) or _standstill(run, evidence, now)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from deadletter.replay.judge import BY, SHORTEST_WAIT, ReplayNext, RunEvidence, judged
+from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import (
     ReplayRun,
@@ -33,8 +33,9 @@ WORKER_RATE = 100.0
 """Letters per second that one worker can send: a faster run is spread over several."""
 
 CANARY_STEP = 20.0
-RUNNING_STEP = 60.0
-"""Seconds of one step of work. Between two steps the run is judged."""
+RUNNING_STEP = 120.0
+"""Seconds of one step of work. Between two steps the run is judged; a worker that meets many
+failures ends its step early. A step's beginning and end cost some seconds of its pace."""
 
 UNACCOUNTED = "UNACCOUNTED"
 """Beside the outcomes in the counts of a run: letters of the snapshot without an outcome."""
@@ -392,15 +393,17 @@ class ReplaySteps:
         """A worker's step. One of an execution that has handed over does nothing."""
         if not run.may_send or event.execution != run.execution:
             return {"stopped": f"the run is {run.state}, and its execution {run.execution}"}
-        seconds = CANARY_STEP if run.state is RunState.CANARY else RUNNING_STEP
+        is_ramp = run.step < len(plan.canary) + len(plan.ramp) - 1
+        seconds = min(RUNNING_STEP, plan.ramp_seconds) if is_ramp else RUNNING_STEP
+        if run.state is RunState.CANARY:
+            seconds = CANARY_STEP
         until = min(deadline, self._setup.clock() + seconds)
         return self._setup.work(run, plan, event.worker, event.workers, until)
 
     def _reconcile(
         self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
     ) -> ReplayStep:
-        ends = run.may_send or run.state is RunState.ABORTED
-        if not ends:
+        if run.is_live and not run.may_send:
             return self._step(event, ReplayNext.JUDGE, run)
         now = self._setup.clock()
         if run.letters is None:
@@ -408,7 +411,9 @@ class ReplaySteps:
             return self._ended(event, run)
         sums = self._setup.reconcile(run, plan, deadline)
         counts = {**sums.counts, UNACCOUNTED: sums.unaccounted}
-        if sums.unaccounted and run.counts.get(UNACCOUNTED) != sums.unaccounted:
+        if run.state in (RunState.BROKEN, RunState.DONE):
+            after = replace(run, generation=run.generation + 1)
+        elif sums.unaccounted and run.counts.get(UNACCOUNTED) != sums.unaccounted:
             because = f"{sums.unaccounted} of {run.letters} letters have no outcome"
             after = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
         elif run.state is RunState.ABORTED:
@@ -431,7 +436,7 @@ class ReplaySteps:
         if run.is_live or run.left or run.state is RunState.BROKEN:
             return self._step(event, ReplayNext.JUDGE, run)
         if not self._setup.leave(run, plan, deadline):
-            return self._step(event, ReplayNext.LEAVE, run, wait_seconds=SHORTEST_WAIT)
+            return self._step(event, ReplayNext.WAIT, run, wait_seconds=PENDING_WAIT)
         if run.state is RunState.ABORTED:
             return self._step(event, ReplayNext.RECONCILE, run)
         return self._ended(event, run)

@@ -13,6 +13,7 @@ from deadletter.aws.clients import Clients, stepfunctions
 from deadletter.aws.clients import clients as replay_clients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.aws.replay_objects import S3RunObjects
@@ -21,6 +22,7 @@ from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
@@ -28,9 +30,11 @@ from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Mode
 from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
 from deadletter.replay.judge import RunEvidence
+from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
     Frozen,
     Reconciled,
@@ -42,7 +46,9 @@ from deadletter.replay.machine import (
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
 from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun
+from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.worker import ReplayWorker, ReplayWorkerSetup
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
@@ -144,6 +150,22 @@ class _Parts:
             in_parallel=self.in_parallel,
         )
 
+    def _circuits(self) -> DynamoDBCircuits:
+        table = self.resources.circuits_table
+        return DynamoDBCircuits(self.clients.dynamodb, table, self.pipeline.name)
+
+    def _journal(self) -> DynamoDBJournal:
+        _, table, pipeline = self._letters()
+        return DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT)
+
+    def _ledger(self) -> DynamoDBLedger:
+        return ledger_for(self.pipeline, self.resources, self.clients, self.world)
+
+    def _room(self, tally: Tally) -> DynamoDBWaitingRoom:
+        return waiting_room_for(
+            self.pipeline, self.resources, self.clients, self.world, tally.note_trouble
+        )
+
     def _index(self, manifest: Manifest) -> ManifestIndex:
         index = manifest.index()
         if index is None:
@@ -155,7 +177,7 @@ class _Parts:
         manifest, circuits = Manifest(self._objects(run)), self.resources.circuits_table
         surroundings = Surroundings(
             pipeline=self.pipeline,
-            circuits=DynamoDBCircuits(self.clients.dynamodb, circuits, self.pipeline.name),
+            circuits=self._circuits(),
             main=queue_for(self.resources.main_url, self.clients, self.world, Tally()),
             causes=DynamoDBCauses(
                 self.clients.dynamodb, circuits, self.pipeline.name, self.world.new_id
@@ -221,7 +243,6 @@ class _Parts:
         self, run: ReplayRun, plan: ReplayPlan, manifest: Manifest, shards: Mapping[int, int]
     ) -> ReplayWorker:
         tally = Tally(self.count_metric)
-        client, table, pipeline = self._letters()
         mover = partial(
             mover_for,
             self.pipeline,
@@ -242,14 +263,12 @@ class _Parts:
                 bids=self.runs,
                 tickets=self._tickets(run),
                 statuses=self._statuses(run),
-                ledger=ledger_for(self.pipeline, self.resources, self.clients, self.world),
-                room=waiting_room_for(
-                    self.pipeline, self.resources, self.clients, self.world, tally.note_trouble
-                ),
+                ledger=self._ledger(),
+                room=self._room(tally),
                 mover_for=mover,
                 router=self.router,
-                journal=DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT),
-                circuits=DynamoDBCircuits(client, self.resources.circuits_table, pipeline),
+                journal=self._journal(),
+                circuits=self._circuits(),
                 main=queue_for(self.resources.main_url, self.clients, self.world, tally),
                 tally=tally,
                 owner=self.world.new_id(),
@@ -262,8 +281,58 @@ class _Parts:
 
     def leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         """Whether nothing is left in the run's lane."""
-        raise ReplayUnavailable("this step is not wired yet")
+        tally = Tally(self.count_metric)
+        manifest = Manifest(self._objects(run))
+        journal = self._journal()
+        known, owner = KnownIntents(journal, self.world.clock), self.world.new_id()
+
+        def claim_for(shard: int) -> ShardClaim:
+            return ShardClaim(
+                journal=journal,
+                known=known,
+                run=run.id,
+                shard=shard,
+                owner=owner,
+                clock=self.world.clock,
+            )
+
+        leaving = RunLeaving(
+            LeavingSetup(
+                pipeline=self.pipeline,
+                plan=plan,
+                run=run,
+                index=manifest.index(),
+                manifest=manifest,
+                statuses=self._statuses(run),
+                tickets=self._tickets(run),
+                ledger=self._ledger(),
+                room=self._room(tally),
+                claim_for=claim_for,
+                tally=tally,
+                clock=self.world.clock,
+                random=self.world.random,
+            )
+        )
+        return leaving.run(deadline - IDLE_SECONDS)
 
     def reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Reconciled:
         """The sum of the outcomes, in the run's report."""
-        raise ReplayUnavailable("this step is not wired yet")
+        objects = self._objects(run)
+        manifest, tickets = Manifest(objects), self._tickets(run)
+        sums = reconcile(
+            ReconcileSetup(
+                plan=plan,
+                run=run,
+                index=self._index(manifest),
+                manifest=manifest,
+                statuses=self._statuses(run),
+                tickets=tickets,
+                all_tickets=tickets.all,
+                ledger=self._ledger(),
+                room=self._room(Tally()),
+                objects=objects,
+                clock=self.world.clock,
+            ),
+            deadline - IDLE_SECONDS,
+        )
+        return Reconciled(sums.counts, sums.unaccounted)
