@@ -22,9 +22,9 @@ from botocore.config import Config
 from deadletter.aws import clients as production_clients
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.clients import Clients, ConsumerClients
-from deadletter.aws.wiring import redrive as redrive_wiring
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts import ledger as ledger_wiring
+from deadletter.aws.wiring.parts import redriver_setup as redrive_wiring
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
