@@ -41,7 +41,8 @@ def test_body_and_attributes_are_sent_unchanged(original: Letter, mark: Stamp) -
     envelope = seal(original, mark, STANDARD)
     assert envelope.copy == original.message_id
     assert envelope.body == original.body
-    assert envelope.group == original.group
+    run_group = None if mark.run is None else f"replay:{mark.run}"
+    assert envelope.group == (original.group or run_group)
     sent = {name: each for name, each in envelope.attributes.items() if name != stamps.NAME}
     own = original.attributes.get(stamps.NAME)
     if own is None:
@@ -230,3 +231,15 @@ def test_copies_whose_ids_differ_in_one_character_have_different_deduplication_i
     copy = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
     others = {copy[:at] + "x" + copy[at + 1 :] for at in range(len(copy))}
     assert len({deduplication_id(other) for other in {copy, *others}}) == len(copy) + 1
+
+
+def test_live_messages_go_before_a_run_on_a_standard_queue_alone() -> None:
+    ungrouped, mark = Letter("copy", "{}"), Stamp("origin", run="0123456789abcdef")
+    assert seal(ungrouped, mark, STANDARD).group == "replay:0123456789abcdef"
+    assert seal(ungrouped, mark, STANDARD, consumed=False).group is None
+    assert seal(ungrouped, mark, FIFO).group is None
+    returned = Letter("copy", "{}", {}, {"MessageGroupId": "replay:fedcba9876543210"})
+    assert seal(returned, mark, STANDARD).group == "replay:0123456789abcdef"
+    assert seal(returned, Stamp("origin"), STANDARD).group is None
+    grouped = Letter("copy", "{}", {}, {"MessageGroupId": "replay:ours"})
+    assert seal(grouped, mark, STANDARD).group == "replay:ours"

@@ -46,6 +46,19 @@ def test_a_sent_letter_carries_its_run_and_its_ticket() -> None:
     assert (ticket.copy, ticket.attempt, ticket.fate) == (mark.ticket, 1, SENT)
 
 
+def test_a_letter_without_a_group_gets_that_of_its_run_and_keeps_it_for_the_run_alone() -> None:
+    bench = ReplayBench([""], plan(attempts=1))
+    bench.work(5)
+    [message] = bench.stage.take(bench.stage.main, hide=1)
+    assert message["Attributes"]["MessageGroupId"] == f"replay:{bench.run_id}"
+    bench.clock.advance(2)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    bench.work(5)
+    [parked] = bench.stage.take(bench.stage.parking)
+    assert "MessageGroupId" not in parked["Attributes"]
+
+
 def test_an_ordered_key_has_one_letter_under_way() -> None:
     bench = ReplayBench(["a", "a", "b", "a", "b"], plan(ordered=True))
     order: list[int] = []

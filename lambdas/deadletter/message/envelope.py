@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from deadletter.message.stamp import Stamp
 
 UNMARKED_DELAY = 5
 """Minimum delay in seconds of an unmarked letter, so that the ledger records it first."""
+
+_RUN_GROUP = re.compile(r"replay:[0-9a-f]{16}")
+"""The group that a replay run gives to letters without one, on a standard queue."""
 
 # The parts that join a trace. The lineage counts hops for Lambda's loop detection: copied
 # verbatim, it would end a re-driven chain after about 16 hops.
@@ -65,6 +69,9 @@ def seal(
     the letter is sent without it, and the caller has to record it in the ledger under its
     new id. If a consumer reads from `queue` (`consumed`), such a letter is delayed by at
     least UNMARKED_DELAY, so that it is recorded first.
+
+    On a standard queue that is consumed, the letters of a replay run that have no group get one
+    together: SQS's fair queues then serve live messages first.
     """
     kept_as = stamps.kept_name(letter, stamp, queue.max_bytes)
     original = stamps.producer_attributes(letter, kept_as)
@@ -82,11 +89,18 @@ def seal(
         stamp=stamp,
         marked=marked,
         trace_header=trace_without_lineage(letter.system.get("AWSTraceHeader")),
-        group=letter.group,
+        group=letter.group if queue.fifo else _fair_group(letter.group, stamp, consumed),
         deduplication_id=deduplication_id(letter.message_id) if queue.fifo else None,
         delay=None if queue.fifo else delay,
         kept_as=kept_as,
     )
+
+
+def _fair_group(group: str | None, stamp: Stamp, consumed: bool) -> str | None:
+    """The letter's group on a standard queue; a group that an earlier run gave it is dropped."""
+    if group is not None and not _RUN_GROUP.fullmatch(group):
+        return group
+    return f"replay:{stamp.run}" if consumed and stamp.run is not None else None
 
 
 def deduplication_id(copy: str) -> str:
