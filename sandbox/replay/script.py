@@ -152,21 +152,21 @@ class ReplayScript:
 
     def _until_taken(self, run: str, letters: int) -> None:
         def enough() -> bool | None:
-            self._redrive(self._keyed)
+            self._redrive(self._keyed, run)
             return len(self._endpoint.taken) >= letters or None
 
         until(enough, f"{letters} letters are taken", marks=lambda: self._marks(run))
 
     def _until_state(self, run: str, state: str) -> None:
         def reached() -> bool | None:
-            self._redrive(self._keyed)
+            self._redrive(self._keyed, run)
             return self._item(run).get("state") == state or None
 
         until(reached, f"the run is {state}", marks=lambda: self._marks(run))
 
     def _until_ended(self, pipeline: ReplayPipeline, run: str) -> None:
         def ended() -> bool | None:
-            self._redrive(pipeline)
+            self._redrive(pipeline, run)
             return self._item(run, pipeline).get("left") or None
 
         until(ended, "the run has ended", marks=lambda: self._marks(run, pipeline))
@@ -182,9 +182,11 @@ class ReplayScript:
         item = (pipeline or self._keyed).run(run)
         return {name: _plain(value) for name, value in item.items()}
 
-    def _redrive(self, pipeline: ReplayPipeline) -> None:
+    def _redrive(self, pipeline: ReplayPipeline, run: str) -> None:
+        """What comes back from the run is brought to it; before its snapshot, nothing is moved."""
         now = time.monotonic()
-        if now - self._redriven_at >= REDRIVE_EVERY:
+        has_snapshot = self._item(run, pipeline).get("state") not in ("PLANNED", "MOVING")
+        if has_snapshot and now - self._redriven_at >= REDRIVE_EVERY:
             self._redriven_at = now
             pipeline.redrive()
 
