@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import Clients, stepfunctions
+from deadletter.aws.clients import Clients, consumer_call, stepfunctions
 from deadletter.aws.clients import clients as replay_clients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.aws.replay_objects import S3RunObjects
@@ -33,6 +34,9 @@ from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
+from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.delivering import Delivering
+from deadletter.replay.discarding import Discarding
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -45,7 +49,7 @@ from deadletter.replay.machine import (
     Taken,
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.shard_claim import ShardClaim
@@ -54,7 +58,13 @@ from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
 __all__ = ["replay_clients", "replay_steps_for"]
+
+ANSWER_MARGIN = 5
+"""Seconds to wait for the consumer's answer beyond its own timeout."""
 
 PASS_SECONDS = 300.0
 """Seconds of one pass of a snapshot: while it lasts, the schedule moves nothing."""
@@ -74,6 +84,7 @@ def replay_steps_for(
     executions: ReplayExecutions | None = None,
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
+    consumer: LambdaClient | None = None,
 ) -> ReplaySteps:
     """The steps of a pipeline's replay runs."""
     if executions is None:
@@ -86,6 +97,7 @@ def replay_steps_for(
         count_metric=count_metric,
         router=router or LambdaRouter(clients.functions, resources.router_function),
         in_parallel=in_parallel,
+        consumer=consumer,
     )
     return ReplaySteps(
         ReplaySetup(
@@ -117,6 +129,7 @@ class _Parts:
     count_metric: Callable[[str, int], None]
     router: Router
     in_parallel: InParallel
+    consumer: LambdaClient | None
 
     @property
     def runs(self) -> DynamoDBReplayRuns:
@@ -276,8 +289,32 @@ class _Parts:
                 wait=self.world.wait,
                 new_token=self.world.new_id,
                 in_parallel=self.in_parallel,
+                carrier=self._carrier(run, plan, tally),
             )
         )
+
+    def _carrier(self, run: ReplayRun, plan: ReplayPlan, tally: Tally) -> DirectCarrier | None:
+        """What takes the letters where the destination is no queue."""
+        clock = self.world.clock
+        if plan.destination == DISCARD:
+            objects, keeps = self._objects(run), plan.keep_export
+            return Discarding(objects=objects, keep_export=keeps, clock=clock, tally=tally)
+        if plan.destination != DELIVER:
+            return None
+        resources = self.resources
+        if not resources.consumer_function or not resources.trusted_senders:
+            raise ReplayUnavailable("the pipeline has no consumer function to deliver to")
+        seconds = resources.consumer_timeout + ANSWER_MARGIN
+        delivery = LambdaDelivery(
+            self.consumer or consumer_call(seconds),
+            resources.consumer_function,
+            source_arn=resources.main_arn,
+            # The consumer believes the stamps of our roles.
+            sender=resources.trusted_senders[0],
+            timeout=seconds,
+        )
+        room = self._room(tally)
+        return Delivering(consumer=delivery, room=room, run=run.id, clock=clock, tally=tally)
 
     def leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         """Whether nothing is left in the run's lane."""
