@@ -126,8 +126,13 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
             ("snapshot", f"{account.letters:,}", ""),
         ],
     )
-    for title, groups in (("CAUSE", account.causes), ("ORDERING KEY", account.keys)):
-        if groups:
+    tables = (
+        ("CAUSE", account.causes),
+        ("TENANT", account.tenants),
+        ("ORDERING KEY", account.keys),
+    )
+    for title, groups in tables:
+        if any(group.name for group in groups):
             yield Line()
             yield TextTable((title, ">LETTERS", "OUTCOMES"), [_group(group) for group in groups])
     yield Line()
@@ -145,4 +150,4 @@ def _rows(account: RunAccount) -> Iterator[tuple[str, int]]:
 def _group(group: GroupAccount) -> tuple[str, str, str]:
     counts = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
     category = f" ({group.category})" if group.category else ""
-    return f"{group.name or 'none on record'}{category}", f"{group.letters:,}", counts
+    return f"{group.name or 'none'}{category}", f"{group.letters:,}", counts

@@ -19,6 +19,9 @@ from .replay_source import parked_sources
 from .replay_start import start
 from .session import Session
 
+DISCARD_RATE = 100.0
+"""Letters per second that a discard throws away: a person can still hold it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParkedRun:
@@ -70,9 +73,10 @@ class ParkedMove:
                 source=source.id,
                 selection=selection,
                 destination=DISCARD if discard else MAIN_QUEUE,
-                rate=rate,
-                # What is thrown away has no outcome to wait for.
+                # What is thrown away loads no consumer, and has no outcome to wait for.
+                rate=DISCARD_RATE if discard else rate,
                 canary=() if discard else None,
+                ramp=(1.0,) if discard else None,
                 accept_collision=accept_collision,
                 keep_export=keep_export,
                 why=why,

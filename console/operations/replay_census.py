@@ -337,7 +337,7 @@ def _by_ledger(
 def _is_over(row: LedgerRow, last: Failure) -> bool:
     """Whether the letter recovered, or was parked by its consumer, after its last failure."""
     recovered = row.recovered_at is not None and row.recovered_at >= last.at
-    return recovered or getattr(row, "ended_attempt", None) == last.attempt
+    return recovered or row.ended_attempt == last.attempt
 
 
 def _matches(selection: Selection, origin: str, last: Failure) -> bool:

@@ -20,6 +20,7 @@ _COLOURS: Mapping[str, str] = {
     "EXPIRED": "#9c6644",
     "STOPPED": "#7048e8",
     "LEFT": "#adb5bd",
+    "RETURNED": "#ffa94d",
     "SENT": "#66d9e8",
     "OPEN": "#dee2e6",
 }
@@ -70,9 +71,13 @@ def _page(account: RunAccount) -> Iterator[str]:
     if account.minutes:
         yield "<h2>Minute by minute</h2>"
         yield _columns(account.minutes)
+        yield f"<p>{_legend(account.minutes)}</p>"
     if account.causes:
         yield "<h2>By cause</h2>"
         yield from _groups(account.causes, "Cause of the last failure before the run")
+    if any(group.name for group in account.tenants):
+        yield "<h2>By tenant</h2>"
+        yield from _groups(account.tenants, "Tenant")
     if account.keys:
         yield "<h2>Ordering keys that failed most</h2>"
         yield from _groups(account.keys, "Hash of the ordering key")
@@ -108,7 +113,7 @@ def _groups(groups: Sequence[GroupAccount], heading: str) -> Iterator[str]:
         category = f" ({escape(group.category)})" if group.category else ""
         says = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
         bar = _stack(group.counts, group.letters, height=12, title=says)
-        name = escape(group.name) or "none on record"
+        name = escape(group.name) or "none"
         yield (
             f"<tr><td><code>{name}</code>{category}</td>"
             f'<td class="n">{group.letters:,}</td><td>{bar}{escape(says)}</td></tr>'
@@ -129,6 +134,12 @@ def _facts(account: RunAccount) -> Iterator[tuple[str, str]]:
         yield "Because", run.because
     yield "Changed last by", run.by
     yield "Tries that came back", f"{account.returned:,}"
+
+
+def _legend(minutes: Sequence[RunMinute]) -> str:
+    """The outcomes of the columns with their colours."""
+    names = dict.fromkeys(name for minute in minutes for name in minute.counts)
+    return " ".join(f"{_swatch(name)}{escape(name)}&ensp;" for name in names)
 
 
 def _swatch(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
-from deadletter.contract import MINUTE, Reason
+from deadletter.contract import Reason
 from deadletter.replay.plan import (
     DELIVER,
     DISCARD,
@@ -31,7 +30,6 @@ from .replay_census import Census, CountedLetter, Progress, by, census
 from .replay_pace import Pace, duration, pace
 from .replay_source import ReplaySource
 from .replay_source import source as source_named
-from .replay_terms import terms_of
 from .session import Session
 from .watched import read_memories, watched
 from .words import clock, count, moment
@@ -39,6 +37,9 @@ from .words import duration as in_words
 
 if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
+
+# The steps of a plan that says nothing else.
+_USUAL = ReplayPlan(pipeline="")
 
 # Causes, tenants and keys that fit on a screen.
 MOST_ROWS = 20
@@ -115,6 +116,7 @@ class PlanRequest:
     look: bool = False
     rate: float | None = None
     canary: tuple[int, ...] | None = None
+    ramp: tuple[float, ...] | None = None
     stop_on_failure: bool = False
     approve: bool = False
     accept_collision: bool = False
@@ -152,7 +154,7 @@ def draft(session: Session, request: PlanRequest, progress: Progress = lambda _:
         session, app, pipeline, source, request.selection, look=request.look, progress=progress
     )
     _check_collisions(request, counted)
-    speed = pace(session, pipeline, request.rate, terms_of(settings).rate)
+    speed = pace(session, pipeline, request.rate, settings.replay.rate)
     plan = _plan(session, pipeline, source, settings, request, counted, speed)
     by_letter = pipeline.fifo and source.url is not None
     origins = None if by_letter else tuple(sorted({letter.origin for letter in counted.taken}))
@@ -171,7 +173,7 @@ def _plan(
     counted: Census,
     speed: Pace,
 ) -> ReplayPlan:
-    terms, now = terms_of(settings), session.now.timestamp()
+    terms, now = settings.replay, session.now.timestamp()
     longest = LONGEST_RUN if request.expires is None else min(request.expires, LONGEST_RUN)
     letters = len(counted.taken)
     causes = set(by(counted.taken, "cause")) & set(terms.approve_causes)
@@ -183,14 +185,15 @@ def _plan(
         destination=request.destination,
         rate=speed.rate,
         burst=max(1, min(10, int(speed.rate * 2))),
-        canary=ReplayPlan(pipeline="").canary if request.canary is None else request.canary,
+        canary=_USUAL.canary if request.canary is None else request.canary,
+        ramp=_USUAL.ramp if request.ramp is None else request.ramp,
         error_rate=terms.error_rate,
         minimum=terms.minimum,
         attempts=terms.attempts,
-        on_failure=KeyPolicy.STOP if request.stop_on_failure else KeyPolicy(terms.on_failure),
-        on_unknown=KeyPolicy.STOP if request.stop_on_failure else KeyPolicy(terms.on_unknown),
-        ordered=pipeline.fifo or terms.has_ordering_key,
-        outcome_timeout=_outcome_timeout(session, pipeline, terms.outcome_timeout),
+        on_failure=KeyPolicy.STOP if request.stop_on_failure else terms.on_failure,
+        on_unknown=KeyPolicy.STOP if request.stop_on_failure else terms.on_unknown,
+        ordered=pipeline.fifo or settings.ordering_key is not None,
+        outcome_timeout=float(terms.outcome_timeout),
         workers=speed.workers,
         approve=request.approve or above or bool(causes),
         keep_export=request.keep_export,
@@ -200,25 +203,6 @@ def _plan(
         who=session.aws.caller,
         why=request.why,
     )
-
-
-# An outcome may take all receives of a life, and the ledger's row a moment more.
-_SHORTEST_TIMEOUT = 30 * MINUTE
-
-
-def _outcome_timeout(session: Session, pipeline: DeployedPipeline, given: float | None) -> float:
-    """Seconds until an outcome counts as unknown: as long as a life may take."""
-    if given is not None:
-        return given
-    answer = session.aws.sqs.get_queue_attributes(
-        QueueUrl=pipeline.main_url, AttributeNames=["VisibilityTimeout", "RedrivePolicy"]
-    )
-    attributes = answer.get("Attributes", {})
-    try:
-        receives = int(json.loads(attributes["RedrivePolicy"])["maxReceiveCount"])
-    except (KeyError, TypeError, ValueError):
-        receives = 1
-    return float(max(_SHORTEST_TIMEOUT, int(attributes.get("VisibilityTimeout", 30)) * receives))
 
 
 def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.replay.machine import UNACCOUNTED
+from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.ticket import ReplayOutcome
 
 from .adapter_errors import aws_errors
@@ -39,6 +40,7 @@ MEANING: Mapping[str, str] = {
     "SENT": "sent, its outcome is awaited",
     "OPEN": "not sent yet",
     "MISSING": "neither sent nor in custody: a person has to look",
+    RETURNED: "came back to the run, and was tried again",
     UNACCOUNTED: "without any outcome: must be 0",
 }
 """What each outcome means, in the order in which people read them."""
@@ -48,8 +50,8 @@ MEANING: Mapping[str, str] = {
 class GroupAccount:
     """The outcomes of letters that have something in common."""
 
-    name: Annotated[str, "fingerprint of the cause, or hash of the ordering key; may be empty"]
-    category: Annotated[str, "the cause's kind of failure; empty for a key"]
+    name: Annotated[str, "the cause's fingerprint, the tenant, or the ordering key's hash"]
+    category: Annotated[str, "the cause's kind of failure; empty for others"]
     letters: Annotated[int, "letters of the snapshot"]
     counts: Annotated[Mapping[str, int], "letters by outcome"]
 
@@ -78,6 +80,7 @@ class RunAccount(Answer):
     unaccounted: Annotated[int, "letters of the snapshot without any outcome: must be 0"]
     returned: Annotated[int, "tries after which a letter came back to the run"]
     causes: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest causes"]
+    tenants: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest tenants"]
     keys: Annotated[Sequence[GroupAccount], f"the {_MOST_ROWS} ordering keys that failed most"]
     minutes: Annotated[Sequence[RunMinute], "outcomes minute by minute; empty if not kept"]
     says: Annotated[str, "the account in a sentence"]
@@ -106,8 +109,9 @@ def report(switch: RunSwitch) -> RunAccount:
         counts=_ordered(counts),
         unaccounted=unaccounted,
         returned=int(data.get("returned", 0)),
-        causes=tuple(_group(group, "cause") for group in data.get("causes", ())),
-        keys=tuple(_group(group, "key") for group in data.get("keys", ())),
+        causes=_groups(data.get("causes", ()), "cause"),
+        tenants=_groups(data.get("tenants", ()), "tenant"),
+        keys=_groups(data.get("keys", ()), "key"),
         minutes=tuple(_minutes(data.get("minutes", {}))),
         says=_says(letters, counts, unaccounted),
     )
@@ -132,6 +136,7 @@ def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
     counts: Counter[str] = Counter()
     by_cause: defaultdict[str, Counter[str]] = defaultdict(Counter)
     by_key: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    by_tenant: defaultdict[str, Counter[str]] = defaultdict(Counter)
     categories: dict[str, str] = {}
     returned = 0
     for letter in letters_of(switch):
@@ -139,6 +144,7 @@ def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
         counts[outcome] += 1
         returned += letter.returned
         by_cause[name.cause][outcome] += 1
+        by_tenant[name.tenant][outcome] += 1
         categories[name.cause] = name.category
         if name.is_ordered:
             by_key[name.key][outcome] += 1
@@ -157,6 +163,10 @@ def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
             }
             for cause in causes
         ],
+        "tenants": [
+            {"tenant": tenant, "letters": group.total(), "counts": group}
+            for tenant, group in sorted(by_tenant.items(), key=lambda entry: -entry[1].total())
+        ],
         "keys": [
             {"key": key, "letters": by_key[key].total(), "counts": by_key[key]}
             for key in keys[:_MOST_ROWS]
@@ -172,6 +182,10 @@ def failed(counts: Mapping[str, int]) -> int:
 def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
     known = [name for name in MEANING if name in counts]
     return {name: counts[name] for name in [*known, *(set(counts) - set(known))]}
+
+
+def _groups(data: Sequence[Mapping[str, Any]], name: str) -> Sequence[GroupAccount]:
+    return tuple(_group(group, name) for group in data[:_MOST_ROWS])
 
 
 def _group(data: Mapping[str, Any], name: str) -> GroupAccount:

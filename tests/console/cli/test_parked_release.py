@@ -146,6 +146,7 @@ def test_a_discard_keeps_an_export_unless_told_otherwise(
     dlq("parked", "discard", "--why", "not wanted", "--yes")
     plan = plans(orders)["parking:default"]
     assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
+    assert (plan.rate, plan.ramp) == (100.0, (1.0,))
 
 
 def test_a_discard_without_an_export_says_that_it_is_final(
