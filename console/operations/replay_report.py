@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.replay.machine import UNACCOUNTED
-from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.ticket import ReplayOutcome
 
 from .adapter_errors import aws_errors
@@ -40,7 +39,8 @@ MEANING: Mapping[str, str] = {
     "SENT": "sent, its outcome is awaited",
     "OPEN": "not sent yet",
     "MISSING": "neither sent nor in custody: a person has to look",
-    RETURNED: "came back to the run, and was tried again",
+    # `deadletter.replay.reconcile` names it so; loading that would make every call slower.
+    "RETURNED": "came back to the run, and was tried again",
     UNACCOUNTED: "without any outcome: must be 0",
 }
 """What each outcome means, in the order in which people read them."""

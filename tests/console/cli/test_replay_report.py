@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
+from console.operations.replay_report import MEANING
 from deadletter.aws.table import plain
 from deadletter.redrive.journal import key_of
 from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import plan_from_text
+from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.console.conftest import BUCKET
@@ -214,3 +216,7 @@ def test_times_are_read(orders: Any, dlq: Any) -> None:
     kept(orders)
     (first, _) = json.loads(dlq("replay", "report", RUN, "--json").stdout)["minutes"]
     assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
+
+
+def test_tries_that_came_back_have_the_name_that_the_run_gives_them() -> None:
+    assert RETURNED in MEANING
