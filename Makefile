@@ -67,7 +67,7 @@ simulation: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m "long and not nightly"
 
 e2e: $(READY)
-	$(BIN)/python -m pytest -q -m sandbox
+	$(BIN)/python -m pytest -q -m "sandbox and not nightly"
 
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
@@ -84,6 +84,7 @@ scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF
 nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
+	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill

@@ -137,11 +137,17 @@ class ReplayScript:
         self._until_ended(pipeline, run)
 
     def _fifo(self) -> None:
-        self._until_ended(self._grouped, self._plan_and_start(self._grouped))
+        """A FIFO group goes back in its order, after a person has approved its snapshot."""
+        pipeline = self._grouped
+        run = self._plan_and_start(pipeline, "--approve")
+        self._until_state(run, "WAITING_APPROVAL", pipeline)
+        pipeline.dlq("replay", "approve", run, "--pipeline", pipeline.name, "--why", WHY, "--yes")
+        self._tell("a person approves its snapshot")
+        self._until_ended(pipeline, run)
 
     def _release(self) -> None:
         answer = self._keyed.dlq(
-            *("parked", "release", "--pipeline", self._keyed.name, "--all"),
+            *("parked", "release", "--pipeline", self._keyed.name),
             *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
         )
         for started in answer["runs"]:
@@ -157,12 +163,12 @@ class ReplayScript:
 
         until(enough, f"{letters} letters are taken", marks=lambda: self._marks(run))
 
-    def _until_state(self, run: str, state: str) -> None:
+    def _until_state(self, run: str, state: str, pipeline: ReplayPipeline | None = None) -> None:
         def reached() -> bool | None:
-            self._redrive(self._keyed, run)
-            return self._item(run).get("state") == state or None
+            self._redrive(pipeline or self._keyed, run)
+            return self._item(run, pipeline).get("state") == state or None
 
-        until(reached, f"the run is {state}", marks=lambda: self._marks(run))
+        until(reached, f"the run is {state}", marks=lambda: self._marks(run, pipeline))
 
     def _until_ended(self, pipeline: ReplayPipeline, run: str) -> None:
         def ended() -> bool | None:
@@ -225,16 +231,20 @@ class ReplayScript:
 
 
 def out_of_order(taken: Sequence[Taken]) -> list[Taken]:
-    """The letters that were first taken after a later one of their key."""
-    last: defaultdict[str, int] = defaultdict(int)
+    """The letters that were first taken after a later one of their key, by the same run.
+
+    What a run has given up is released by another run, after the rest of its key.
+    """
+    last: defaultdict[tuple[str, str], int] = defaultdict(int)
     late, seen = [], set()
     for letter in taken:
         if (letter.key, letter.place) in seen:
             continue
         seen.add((letter.key, letter.place))
-        if letter.place < last[letter.key]:
+        line = letter.run, letter.key
+        if letter.place < last[line]:
             late.append(letter)
-        last[letter.key] = max(last[letter.key], letter.place)
+        last[line] = max(last[line], letter.place)
     return late
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sandbox.deploy import deploy
 from sandbox.queue_metrics import QueueMetrics
+from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
@@ -25,7 +26,7 @@ PATIENT = {"timeout": 25, "request_timeout": 10}
 
 # The settings, compressed in time; the code is the code. No circuit opens here by itself:
 # the tests share this pipeline, and their failures are not an outage.
-PIPELINES = [
+PIPELINES: list[dict[str, Any]] = [
     {
         "name": "orders",
         "consumer": {
@@ -68,6 +69,9 @@ PIPELINES = [
         },
         "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 20},
     },
+    # Those of the replay demo, whose script is a test here.
+    dict(BY_KEY),
+    dict(BY_GROUP),
 ]
 
 
