@@ -261,6 +261,7 @@ command(
         "dlq parked release --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
         'dlq parked release --pipeline orders --reason POISON --why "fixed in 4.2.1"',
         "dlq parked release --pipeline orders --tenant acme --since 2d",
+        'dlq parked release --pipeline orders --all --why "fixed in 4.2.1"',
     ],
 )(release)
 

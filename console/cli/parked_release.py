@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from deadletter.replay.plan import MAIN_QUEUE
+from deadletter.routing.selection import Selection
 
 from ..operations.parked_release import ParkedExit, ParkedMove
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import count, duration
 from . import asking, replay_options
@@ -31,6 +33,7 @@ from .replay_options import (
     Why,
 )
 
+All = Annotated[bool, typer.Option("--all", help="All parked letters; else give a filter.")]
 NoExport = Annotated[
     bool,
     typer.Option("--no-export", help="Keep no copy of the discarded letters in the bucket."),
@@ -40,6 +43,7 @@ NoExport = Annotated[
 def release(
     session: Session,
     pipeline: OnePipeline = None,
+    all_: All = False,
     id_: Ids = None,
     reason: Reasons = None,
     cause: Causes = None,
@@ -55,8 +59,8 @@ def release(
 ) -> Reply[ParkedExit]:
     """Send parked letters back to the main queue, by a small replay run.
 
-    Without options all parked letters; with options those that meet all of them. Letters
-    are counted first: each is received once and given back. Their attempts and lives count
+    Say which: --all, or options that a letter has to meet, all of them. The letters are
+    counted first: each is received once and given back. Their attempts and lives count
     anew. The run sends 1, 2, 5 and 20 letters first and holds itself if they fail.
 
     Each parking queue, and the waiting room for rescued letters, has a run of its own. A
@@ -74,6 +78,7 @@ def release(
         pattern=pattern,
         where=jmespath,
     )
+    _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
         pipeline,
@@ -92,6 +97,7 @@ def release(
 def discard(
     session: Session,
     pipeline: OnePipeline = None,
+    all_: All = False,
     id_: Ids = None,
     reason: Reasons = None,
     cause: Causes = None,
@@ -106,9 +112,9 @@ def discard(
 ) -> Reply[ParkedExit]:
     """Throw parked letters away, for a reason that is kept with them.
 
-    Without options all parked letters; with options those that meet all of them. A copy of
-    each whole letter is kept in the bucket below replay/<pipeline>/<run>/discarded/, unless
-    you add --no-export. Nothing is sent anywhere.
+    Say which: --all, or options that a letter has to meet, all of them. A copy of each
+    whole letter is kept in the bucket below replay/<pipeline>/<run>/discarded/, unless you
+    add --no-export. Nothing is sent anywhere.
     """
     chosen = replay_options.selection(
         session,
@@ -121,6 +127,7 @@ def discard(
         pattern=pattern,
         where=jmespath,
     )
+    _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
         pipeline,
@@ -134,6 +141,17 @@ def discard(
     if not yes:
         asking.confirm(session, *question(move, "Discard"))
     return Reply(move.start(), show)
+
+
+def _must_say_which(chosen: Selection, everything: bool) -> None:
+    """A person who types too little must not move the whole parking lot."""
+    if everything == (chosen != Selection()):
+        raise Problem(
+            "--all and a filter exclude each other: give one."
+            if everything
+            else "Say which parked letters: --id, --reason, another filter, or --all.",
+            Cause.INPUT,
+        )
 
 
 def question(move: ParkedMove, verb: str) -> Iterator[str]:

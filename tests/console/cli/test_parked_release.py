@@ -74,7 +74,7 @@ def test_a_release_stores_a_plan_its_letters_and_a_run_and_starts_it(
 def test_rescued_letters_have_a_run_of_their_own(orders: Any, functions: Any, dlq: Any) -> None:
     orders.park("orders", "POISON", origin="in-queue")
     orders.rescued("orders", "POISON", 1_000)
-    answer = json.loads(dlq("parked", "release", *WHY, "--yes", "--json").stdout)
+    answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
     assert {run["source"]: run["letters"] for run in answer["runs"]} == {
         "lane:parked": 1, "parking:default": 1,
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_person_sees_what_would_be_released_and_may_refuse(
 ) -> None:
     orders.park("orders", "POISON", origin="a")
     orders.park("orders", "EXHAUSTED", origin="b")
-    done = dlq("parked", "release", *WHY, answers="n\n")
+    done = dlq("parked", "release", "--all", *WHY, answers="n\n")
     assert done.exit_code == Exit.ATTENTION
     for text in (
         "App deadletter in account 123456789012",
@@ -113,7 +113,7 @@ def test_a_person_sees_what_would_be_released_and_may_refuse(
 
 def test_a_release_needs_a_reason(orders: Any, functions: Any, dlq: Any) -> None:
     orders.park("orders", "POISON")
-    done = dlq("parked", "release", "--yes")
+    done = dlq("parked", "release", "--all", "--yes")
     assert done.exit_code == Exit.USAGE
     assert "A release needs a reason: add --why." in done.stderr
 
@@ -130,11 +130,11 @@ def test_a_collision_is_accepted_by_a_person_or_not_released(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     orders.park("orders", "COLLISION", origin="a")
-    done = dlq("parked", "release", *WHY, "--yes")
+    done = dlq("parked", "release", "--all", *WHY, "--yes")
     assert done.exit_code == Exit.USAGE
     assert "Parked for COLLISION: 1 letter. Another message" in done.stderr
     assert "--accept-collision" in done.stderr
-    done = dlq("parked", "release", *WHY, "--yes", "--accept-collision")
+    done = dlq("parked", "release", "--all", *WHY, "--yes", "--accept-collision")
     assert done.exit_code == Exit.DONE, done.output
     assert plans(orders)["parking:default"].accept == "collision"
 
@@ -143,7 +143,7 @@ def test_a_discard_keeps_an_export_unless_told_otherwise(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    dlq("parked", "discard", "--why", "not wanted", "--yes")
+    dlq("parked", "discard", "--all", "--why", "not wanted", "--yes")
     plan = plans(orders)["parking:default"]
     assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
     assert (plan.rate, plan.ramp) == (100.0, (1.0,))
@@ -153,7 +153,7 @@ def test_a_discard_without_an_export_says_that_it_is_final(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    done = dlq("parked", "discard", "--why", "x", "--no-export", answers="y\n")
+    done = dlq("parked", "discard", "--all", "--why", "x", "--no-export", answers="y\n")
     assert "This can't be undone." in done.stderr
     assert "No export is kept" in done.stderr
     assert plans(orders)["parking:default"].keep_export is False
@@ -184,7 +184,18 @@ def test_a_pipeline_without_replay_runs_is_told_to_be_deployed(
     name = "/deadletter/pipelines/orders"
     row = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
     orders.parameter(name, json.dumps({**row, "replay_machine": ""}))
-    done = dlq("parked", "release", *WHY, "--yes")
+    done = dlq("parked", "release", "--all", *WHY, "--yes")
     assert done.exit_code == Exit.ABSENT
     assert "deploy it again" in done.stderr
     assert not plans(orders)
+
+
+def test_a_person_says_which_letters(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.park("orders", "POISON")
+    for verb in ("release", "discard"):
+        done = dlq("parked", verb, *WHY, "--yes")
+        assert done.exit_code == Exit.USAGE
+        assert "Say which parked letters: --id, --reason, another filter, or --all." in done.stderr
+        done = dlq("parked", verb, "--all", "--id", "a", *WHY, "--yes")
+        assert "--all and a filter exclude each other: give one." in done.stderr
+    assert not functions.machine.started
