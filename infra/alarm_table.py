@@ -446,6 +446,7 @@ def _on_replays(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
             "the outcomes of a replay run do not add up to its snapshot.",
             "letters of the run were moved by hand, its rows or objects were deleted, or a defect"
             " of ours; its report names the letters.",
+            command="dlq replay list",
         ),
         ours(Metric.REPLAY_BROKEN, app.app, settings.name),
         1,
@@ -457,6 +458,7 @@ def _on_replays(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
             Alarm.REPLAY_BROKEN,
             "executions of a replay run fail; each is replaced, and nothing is lost or sent twice.",
             "a missing permission, a throttled table, or a function that fails or is throttled.",
+            command="dlq replay list",
         ),
         Measured("AWS/States", "ExecutionsFailed", machine, "Sum"),
         failed.threshold,

@@ -1,0 +1,142 @@
+"""What is known about a replay run when it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.aws.replay_evidence import Surroundings, counted
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.failure.causes import Causes, CausesUnavailable
+from deadletter.message.queue import QueueUnavailable
+from deadletter.processing.collisions import KnownCollisions
+from deadletter.redrive.waiting_room import SHARDS
+from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.names import Name
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.progress import PartStatus
+from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.settings.pipeline import Pipeline
+
+NOW = 1_800_000_000.0
+PLAN = ReplayPlan(pipeline="orders")
+RUN = ReplayRun(id="r", pipeline="orders", state=RunState.RUNNING, step_began=NOW - 600)
+INDEX = ManifestIndex((3, 2, *([0] * (SHARDS - 2))), "hash")
+
+
+class Rows:
+    """Status rows of one part in each of two shards."""
+
+    def read(self, shard: int) -> Mapping[int, PartStatus]:
+        return {0: {0: PartStatus("rs", "10")}, 1: {}}[shard]
+
+    def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
+        raise AssertionError("judging writes nothing")
+
+
+def name_of(cause: str) -> Name:
+    return Name(
+        copy="c",
+        origin="o",
+        place=("p", "s"),
+        key="0" * 16,
+        sequence="",
+        tenant="",
+        cause=cause,
+        category="",
+        attempt=0,
+        size=1,
+        first_sent=0,
+    )
+
+
+class Parts:
+    """A manifest whose letters all have one cause."""
+
+    def part(self, _shard: int, _part: int) -> Sequence[Name]:
+        return [name_of("boom")]
+
+
+class World:
+    """Circuits, queue, causes and collisions, each of which may give no answer."""
+
+    def __init__(self, *, away: bool = False, state: State = State.CLOSED) -> None:
+        self.away, self.state = away, state
+        bucket = int(NOW // 300)
+        self.known: Any = Causes(counts={"boom": {bucket: 4, bucket - 5: 9}, "other": {bucket: 7}})
+
+    def circuits(self) -> Any:
+        return self
+
+    def read(self, keys: Sequence[str] = ()) -> Any:
+        if self.away:
+            raise CircuitsUnavailable("away") if keys else CausesUnavailable("away")
+        return (
+            {key: replace(Circuit(key), state=self.state) for key in keys} if keys else self.known
+        )
+
+    def depth(self) -> Any:
+        if self.away:
+            raise QueueUnavailable("away")
+        return type("Depth", (), {"visible": 12})()
+
+
+class Collided(World):
+    """Two messages collided before the step began, one since."""
+
+    def read(self, keys: Sequence[str] = ()) -> Any:
+        if self.away:
+            raise CircuitsUnavailable("away")
+        minute = int(NOW // 60)
+        return KnownCollisions(0.0, {minute - 30: (9, 2), minute: (9, 1)})
+
+
+def evidence(world: World, plan: ReplayPlan = PLAN, *, library: bool = True) -> Any:
+    anything: Any = world
+    collisions: Any = Collided(away=world.away)
+    parts: Any = Parts()
+    surroundings = Surroundings(
+        pipeline=Pipeline("orders", consumer_library=library),
+        circuits=anything,
+        main=anything,
+        causes=anything,
+        collisions=collisions,
+        clock=lambda: NOW,
+    )
+    return surroundings.evidence(RUN, plan, index=INDEX, manifest=parts, statuses=Rows())
+
+
+def test_letters_that_no_row_names_are_open() -> None:
+    outcomes, returned = counted(INDEX, Rows())
+    assert outcomes == {
+        ReplayOutcome.RECOVERED: 1,
+        ReplayOutcome.SENT: 1,
+        ReplayOutcome.OPEN: 3,
+    }
+    assert returned == 1
+
+
+def test_new_failures_count_for_the_causes_of_the_run_and_since_the_step_began() -> None:
+    seen = evidence(World())
+    assert (seen.same_causes, seen.collisions, seen.backlog) == (4, 1, 12)
+    assert evidence(World(), library=False).same_causes == 0
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
+def test_a_circuit_that_is_not_closed_is_seen(state: State) -> None:
+    assert evidence(World(state=state)).circuit == str(state)
+
+
+def test_surroundings_that_give_no_answer_do_not_hold_a_run() -> None:
+    seen = evidence(World(away=True))
+    assert (seen.circuit, seen.backlog, seen.same_causes, seen.collisions) == ("CLOSED", None, 0, 0)
+    assert seen.unfinished == 4
+
+
+def test_a_run_that_goes_elsewhere_does_not_look_at_the_consumer() -> None:
+    seen = evidence(World(state=State.OPEN), replace(PLAN, destination="vip"))
+    assert (seen.circuit, seen.backlog, seen.same_causes) == ("CLOSED", None, 0)
