@@ -151,6 +151,13 @@ def test_a_probe_always_gets_a_response(letterbox: Letterbox) -> None:
     assert run.response["deadletter"]["verdict"] == "failure"
 
 
+def test_a_replay_run_always_gets_a_response(letterbox: Letterbox) -> None:
+    processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
+    message_id = letterbox.send("x")
+    run = letterbox.run(handler_of(fail_on("x"), processor), replay="r9")
+    assert run.response["deadletter"] == {"run": "r9", "outcomes": {message_id: "failed"}}
+
+
 def test_fifo_needs_no_separate_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Letterbox(Pipeline("test", fifo=True))
     monkeypatch.setattr(runtime, "current_runtime", lambda: box.runtime)

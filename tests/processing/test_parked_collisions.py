@@ -18,7 +18,7 @@ from deadletter.processing.guard import LONGEST_BUSY_SECONDS
 from deadletter.processing.lambda_event import execution_of, permit_of, seconds_left
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.letterbox import Letterbox
-from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record
+from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
 from tests.processing.test_collisions import Row
 from tests.samples import NOW, letter
 
@@ -39,6 +39,12 @@ def test_it_is_acknowledged_when_the_lot_has_confirmed_it_and_its_claim_is_withd
     [(_, failure)] = site.log.failures
     assert (failure.category, failure.fingerprint) == (Category.BUSINESS, COLLIDED)
     assert failure.message == "differs in body.n"
+
+
+def test_the_ledger_says_so_of_a_letter_of_a_replay_run() -> None:
+    site = colliding()
+    site.process(record(redriven(letter(), attempt=3, run="r9")))
+    assert site.log.parkings == [("first", 3, NOW, "COLLISION")]
 
 
 @pytest.mark.parametrize("answer", ["refused", "failed", "none"])

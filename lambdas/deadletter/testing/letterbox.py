@@ -154,11 +154,19 @@ class Letterbox:
         ours = {**(attributes or {}), stamps.NAME: str(mark.value)}
         return self._send(self.sqs.as_sender(f"{_REDRIVER}:run"), body, ours, None)
 
-    def run(self, handler: Handler, *, batch_size: int = 10, permit: str | None = None) -> Run:
+    def run(
+        self,
+        handler: Handler,
+        *,
+        batch_size: int = 10,
+        permit: str | None = None,
+        replay: str | None = None,
+    ) -> Run:
         """Invoke a Lambda handler with what the main queue has, as its event source would.
 
         What the response does not name is deleted; if the handler raises, nothing is, and
-        the exception is the test's. `permit` makes the invocation a canary of the circuit.
+        the exception is the test's. `permit` makes the invocation a canary of the circuit, and
+        `replay`, the id of a replay run, a delivery of that run.
         """
         answer = self.sqs.receive_message(
             QueueUrl=self.main,
@@ -179,7 +187,7 @@ class Letterbox:
                 for message in answer["Messages"]
             ]
         }
-        response = handler(event, self.context(permit)) or {}
+        response = handler(event, self.context(permit, replay)) or {}
         failed = {failure["itemIdentifier"] for failure in response.get("batchItemFailures", [])}
         if not failed <= handles.keys():
             # Lambda then takes the whole batch for failed.
@@ -209,9 +217,11 @@ class Letterbox:
         finally:
             self._runtime = running
 
-    def context(self, permit: str | None = None) -> Context:
+    def context(self, permit: str | None = None, replay: str | None = None) -> Context:
         """The context of an invocation that begins now."""
-        custom = None if permit is None else ClientContext({"deadletter_permit": permit})
+        given = {"deadletter_permit": permit, "replay": replay}
+        invoker = {name: value for name, value in given.items() if value is not None}
+        custom = ClientContext(invoker) if invoker else None
         return Context(self.clock, self.clock() + FUNCTION_SECONDS, custom)
 
     @property
