@@ -15,6 +15,7 @@ import typer
 
 from console.cli import main, reference
 from console.cli.exit import Exit
+from tests.console.command_lines import parse
 from tests.rules import cookbook
 
 ROOT = Path(__file__).parents[3]
@@ -55,16 +56,7 @@ def _examples() -> list[str]:
 
 @pytest.mark.parametrize("example", [*_examples(), *cookbook.commands()])
 def test_an_example_is_a_command_line_that_dlq_takes(example: str) -> None:
-    command: Any = typer.main.get_command(main.app)
-    # What a shell would make of it, as far as examples go.
-    arguments = shlex.split(example.partition(" > ")[0], comments=True)[1:]
-    context = None
-    while True:
-        context = command.make_context("dlq", arguments, parent=context)
-        arguments = [*context._protected_args, *context.args]
-        if not arguments:
-            break
-        command = command.get_command(context, arguments.pop(0))
+    parse(example)
 
 
 def test_the_help_describes_each_command_as_the_command_itself_does() -> None:
