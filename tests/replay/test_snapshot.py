@@ -289,6 +289,31 @@ def test_a_pass_that_is_cut_off_is_repeated(stage: Stage) -> None:
     assert len(run.manifest()) == 8
 
 
+def test_a_pass_locks_letters_until_its_function_ends_however_short_it_is(stage: Stage) -> None:
+    """A pass that stands still could store them after another run has taken them."""
+    dead(stage, *"abc")
+    setup = stage.redriver()._setup
+    run = Run(stage)
+    snapshot = Snapshot(setup, run.plan, objects=run.objects, counted=None, token=setup.owner)
+    began = stage.clock()
+    locks: list[int] = []
+    receive = stage.redriver_sqs.receive_message
+
+    def slow(**request: Any) -> Any:
+        locks.append(request["VisibilityTimeout"])
+        stage.clock.advance(20)
+        return receive(**request)
+
+    stage.redriver_sqs.receive_message = slow  # type: ignore[method-assign]
+    report = snapshot.run(began + 900, seconds=10)
+    assert (report.done, report.stopped) == (False, "the pass has lasted long enough")
+    assert locks[0] == 960
+    stage.redriver_sqs.receive_message = receive  # type: ignore[method-assign]
+    assert lanes(stage) == {}
+    # Nothing stays locked: the next pass begins at once.
+    assert (run.snapshot().done, len(lanes(stage))) == (True, 3)
+
+
 def test_another_run_with_the_lease_is_waited_for(stage: Stage) -> None:
     dead(stage, "a")
     lease = stage.redriver()._setup.lease

@@ -161,7 +161,7 @@ class Bench:
         self._pipeline = pipeline
         lock = threading.RLock()
         self._table = table = MemoryDynamoDB(time.time)
-        _create_tables(table)
+        create_tables(table)
         self._dynamodb = Counted(table, lock)
         self._router_dynamodb = Counted(table, lock)
         bucket = MemoryS3(time.time)
@@ -295,7 +295,7 @@ def _clients(endpoint: str) -> Clients:
         return made
 
 
-def _create_tables(dynamodb: MemoryDynamoDB) -> None:
+def create_tables(dynamodb: MemoryDynamoDB) -> None:
     for name, keys, index in (
         ("letters", ("pk", "sk"), ("lanes", "lane", "due")),
         ("rules", ("pipeline", "rule_id"), None),

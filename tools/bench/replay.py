@@ -7,7 +7,8 @@ the bench fails.
 
 case      letters, settings                              figure to reach
 snapshot  10,000 of a DLQ, one thread and then four      40 s with one thread, freeze included
-memory    freezes of 50,000 and of 200,000 letters       50 bytes more a letter
+taking    snapshots of 15,000 and of 45,000 letters      50 bytes more a letter
+freezing  freezes of 50,000 and of 200,000 letters       50 bytes more a letter
 
 Memory is the peak that tracemalloc sees, without what the fakes hold. Calls are requests to SQS,
 writes are items in DynamoDB.
@@ -20,28 +21,50 @@ import json
 import sys
 import time
 import tracemalloc
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
+from deadletter.aws.clients import Clients
+from deadletter.aws.replay_starts import packed
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
+from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
+from deadletter.aws.wiring.world import World, in_threads
+from deadletter.contract import MAIN_DLQ
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import SHARDS
+from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.names import Name, key_hash, to_lines
 from deadletter.replay.objects import StoredObject
 from deadletter.replay.plan import ReplayPlan
-from tools.bench.redriver import UNPACED, Bench
+from deadletter.replay.snapshot import Snapshot
+from deadletter.routing.router import Question, RouterAnswer
+from deadletter.routing.selection import Pick, Selection
+from deadletter.settings.resources import Resources
+from deadletter.testing.fakes import MemoryDynamoDB
+from tools.bench.redriver import UNPACED, Bench, create_tables
 from tools.bench.sqs_stub import SqsStub
 
 LETTERS = 10_000
 MOST_SECONDS = 40.0
 
-FEW, MANY = 50_000, 200_000
+FREEZES = (50_000, 200_000)
+SNAPSHOTS = (15_000, 45_000)
+"""Letters of the two cases whose memory is compared. A run remembers 10,000 copies that it moved:
+from there on its memory grows by what each letter adds."""
+
 MOST_BYTES = 50.0
-"""Bytes of memory a letter, between FEW and MANY letters."""
+"""Bytes of memory that a letter may add."""
 
 PAGE = 100
 """Letters of a page: the largest chunk of a worker."""
@@ -52,15 +75,15 @@ STEP_SECONDS = 840.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCosts:
-    """What one case cost; memory in bytes a letter."""
+    """What one case cost; the peak of its memory in bytes."""
 
     case: str
     letters: int
     seconds: float
-    freeze_seconds: float
+    freeze_seconds: float = 0.0
     sqs_calls: float = 0.0
     writes: float = 0.0
-    memory: float | None = None
+    peak: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,46 +191,163 @@ def letters_of(number: int) -> Iterator[Name]:
         )
 
 
-def frozen(number: int) -> SnapshotCosts:
-    with TemporaryDirectory() as folder:
-        objects = Folder(Path(folder))
-        page: list[Name] = []
-        for at, name in enumerate(letters_of(number)):
-            page.append(name)
-            if len(page) == PAGE:
-                objects.put(f"pages/run1-{at // PAGE:06}.jsonl", to_lines(page))
-                page = []
-        room = AllHeld(lambda place: int(key_hash(place.rpartition("#")[2])[:2], 16) % 8)
-        freeze = Freeze("r", objects=objects, custody=room, clock=time.time)
-        tracemalloc.start()
-        began = time.monotonic()
-        report = freeze.run(time.time() + STEP_SECONDS)
-        seconds = time.monotonic() - began
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        if report.index is None or report.index.letters != number:
-            raise SystemExit(f"a freeze of {number} letters ended with {report}")
-        return SnapshotCosts(
-            case="memory of a freeze",
-            letters=number,
-            seconds=0.0,
-            freeze_seconds=seconds,
-            memory=peak / number,
-        )
+class Endless:
+    """An SQS client whose queue is full of letters, until so many were received."""
+
+    def __init__(self, letters: int) -> None:
+        self._names = letters_of(letters)
+
+    def receive_message(self, *, MaxNumberOfMessages: int, **_: Any) -> Any:  # noqa: N803
+        names = islice(self._names, MaxNumberOfMessages)
+        return {"Messages": [_message(name) for name in names]}
+
+    def delete_message_batch(self, *, Entries: Sequence[Any], **_: Any) -> Any:  # noqa: N803
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+    def get_queue_attributes(self, **_: Any) -> Any:
+        names = ("", "NotVisible", "Delayed")
+        depths = {f"ApproximateNumberOfMessages{name}": "0" for name in names}
+        return {"Attributes": {"QueueArn": "arn:aws:sqs:us-east-1:111122223333:dlq", **depths}}
 
 
-def memory() -> CaseFigures:
-    few, many = frozen(FEW), frozen(MANY)
-    assert few.memory is not None
-    assert many.memory is not None
-    slope = (many.memory * MANY - few.memory * FEW) / (MANY - FEW)
-    wrong = [f"{slope:.0f} bytes a letter, at most {MOST_BYTES:.0f}"] if slope > MOST_BYTES else []
-    print(f"a freeze needs {slope:.1f} bytes more for each letter", file=sys.stderr)
-    return CaseFigures([few, many], wrong)
+def _message(name: Name) -> Any:
+    return {
+        "MessageId": name.copy,
+        "ReceiptHandle": f"handle of {name.copy}",
+        "Body": '{"tenantId": "a"}',
+        "MD5OfBody": "",
+        "Attributes": {"SentTimestamp": str(name.first_sent), "SenderId": "AIDAPRODUCER"},
+    }
+
+
+class Forgetful:
+    """A DynamoDB client that keeps everything but the letters that are put in."""
+
+    def __init__(self, real: MemoryDynamoDB) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def batch_write_item(self, **_: Any) -> Any:
+        return {}
+
+
+class TakesAll:
+    """A router that lets every letter join."""
+
+    def decide(self, questions: Sequence[Question]) -> RouterAnswer:
+        return RouterAnswer(())
+
+    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+        return ()
+
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool = False
+    ) -> Sequence[Pick]:
+        return [
+            Pick(message_id=copy, chosen=True, stamp=Stamp(copy, 0, 1_790_000_000_000))
+            for copy in (question.letter.message_id for question in questions)
+        ]
+
+
+def taken(number: int, objects: Folder) -> float:
+    """The peak of a snapshot of so many letters, in bytes."""
+    real = MemoryDynamoDB(time.time)
+    create_tables(real)
+    sqs: Any = Endless(number)
+    dynamodb: Any = Forgetful(real)
+    nothing: Any = None
+    made = Clients(
+        sqs=sqs, sending=sqs, dynamodb=dynamodb, journal=dynamodb, s3=nothing, functions=nothing
+    )
+    resources = Resources(
+        main_url="main",
+        dlq_url="dlq",
+        parking={"default": "parking"},
+        letters_table="letters",
+        letters_bucket="bodies",
+    )
+    world = World(
+        clock=time.time,
+        wait=time.sleep,
+        new_id=lambda: uuid.uuid4().hex,
+        random=Random(1),  # noqa: S311 - repeatable, not secret
+    )
+    pipeline = replace(UNPACED, workers=1)
+    tracemalloc.start()
+    # As the list of counted letters is read: its rows are all that grows with their number.
+    rows = list(packed([name.origin for name in letters_of(number)]))
+    tracemalloc.reset_peak()
+    counted = CountedOrigins(rows)
+    setup = redriver_setup_for(
+        pipeline,
+        resources,
+        made,
+        world,
+        home=MAIN_DLQ,
+        router=TakesAll(),
+        in_parallel=in_threads,
+        tally=Tally(),
+    )
+    plan = ReplayPlan(pipeline="orders", counted=number)
+    snapshot = Snapshot(setup, plan, objects=objects, counted=counted, token=setup.owner)
+    report = snapshot.run(time.time() + STEP_SECONDS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if not report.done or report.named != number:
+        raise SystemExit(f"a snapshot of {number} letters ended with {report}")
+    return peak
+
+
+def frozen(number: int, objects: Folder) -> float:
+    """The peak of a freeze of so many letters, in bytes."""
+    page: list[Name] = []
+    for at, name in enumerate(letters_of(number)):
+        page.append(name)
+        if len(page) == PAGE:
+            objects.put(f"pages/run1-{at // PAGE:06}.jsonl", to_lines(page))
+            page = []
+    room = AllHeld(lambda place: int(key_hash(place.rpartition("#")[2])[:2], 16) % SHARDS)
+    freeze = Freeze("r", objects=objects, custody=room, clock=time.time)
+    tracemalloc.start()
+    report = freeze.run(time.time() + STEP_SECONDS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if report.index is None or report.index.letters != number:
+        raise SystemExit(f"a freeze of {number} letters ended with {report}")
+    return peak
+
+
+def _slope(
+    case: str, numbers: tuple[int, int], peak_of: Callable[[int, Folder], float]
+) -> CaseFigures:
+    """What each letter adds to the peak of a case."""
+    figures: list[SnapshotCosts] = []
+    peaks: list[float] = []
+    for number in numbers:
+        with TemporaryDirectory() as folder:
+            began = time.monotonic()
+            peaks.append(peak_of(number, Folder(Path(folder))))
+            seconds = time.monotonic() - began
+        figures.append(SnapshotCosts(case=case, letters=number, seconds=seconds, peak=peaks[-1]))
+    slope = (peaks[1] - peaks[0]) / (numbers[1] - numbers[0])
+    print(f"{case}: {slope:.1f} bytes more for each letter", file=sys.stderr)
+    is_wrong = slope > MOST_BYTES
+    wrong = [f"{slope:.0f} bytes a letter, at most {MOST_BYTES:.0f}"] if is_wrong else []
+    return CaseFigures(figures, wrong)
+
+
+def taking() -> CaseFigures:
+    return _slope("memory of a snapshot", SNAPSHOTS, taken)
+
+
+def freezing() -> CaseFigures:
+    return _slope("memory of a freeze", FREEZES, frozen)
 
 
 CASES: Mapping[str, Callable[[], CaseFigures]] = {
-    case.__name__: case for case in (snapshot, memory)
+    case.__name__: case for case in (snapshot, taking, freezing)
 }
 
 

@@ -6,6 +6,7 @@ page names it before the run's lane holds it.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -90,15 +91,23 @@ class Snapshot:
         self._counted = counted
         self._token = token
 
-    def run(self, deadline: float) -> SnapshotReport:
-        """Make one pass until `deadline` (epoch seconds) or until nothing is left.
+    def run(self, deadline: float, *, seconds: float = math.inf) -> SnapshotReport:
+        """Make one pass of at most so many seconds, or until nothing is left.
+
+        `deadline` (epoch seconds) is when the function ends that makes the pass, and no earlier
+        time: what it has locked stays locked until it can write nothing any more.
 
         Repeat it until it is done: after a crash, a pass takes what the one before has left.
         """
         # What comes back says nothing of the dependency while letters are only put aside.
         setup, plan = replace(self._setup, outcomes=None), self._plan
         verdicts = SnapshotVerdicts(
-            setup, plan, objects=self._objects, counted=self._counted, token=self._token
+            setup,
+            plan,
+            objects=self._objects,
+            counted=self._counted,
+            token=self._token,
+            stops=setup.clock() + seconds,
         )
         report = Redriver(setup).take_all(deadline, verdicts, lane=plan.lane)
         again_at = 0.0 if plan.lane is not None else self._locked_until()
@@ -148,6 +157,7 @@ class SnapshotVerdicts:
         objects: RunObjects,
         counted: CountedOrigins | None,
         token: str,
+        stops: float = math.inf,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -156,14 +166,17 @@ class SnapshotVerdicts:
         self._objects = objects
         self._counted = counted
         self._token = token
+        self._stops = stops
         self._pages = 0
         self._lock = threading.Lock()
         self._others = _others(setup, plan)
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
-        """As VerdictSource; also raises RunStopped if the page cannot be stored."""
+        """As VerdictSource; raises RunStopped if its time is over or the page cannot be stored."""
         if not letters:
             return {}
+        if self._setup.clock() >= self._stops:
+            raise RunStopped("the pass has lasted long enough")
         picks = self._picks(letters, served=served)
         joining: dict[str, Verdict] = {}
         names: list[Name] = []

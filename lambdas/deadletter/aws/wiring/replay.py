@@ -218,7 +218,7 @@ class _Parts:
             in_parallel=self.in_parallel,
             count_metric=self.count_metric,
         )
-        report = snapshot.run(min(deadline, self.world.clock() + PASS_SECONDS))
+        report = snapshot.run(deadline, seconds=PASS_SECONDS)
         waits = report.again_at > self.world.clock() or report.stopped == LEASE_HELD
         return Taken(report.done, busy=waits and not report.done)
 
