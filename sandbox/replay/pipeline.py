@@ -139,7 +139,7 @@ class ReplayPipeline:
         """What a command says, as JSON. Raises CommandFailed."""
         done = self.command("--json", *words)
         if done.returncode not in (0, 1):
-            raise CommandFailed(f"dlq {' '.join(words)}: {done.stdout}{done.stderr}")
+            raise CommandFailed(f"{done.stdout}{done.stderr}dlq {' '.join(words)}")
         return json.loads(done.stdout)
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -236,3 +236,16 @@ def test_a_fifo_pipeline_keeps_the_order_of_its_groups() -> None:
     bench.work(5)
     assert [number for number in order if number != 1] == [0, 2, 3]
     assert set(bench.outcomes().values()) == {RECOVERED}
+
+
+def test_a_step_of_which_too_much_fails_ends_early_before_letters_run_out_of_tries() -> None:
+    limits = plan(minimum=10, error_rate=0.4)
+    bench = ReplayBench([""] * 60, limits, rate=1.0, burst=10)
+    first = bench.work(10).sent
+    assert 10 <= first < 30
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    report = bench.work(120)
+    assert report.stopped == f"{first} of {first} tries failed in this step"
+    assert report.sent < 20
+    assert report.ended_well

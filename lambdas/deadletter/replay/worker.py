@@ -30,6 +30,7 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
 from deadletter.replay.carried import CarriedLetters, DirectCarrier
+from deadletter.replay.judge import RunEvidence
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
@@ -214,6 +215,7 @@ class ReplayWorker:
         self._sent = 0
         self._saved_at = setup.clock()
         self._checked_at = -1.0
+        self._before = (0, 0)
         self._sending_ended = ""
         self._turn = 0
         self._is_carrying = False
@@ -261,6 +263,7 @@ class ReplayWorker:
                 seconds=CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0),
             )
             self._shards[shard] = _ShardWork(lineup, progress, claim)
+        self._before = self._tries()
 
     def _close(self) -> bool:
         """Save what is known and give the shards up; returns whether all of it succeeded."""
@@ -334,6 +337,7 @@ class ReplayWorker:
         if now - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = now
+        self._check_failures()
         if self._plan.destination == DISCARD:
             return
         name = self._setup.pipeline.name
@@ -344,6 +348,23 @@ class ReplayWorker:
             waiting = self._setup.main.depth().visible
             if waiting > self._setup.pipeline.backlog_limit:
                 raise SendingEnded(f"{waiting} messages wait in the main queue already")
+
+    def _check_failures(self) -> None:
+        """Raise SendingEnded if too many tries of this step have failed: the run is judged next.
+
+        Each failed try uses up one of a letter's few.
+        """
+        known, failed = (now - then for now, then in zip(self._tries(), self._before, strict=True))
+        if known >= self._plan.minimum and failed > self._plan.error_rate * known:
+            raise SendingEnded(f"{failed} of {known} tries failed in this step")
+
+    def _tries(self) -> tuple[int, int]:
+        """The tries whose outcome is known, and those of them that failed."""
+        found = [
+            RunEvidence(outcomes=work.progress.counts(), returned=work.progress.returns_total)
+            for work in self._shards.values()
+        ]
+        return sum(each.known for each in found), sum(each.failed for each in found)
 
     def _look_at_run(self) -> ReplayRun:
         """The run as it is now. Raises SendingEnded if it is unknown or may not send."""
