@@ -147,7 +147,7 @@ class ReplayScript:
 
     def _release(self) -> None:
         answer = self._keyed.dlq(
-            *("parked", "release", "--pipeline", self._keyed.name),
+            *("parked", "release", "--pipeline", self._keyed.name, "--all"),
             *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
         )
         for started in answer["runs"]:

@@ -22,7 +22,7 @@ from moto.stepfunctions.parser.utils import TMP_THREADS
 
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.contract import DAY
-from deadletter.replay.care import START_SECONDS, RunsKeeper
+from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, RunsKeeper, is_stuck
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
     APPROVAL_DAYS,
@@ -594,3 +594,15 @@ def test_letters_that_come_back_after_the_end_leave_the_lane_too(stage: Stage) -
     assert stage.care(ID) == ()
     assert stage.left == 1
     assert stage.run.state is RunState.DONE
+
+
+def test_an_execution_that_still_waits_for_a_decision_that_was_made_is_replaced() -> None:
+    """The person's command has written the run, and ended before it answered the token."""
+    run = ReplayRun(id="r", pipeline="orders", changed=1_000.0)
+    late = 1_001.0 + STUCK_SECONDS
+    for state in (RunState.CANARY, RunState.ABORTED):
+        assert is_stuck(replace(run, state=state), late)
+        assert not is_stuck(replace(run, state=state, started=late - 1), late)
+    assert not is_stuck(replace(run, state=RunState.CANARY, step_began=1_000.0), late)
+    assert not is_stuck(replace(run, state=RunState.ABORTED, left=True), late)
+    assert not is_stuck(replace(run, state=RunState.WAITING_APPROVAL), late)

@@ -16,6 +16,11 @@ START_SECONDS = 60.0
 Step Functions lists running executions with a delay."""
 
 
+STUCK_SECONDS = 600.0
+"""How long an execution may leave an approved or an aborted run as it is: it still waits for the
+approval, because the person's command ended before it sent the answer."""
+
+
 class CreatedRuns(ReplayRuns, Protocol):
     """The items of runs, to which one can be added. Raises RunsUnavailable."""
 
@@ -77,7 +82,8 @@ class RunsKeeper:
         failed: list[str] = []
         for run in runs:
             now = self._clock()
-            if run.execution in running or now - max(run.started, run.created) < START_SECONDS:
+            is_running = run.execution in running and not is_stuck(run, now)
+            if is_running or now - max(run.started, run.created) < START_SECONDS:
                 continue
             try:
                 # The restart number first: of two watches one starts the execution.
@@ -100,3 +106,12 @@ def needs_execution(run: ReplayRun, waiting: Container[str]) -> bool:
     if run.state is RunState.BROKEN:
         return False
     return run.is_live or not run.left or run.id in waiting
+
+
+def is_stuck(run: ReplayRun, now: float) -> bool:
+    """Whether the run's execution does not know what a person has decided.
+
+    A second execution is no harm: the first one sees that it is not the run's any more.
+    """
+    ignored = run.state is RunState.ABORTED or (run.may_send and not run.step_began)
+    return ignored and not run.left and now - max(run.changed, run.started) > STUCK_SECONDS
