@@ -328,7 +328,7 @@ def _() -> Iterator[None]:
 @bug("a letter overtakes its group in the waiting room")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        return lambda letters, verdicts, *_: dict(verdicts)
+        return lambda letters, verdicts, *_, **__: dict(verdicts)
 
     with replaced(queue_worker, "as_groups", make):
         yield

@@ -32,7 +32,10 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
     original = getattr(owner, name)
     replacement = make(original)
     names, takes = _parameters(original), _parameters(replacement)
-    if len(takes) < len(names) and not any(each.startswith("*") for each in takes):
+    by_keyword = set(_by_keyword(original)) - set(_by_keyword(replacement))
+    fits = len(takes) >= len(names) or any(each.startswith("*") for each in takes)
+    takes_keywords = not by_keyword or any(each.startswith("**") for each in takes)
+    if not fits or not (takes_keywords or takes == ["*"]):
         raise TypeError(f"{name} takes {names}, and the planted one takes {takes}")
     return patch.object(owner, name, replacement)
 
@@ -44,3 +47,12 @@ def _parameters(function: Any) -> list[str]:
     except (TypeError, ValueError):
         return ["*"]
     return [str(each).partition(":")[0].partition("=")[0] for each in parameters]
+
+
+def _by_keyword(function: Any) -> list[str]:
+    """The parameters that a function takes by keyword alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
