@@ -20,11 +20,13 @@ from deadletter.contract import (
     parking_source,
 )
 from deadletter.message import stamp
+from deadletter.replay.run import RunState
 
 from .causes import CauseRow
 from .circuits import CircuitRow
 from .collisions import ManyCollisions
 from .queue import QueueDepth
+from .replay_runs import ReplayRow
 from .watched import RunEnding, SourceStatus
 from .words import clock, count, duration
 
@@ -41,8 +43,8 @@ _RECENT = timedelta(hours=1)
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "CAUSE", "COLLISIONS"),
-    *("CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "REPLAY", "CAUSE"),
+    *("COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
 )
 
 
@@ -53,8 +55,8 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, CAUSE, COLLISIONS, CONFIGURATION, "
-        "CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
+        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, REPLAY, CAUSE, COLLISIONS, "
+        "CONFIGURATION, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
 
@@ -88,6 +90,9 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
             f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
             f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
         )
+    for run in pipeline.replays:
+        if (says := _replay_says(run)) is not None:
+            yield "REPLAY", says
     for cause in pipeline.causes:
         yield "CAUSE", _cause_says(pipeline.name, cause, now)
     if (many := pipeline.collisions) is not None:
@@ -174,6 +179,23 @@ def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
         return None
     since = duration((now - ran_at).total_seconds())
     return f"the watch has not run for {since}: {unseen}; see its function's log and schedule"
+
+
+def _replay_says(run: ReplayRow) -> str | None:
+    """What a replay run needs from a person; None if it goes on by itself."""
+    because = f": {run.because}" if run.because else ""
+    match run.state:
+        case RunState.HELD:
+            return (
+                f"replay run {run.run} is HELD{because}; "
+                f"dlq replay resume {run.run}, or dlq replay abort {run.run}"
+            )
+        case RunState.WAITING_APPROVAL:
+            return f"replay run {run.run} waits for approval: dlq replay show {run.run}"
+        case RunState.BROKEN:
+            return f"replay run {run.run} is BROKEN{because}; dlq replay report {run.run}"
+        case _:
+            return None
 
 
 def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:

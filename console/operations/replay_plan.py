@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
-from deadletter.contract import Reason
+from deadletter.contract import Mode, Reason
 from deadletter.replay.plan import (
     DELIVER,
     DISCARD,
@@ -369,6 +369,8 @@ def _warnings(
         if not plan.keep_export:
             yield "No export is kept: the discarded letters can't be brought back."
         return
+    if pipeline.mode == Mode.OBSERVE:
+        yield "The pipeline observes: automation moves nothing there, but this run does."
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
     if changed is None:
@@ -385,7 +387,7 @@ def _warnings(
         )
     if counted.widened:
         yield (
-            f"{count(counted.widened, 'letter')} that do not match join the run: "
+            f"Joining although they do not match: {count(counted.widened, 'letter')}; "
             "a FIFO group is taken wholly, or its order is lost."
         )
     if counted.by_ledger:
@@ -395,6 +397,9 @@ def _warnings(
             "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "
             "takes all letters of each of them."
         )
+    if counted.not_given_back:
+        hidden = count(counted.not_given_back, "letter")
+        yield f"{hidden} could not be given back at once: hidden for 11 minutes at most."
     if not counted.is_whole:
         yield "The count ended before the source did: letters that it has not seen stay out."
 
@@ -455,4 +460,7 @@ def _ledger_says(counted: Census) -> str:
             f"{text} {count(there - known, 'letter')} died without a record (a crash or a "
             "timeout) and stay out; --look counts them too."
         )
-    return f"{text} Some may be on their way, or parked; only those in the queue are taken."
+    return (
+        f"{text} Some may be on their way, or parked: only those in the queue are taken, and the "
+        "snapshot leaves out what automation would park."
+    )

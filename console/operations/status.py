@@ -26,6 +26,7 @@ from .collisions import ManyCollisions, many_collisions
 from .item import jsonable
 from .problem import Problem
 from .queue import QueueDepth, depth
+from .replay_runs import ReplayRow, row, runs_of
 from .session import Session
 from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
 
@@ -116,6 +117,9 @@ class PipelineStatus:
     sources: Annotated[
         Sequence[SourceStatus], "its DLQs and parking queues, as runs and the watch remember them"
     ] = ()
+    replays: Annotated[
+        Sequence[ReplayRow], "replay runs that are live, or that have letters in their custody"
+    ] = ()
 
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
@@ -175,6 +179,7 @@ class _PipelineReads:
         self._circuits = start(partial(_circuits, session, app, pipeline))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
+        self._replays = start(partial(_replays, session, app, pipeline))
         self._lanes: Sequence[str] = ()
         self._letters: dict[str, Read[int]] = {}
 
@@ -235,6 +240,7 @@ class _PipelineReads:
             watch_ran_at=None if known is None else known.ran_at,
             stalled=None if known is None else known.stalled,
             sources=() if known is None else known.sources,
+            replays=self._replays.result(partial(lost, "the replay runs")) or (),
         )
 
     def _watched(self, lanes: Mapping[str, int | None]) -> Watched | None:
@@ -279,6 +285,13 @@ def _circuits(
     causes = read_causes(session, app, pipeline)
     many = many_collisions(session, app, pipeline)
     return CircuitStatus(state, opens_at(own)), held, misconfigured, causes, many
+
+
+def _replays(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRow]:
+    """The replay runs that have not ended to their end."""
+    with aws_errors():
+        runs = runs_of(session, app, pipeline).all()
+    return tuple(row(run) for run in runs if run.is_live or not run.left)
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

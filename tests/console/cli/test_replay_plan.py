@@ -340,3 +340,57 @@ def test_a_plan_that_has_expired_is_refused(
     data["plan"]["expires"] = time.time() - 1
     Path(file).write_text(json.dumps(data))
     assert "This plan has expired" in started(dlq, file).stderr
+
+
+@pytest.fixture
+def fifo(orders: Any, functions: Any) -> Any:
+    """Pipeline orders with a FIFO DLQ that holds two groups of two letters."""
+    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    url = orders.queue("orders-dlq.fifo", **fifo)
+    parameter = "/deadletter/pipelines/orders"
+    row = json.loads(orders.ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
+    orders.parameter(parameter, json.dumps({**row, "dlq_url": url, "fifo": True}))
+    functions.configure("orders", **SETTINGS, fifo=True)
+    for group, tenant in (("g1", "acme"), ("g1", "globex"), ("g2", "globex"), ("g2", "globex")):
+        orders.sqs.send_message(
+            QueueUrl=url,
+            MessageBody=json.dumps({"tenant": tenant, "at": time.perf_counter_ns()}),
+            MessageGroupId=group,
+        )
+    return orders
+
+
+def test_a_filter_widens_to_whole_groups(fifo: Any, dlq: Any, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan = planned(dlq, "--look", "--tenant", "acme", "--why", "x", "--out", str(path))
+    assert (plan["letters"], plan["groups"], plan["widened"], plan["others"]) == (2, 1, 1, 2)
+    assert any("although they do not match: 1 letter;" in text for text in plan["warnings"])
+    filed = json.loads(path.read_text())
+    assert filed["origins"] is None
+    assert filed["plan"]["counted"] is None
+    assert filed["plan"]["selection"]["groups"] == ["g1"]
+    assert filed["plan"]["ordered"] is True
+
+
+def test_a_fifo_dlq_needs_a_look(fifo: Any, dlq: Any) -> None:
+    done = dlq("replay", "plan", "--pipeline", "orders")
+    assert done.exit_code == Exit.USAGE
+    assert "The ledger does not know FIFO groups" in done.stderr
+
+
+def test_new_groups_are_drift(fifo: Any, functions: Any, dlq: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.json")
+    planned(dlq, "--look", "--why", "x", "--out", path)
+    fifo.sqs.send_message(
+        QueueUrl=fifo.urls["orders-dlq.fifo"], MessageBody='{"tenant": "acme"}', MessageGroupId="g3"
+    )
+    done = started(dlq, path)
+    assert done.exit_code == Exit.USAGE
+    assert "New, and not counted: 1 FIFO group." in done.stderr
+    assert started(dlq, path, "--only-counted").exit_code == Exit.DONE
+
+
+def test_a_run_in_a_pipeline_that_observes_is_warned_of(orders: Any, dlq: Any) -> None:
+    orders.pipeline("orders", settings=SETTINGS, mode="observe")
+    failed_letter(orders)
+    assert any("The pipeline observes" in text for text in planned(dlq)["warnings"])

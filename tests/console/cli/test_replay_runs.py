@@ -242,3 +242,17 @@ def test_a_run_that_does_not_wait_is_neither_approved_nor_refused(
     assert done.exit_code == Exit.ATTENTION
     assert "only a run that is WAITING_APPROVAL" in done.stderr
     assert stored(orders).state is RunState.RUNNING
+
+
+def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.HELD, because="2 of 5 failed"))
+    orders.replay(run(RunState.RUNNING, id="aaaa"))
+    orders.replay(run(RunState.DONE, id="bbbb", left=True))
+    answer = json.loads(dlq("status", "--json").stdout)
+    (replay,) = [item["says"] for item in answer["attention"] if item["kind"] == "REPLAY"]
+    assert replay == (
+        f"replay run {RUN} is HELD: 2 of 5 failed; dlq replay resume {RUN}, "
+        f"or dlq replay abort {RUN}"
+    )
+    (pipeline,) = answer["pipelines"]
+    assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}
