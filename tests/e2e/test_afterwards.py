@@ -32,7 +32,13 @@ NOT_SEEN: dict[str, dict[str, str]] = {
     "redrive": {
         "states:StartExecution": "no letter that comes back opens a circuit here",
     },
-    "watch": {},
+    "watch": {
+        "dynamodb:PutItem": "no replay run loses its item here",
+    },
+    "replay": {
+        "states:StartExecution": "no run has so many rounds that another execution goes on",
+        "states:SendTaskSuccess": "nobody decides before the approval is asked for",
+    },
     "route": {},
     "consumer": {
         "sqs:ReceiveMessage": _MAPPING,
@@ -59,6 +65,7 @@ NOT_COMPARED = {
     "scheduler": "the emulator does not ask what a schedule may",
     "watch-scheduler": "the emulator does not ask what a schedule may",
     "circuit-breaker": "the emulator does not ask what an execution may",
+    "replay-machine": "the emulator does not ask what an execution may",
 }
 
 # What depends on which of two comes first, and is seen in most sessions.
@@ -72,6 +79,12 @@ SOMETIMES: Mapping[str, Mapping[str, str]] = {
         "lambda:UntagResource": _PAUSED,
     },
     "consumer": {"states:StartExecution": "the watch may start the execution of an outage before"},
+    "replay": {
+        "sqs:ChangeMessageVisibility": "only a letter that stays in its queue is released",
+        "dynamodb:DeleteItem": "the items of letters leave in batches, or one by one",
+        "dynamodb:BatchWriteItem": "the items of letters leave in batches, or one by one",
+        "s3:DeleteObject": "no letter of the demo is large",
+    },
     "probe": {
         "sqs:ChangeMessageVisibility": "only a canary that failed or was passed over is released",
         "dynamodb:PutItem": "only a canary from the DLQ is put on record",

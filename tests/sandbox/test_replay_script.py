@@ -1,0 +1,27 @@
+"""What the replay demo says of the letters that its endpoint has taken."""
+
+from __future__ import annotations
+
+from sandbox.replay.endpoint import Taken
+from sandbox.replay.script import Sizes, by_group, by_key, given_up, out_of_order
+
+
+def test_every_key_has_its_letters_in_order_and_all_keys_are_mixed() -> None:
+    letters = by_key(Sizes(letters=6, keys=2))
+    assert letters == [("k00", 1), ("k01", 1), ("k00", 2), ("k01", 2), ("k00", 3), ("k01", 3)]
+    assert by_group(Sizes(grouped=2)) == [("g", 1), ("g", 2)]
+    assert given_up(Sizes(parked=2)) == [("p000", 1), ("p001", 1)]
+
+
+def test_a_letter_after_a_later_one_of_its_key_is_out_of_order() -> None:
+    taken = [Taken("a", place, "run") for place in (1, 3, 2)]
+    assert out_of_order(taken) == [Taken("a", 2, "run")]
+
+
+def test_a_duplicate_is_not_out_of_order_and_keys_are_on_their_own() -> None:
+    taken = [Taken("a", 1, "run"), Taken("a", 2, "run"), Taken("a", 1, "run"), Taken("b", 1, "run")]
+    assert out_of_order(taken) == []
+
+
+def test_what_another_run_releases_later_is_not_out_of_order() -> None:
+    assert out_of_order([Taken("a", 2, "first"), Taken("a", 1, "release")]) == []
