@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.snapshot import Snapshot, SnapshotReport
 from deadletter.routing.router import Question, Router, RouterUnavailable
 from deadletter.routing.selection import Pick, Selection
+from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, with_
 from tests.tables import BUCKET
 
@@ -383,6 +385,57 @@ def test_a_letter_that_the_router_says_nothing_about_stays(stage: Stage) -> None
     report = run.snapshot(router=router)
     assert (report.done, report.named, report.left) == (True, 0, 1)
     assert len(stage.bodies(stage.dlq)) == 1
+
+
+def refusing(stage: Stage, operation: str, after: int, about: str = "") -> Any:
+    """A DynamoDB client whose operation fails from a call on; returns what ends that.
+
+    Only calls whose request has the text `about` are counted, and fail.
+    """
+    real = getattr(stage.dynamodb, operation)
+    calls = itertools.count()
+
+    def refuses(**request: Any) -> Any:
+        if about in str(request) and next(calls) >= after:
+            raise client_error(operation, "ThrottlingException", "slow down")
+        return real(**request)
+
+    setattr(stage.dynamodb, operation, refuses)
+    return lambda: setattr(stage.dynamodb, operation, real)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_letters_that_the_room_does_not_take_are_tried_again(stage: Stage, after: int) -> None:
+    dead(stage, *"abc" * 40)
+    run = Run(stage)
+    end = refusing(stage, "batch_write_item", after)
+    report = run.snapshot()
+    assert not report.done
+    assert report.again_at > stage.clock()
+    end()
+    while not report.done:
+        stage.clock.advance(max(0.0, report.again_at - stage.clock()))
+        report = run.snapshot()
+    assert len(run.manifest()) == 120
+
+
+def test_a_lane_that_could_not_be_read_to_its_end_is_read_again(stage: Stage) -> None:
+    dead(stage, *"abc" * 40)
+    stage.rescue()
+    run = Run(stage, source="lane:due")
+    end = refusing(stage, "update_item", 30)
+    assert not run.snapshot().done
+    end()
+    # Neither its lease nor its claims were given back.
+    stage.clock.advance(2_000)
+    end = refusing(stage, "batch_get_item", 8, "#letter#")
+    report = run.snapshot()
+    assert (report.done, report.stopped[:30]) == (False, "the waiting room gave no answe")
+    end()
+    stage.clock.advance(2_000)
+    while not report.done:
+        report = run.snapshot()
+    assert len(run.manifest()) == 120
 
 
 # FIFO.

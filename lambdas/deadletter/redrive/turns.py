@@ -51,6 +51,7 @@ class Turns:
         self._shares = shares
         self._letters = letters
         self._idle = {source: deque(of_source) for source, of_source in workers.items()}
+        self._has_queue = bool(workers.get(QUEUE))
         self._served: set[str] = set()
         self._run = run
         self._tally = tally
@@ -111,7 +112,7 @@ class Turns:
 
     def _end_room(self, source: str, reason: str) -> None:
         """Letters in the room wait; those in the queue need not wait for them."""
-        if source == QUEUE:
+        if source == QUEUE or not self._has_queue:
             self._run.stop(reason)
         with self._lock:
             self._idle = {QUEUE: self._idle[QUEUE]}

@@ -39,6 +39,11 @@ from deadletter.routing.selection import Pick
 PAGES = "pages/"
 """The folder of pages: each names the letters of one chunk."""
 
+PAUSE = 15.0
+"""Seconds before the next pass while a store or a queue gives no answer."""
+
+_TRY_AGAIN = (Metric.ROOM_UNAVAILABLE, Metric.JOURNAL_UNAVAILABLE, Metric.QUEUE_UNAVAILABLE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
@@ -111,6 +116,9 @@ class Snapshot:
         )
         report = Redriver(setup).take_all(deadline, verdicts, lane=plan.lane)
         again_at = 0.0 if plan.lane is not None else self._locked_until()
+        if any(report.counts.get(trouble) for trouble in _TRY_AGAIN):
+            # What could not be moved for no fault of its own belongs to the run all the same.
+            again_at = max(again_at, setup.clock() + PAUSE)
         left = report.counts.get(Metric.LEFT_IN_PLACE, 0)
         foreign = report.counts.get(Metric.FOREIGN_LETTER, 0)
         # In a lane a letter may be listed behind a later one of its group, which it holds up.
