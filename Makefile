@@ -72,7 +72,7 @@ e2e: $(READY)
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker or replay
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms

@@ -1,6 +1,7 @@
 """`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n).
 
-With OF=breaker the schedules are those of the circuit breaker instead of the redriver's.
+With OF=breaker the schedules are those of the circuit breaker instead of the redriver's, with
+OF=replay those of replay runs and of their pace.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 from deadletter.testing.clock import START
-from tests.simulation import breaker_simulator
+from tests.simulation import breaker_simulator, replay_simulator
+from tests.simulation.replay_pace import paced
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import BY_SQS, CAUSES, EXTRA, PUBLISHED, Broken
 
@@ -91,6 +93,41 @@ def some_of_breaker(first: int) -> tuple[Counter[str], list[str]]:
     return counts, broken
 
 
+def show_replay(seed: int) -> int:
+    """Print one schedule of a replay run call by call."""
+    simulation = replay_simulator.schedule(seed)
+    print(f"seed {seed}: {replay_simulator.replay_shape(seed)}")
+    broken = None
+    try:
+        simulation.run()
+    except Broken as error:
+        broken = error
+    for moment, process, call, fault in simulation.scheduler.log:
+        print(f"{moment - START:12.3f}  {process:<18} {call:<24} {fault or ''}".rstrip())
+    print(f"BROKEN: {broken}" if broken else "every promise kept")
+    return 1 if broken else 0
+
+
+def some_of_replay(first: int) -> tuple[Counter[str], list[str]]:
+    """One chunk of seeds, each a run and a schedule of its pace, as `some`."""
+    counts: Counter[str] = Counter()
+    broken = []
+    for seed in range(first, first + CHUNK):
+        simulation = replay_simulator.schedule(seed)
+        try:
+            simulation.run()
+        except Broken as error:
+            broken.append(f"seed {seed}: {error}")
+        counts["calls"] += len(simulation.scheduler.log)
+        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
+        counts.update(simulation.witness.counts)
+        try:
+            counts["letters sent by five workers at a pace"] += len(paced(seed).sent)
+        except Broken as error:
+            broken.append(f"seed {seed}, pace: {error}")
+    return counts, broken
+
+
 Some = Callable[[int], tuple[Counter[str], list[str]]]
 
 
@@ -124,12 +161,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule with its log")
     parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--of", choices=("redriver", "breaker"), default="redriver")
+    parser.add_argument("--of", choices=("redriver", "breaker", "replay"), default="redriver")
     chosen = parser.parse_args()
     if chosen.of == "breaker":
         if chosen.seed is not None:
             return replay_of_breaker(chosen.seed)
         return many(chosen.runs, chosen.first, some_of_breaker)
+    if chosen.of == "replay":
+        if chosen.seed is not None:
+            return show_replay(chosen.seed)
+        return many(chosen.runs, chosen.first, some_of_replay)
     if chosen.seed is not None:
         return replay(chosen.seed)
     return many(chosen.runs, chosen.first)

@@ -7,8 +7,23 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws import replay_runs
-from deadletter.replay import limiter
+from deadletter.aws import live_runs, replay_runs, replay_tickets, returning_letters
+from deadletter.aws import waiting_room as room_adapter
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.contract import Partition
+from deadletter.redrive.journal import OpenIntents
+from deadletter.replay import (
+    leaving,
+    limiter,
+    outcomes,
+    run_room,
+    shard_claim,
+    snapshot,
+    worker,
+)
+from deadletter.replay.manifest import Manifest
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.routing import direct_router, judgement
 from tests.simulation.planting import Bugs, replaced
 
 PACE_BUGS = Bugs()
@@ -93,4 +108,177 @@ def _() -> Iterator[None]:
         return bid_for
 
     with replaced(limiter, "bid_for", make):
+        yield
+
+
+RUN_BUGS = Bugs()
+"""Bugs of whole runs, which the schedules of `replay_simulator` catch."""
+
+run_bug = RUN_BUGS.plant
+
+
+@run_bug("later letters of a FIFO group join the run")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def joins(self: Any, pick: Any) -> bool:
+            self._counted = None
+            return bool(original(self, pick))
+
+        return joins
+
+    with replaced(snapshot.SnapshotVerdicts, "_joins", make):
+        yield
+
+
+@run_bug("an item stays in the lane after its send")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def delete(self: Any, letters: Any) -> Any:
+            if not letters or letters[0][0].stamp is None:
+                return original(self, letters)
+            return []
+
+        return delete
+
+    with replaced(DynamoDBWaitingRoom, "delete", make):
+        yield
+
+
+@run_bug("the work list is in the order of the lane's index")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def part(self: Any, shard: int, number: int) -> Any:
+            return sorted(original(self, shard, number), key=lambda name: name.copy)
+
+        return part
+
+    with replaced(Manifest, "part", make):
+        yield
+
+
+@run_bug("an abort parks what was sent and has no ticket yet")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
+            return {copy for copy in original(self, letters, tickets, intents) if copy in tickets}
+
+        return sent
+
+    with replaced(leaving.RunLeaving, "_sent", make):
+        yield
+
+
+@run_bug("an abort lets the schedule send")
+def _() -> Iterator[None]:
+    with patch.object(leaving, "TO_SCHEDULE", "parked"):
+        yield
+
+
+@run_bug("each worker claims a shard in a slot of its own")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def init(self: Any, **options: Any) -> None:
+            original(self, **options)
+            self.name = f"{self.name}@{options['owner']}"
+
+        return init
+
+    with (
+        replaced(shard_claim.ShardClaim, "__init__", make),
+        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
+    ):
+        yield
+
+
+@run_bug("a ticket lies among the letters of a group")
+def _() -> Iterator[None]:
+    def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> tuple[str, str]:
+        return (Partition.GROUP.of(pipeline, "dlq", run), f"{origin}#{copy}")
+
+    with (
+        patch.object(replay_tickets, "ticket_key", ticket_key),
+        patch.object(live_runs, "ticket_key", ticket_key),
+        patch.object(returning_letters, "ticket_key", ticket_key),
+    ):
+        yield
+
+
+@run_bug("a letter comes back without its ticket")
+def _() -> Iterator[None]:
+    with patch.object(room_adapter, "_is_return", lambda order: False):
+        yield
+
+
+@run_bug("an item is stored before its page")
+def _() -> Iterator[None]:
+    with patch.object(snapshot.SnapshotVerdicts, "_store_page", lambda self, names: None):
+        yield
+
+
+@run_bug("a second run takes what a live one waits for")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def of_runs(self: Any, questions: Any, readings: Any, *, may_return: bool) -> Any:
+            return [
+                reading if question.replay else direct_router._of_no_run(reading)
+                for question, reading in zip(questions, readings, strict=True)
+            ], frozenset()
+
+        return of_runs
+
+    with replaced(direct_router.DirectRouter, "_of_runs", make):
+        yield
+
+
+@run_bug("the attempts count anew when a letter comes back")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def item(self: Any, order: Any) -> Any:
+            if order.hold.lane.startswith("run:") and order.stamp.ticket:
+                order = replace(order, stamp=replace(order.stamp, base=order.stamp.attempt))
+            return original(self, order)
+
+        return item
+
+    with replaced(DynamoDBWaitingRoom, "_item", make):
+        yield
+
+
+@run_bug("the next letter of a key does not wait for the outcome")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def await_outcome(self: Any, work: Any, letter: Any, ticket: Any) -> None:
+            original(self, work, letter, ticket)
+            if letter.name.key in work.lineup._open:
+                work.lineup._follow(letter.name.key)
+
+        return await_outcome
+
+    with replaced(worker.ReplayWorker, "_await_outcome", make):
+        yield
+
+
+@run_bug("a letter is deleted before its ticket stands")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def delete(self: Any, letters: Any) -> Any:
+            self._room.delete(letters)
+            return original(self, letters)
+
+        return delete
+
+    with replaced(run_room.RunRoom, "delete", make):
+        yield
+
+
+@run_bug("what was sent counts as recovered")
+def _() -> Iterator[None]:
+    with patch.object(outcomes, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
+        yield
+
+
+@run_bug("what comes back from an ended run goes to the schedule")
+def _() -> Iterator[None]:
+    rest = tuple(judge for judge in judgement.JUDGEMENTS if judge is not judgement.of_ended_run)
+    with patch.object(judgement, "JUDGEMENTS", rest):
         yield

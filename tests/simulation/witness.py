@@ -509,16 +509,16 @@ class Witness:
         message = self.messages[uid]
         if mark is None or mark.origin not in message.origins:
             raise Broken(f"{process.name} sends {uid} under another key")
-        if mark.attempts_used > self._max_attempts:
-            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempts_used}")
-        self._check_base(process, uid, mark)
+        self._check_attempts(process, uid, mark)
         # Of a copy that is behind the others the ledger knows that it is.
         latest = max(carried, self._attempts.get(mark.origin, 0))
         if not carried < mark.attempt <= latest + 1 and "ten" not in uid:
             raise Broken(f"{process.name} sends {uid} as attempt {mark.attempt} after {carried}")
         self._attempts[mark.origin] = max(latest, mark.attempt)
 
-    def _check_base(self, process: Process, uid: str, mark: stamps.Stamp) -> None:
+    def _check_attempts(self, process: Process, uid: str, mark: stamps.Stamp) -> None:
+        if mark.attempts_used > self._max_attempts:
+            raise Broken(f"{process.name} sends {uid} as attempt {mark.attempts_used}")
         before = self._bases.get(mark.origin, 0)
         if mark.base > before and (mark.origin, mark.attempt - 1) not in self._untried:
             raise Broken(f"{process.name} counts a life of {uid} that was tried as none")
