@@ -6,15 +6,19 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sandbox.progress import until
 from sandbox.replay.endpoint import ReplayEndpoint, Taken
-from sandbox.replay.pipeline import ReplayPipeline
+from sandbox.replay.pipeline import CommandFailed, ReplayPipeline
 
 REDRIVE_EVERY = 3.0
 """Seconds between two runs of the redriver: the schedule's minute, compressed."""
+
+TRIES = 3
+"""Tries of a command that asks a function which has to start first."""
 
 WHY = "the fix is deployed"
 
@@ -101,9 +105,12 @@ class ReplayScript:
     def _plan_and_start(self, pipeline: ReplayPipeline, *options: str) -> str:
         file = self._folder / f"plan-{pipeline.name}.json"
         file.unlink(missing_ok=True)
-        plan = pipeline.dlq(
-            *("replay", "plan", "--pipeline", pipeline.name, "--look"),
-            *("--rate", str(self._sizes.rate), "--why", WHY, "--out", str(file), *options),
+        plan = _tried_again(
+            partial(
+                pipeline.dlq,
+                *("replay", "plan", "--pipeline", pipeline.name, "--look"),
+                *("--rate", str(self._sizes.rate), "--why", WHY, "--out", str(file), *options),
+            )
         )
         self._tell(f"planned: {plan['letters']} letters, about {plan['seconds']} s")
         for warning in plan["warnings"]:
@@ -114,7 +121,8 @@ class ReplayScript:
             "the letters are given back",
             marks=lambda: pipeline.depth("dlq"),
         )
-        started = pipeline.dlq("replay", "start", "--plan", str(file), "--only-counted", "--yes")
+        start = ("replay", "start", "--plan", str(file), "--only-counted", "--yes")
+        started = _tried_again(partial(pipeline.dlq, *start))
         run = str(started["run"]["run"])
         self._tell(f"run {run} of {pipeline.name} has started")
         return run
@@ -146,9 +154,12 @@ class ReplayScript:
         self._until_ended(pipeline, run)
 
     def _release(self) -> None:
-        answer = self._keyed.dlq(
-            *("parked", "release", "--pipeline", self._keyed.name, "--all"),
-            *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
+        answer = _tried_again(
+            partial(
+                self._keyed.dlq,
+                *("parked", "release", "--pipeline", self._keyed.name, "--all"),
+                *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
+            )
         )
         for started in answer["runs"]:
             self._tell(f"run {started['run']} releases {started['letters']} parked letters")
@@ -228,6 +239,16 @@ class ReplayScript:
             if item["state"] != "DONE"
         ]
         return ReplayAccount(figures, tuple(wrong))
+
+
+def _tried_again(command: Callable[[], Any]) -> Any:
+    """What a command says; on a busy machine its function may need a second try to begin."""
+    for _ in range(TRIES - 1):
+        try:
+            return command()
+        except CommandFailed:
+            continue
+    return command()
 
 
 def out_of_order(taken: Sequence[Taken]) -> list[Taken]:
