@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from deadletter.aws.replay_status import DynamoDBStatuses
@@ -31,6 +33,32 @@ def test_a_later_status_replaces_the_earlier_one(statuses: DynamoDBStatuses) -> 
     statuses.write(1, {0: PartStatus("s", "0")})
     statuses.write(1, {0: PartStatus("r", "1")})
     assert statuses.read(1) == {0: PartStatus("r", "1")}
+
+
+def test_what_a_row_knows_is_never_taken_back(statuses: DynamoDBStatuses) -> None:
+    statuses.write(1, {0: PartStatus("rus", "020")})
+    statuses.write(1, {0: PartStatus("  rr", "0001")})
+    assert statuses.read(1) == {0: PartStatus("rurr", "0201")}
+
+
+def test_two_writers_of_a_row_lose_nothing(statuses: DynamoDBStatuses, aws: Aws) -> None:
+    class Interrupted:
+        """A table whose row another process writes between our reading and our writing."""
+
+        def __init__(self) -> None:
+            self.is_written = False
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "put_item" and not self.is_written:
+                self.is_written = True
+                statuses.write(1, {0: PartStatus("r", "0")})
+            return getattr(aws.dynamodb, name)
+
+    client: Any = Interrupted()
+    DynamoDBStatuses(
+        client, LETTERS, pipeline="orders", run="run1", clock=lambda: 1_800_000_000.0
+    ).write(1, {0: PartStatus(" d", "00")})
+    assert statuses.read(1) == {0: PartStatus("rd", "00")}
 
 
 def test_a_malformed_row_is_no_status(statuses: DynamoDBStatuses, aws: Aws) -> None:

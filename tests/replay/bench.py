@@ -32,7 +32,7 @@ from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.reconcile import ReconcileSetup, Reconciliation, reconcile
+from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome
@@ -270,7 +270,7 @@ class ReplayBench:
         )
         return RunLeaving(replace(setup, **changes)).run(self.clock() + seconds)
 
-    def reconcile(self, seconds: float = 60.0, **changes: Any) -> Reconciliation:
+    def reconcile(self, seconds: float = 60.0, **changes: Any) -> RunSum:
         setup = ReconcileSetup(
             plan=self.plan,
             run=self.run,

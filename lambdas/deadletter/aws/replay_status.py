@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key
 from deadletter.contract import ROWS_KEPT, Partition
-from deadletter.replay.progress import PartStatus, StatusUnavailable
+from deadletter.replay.progress import PartStatus, StatusUnavailable, merged
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_MOST_CONFLICTS = 5
+"""Tries to write a row that another process writes at the same time."""
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
@@ -51,21 +54,40 @@ class DynamoDBStatuses:
             raise self._unavailable(error) from error
 
     def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
-        expires = int(self._clock() + ROWS_KEPT)
-        rows = [
-            {
-                PARTITION: self._partition,
-                SORT: f"{shard}#{part:06d}",
-                "outcomes": status.outcomes,
-                "returns": status.returns,
-                "ttl": expires,
-            }
-            for part, status in parts.items()
-        ]
-        try:
-            self._table.write_many(puts=rows)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
+        for part, status in parts.items():
+            try:
+                self._write((self._partition, f"{shard}#{part:06d}"), status)
+            except _ERRORS as error:
+                raise self._unavailable(error) from error
+
+    def _write(self, key: Key, status: PartStatus) -> None:
+        #  row v4 ──a reads 4, writes 5──► 5
+        #           └─ b has read 4 too: its write is refused, it reads 5 and merges again
+        for _ in range(_MOST_CONFLICTS):
+            row = self._table.get_many([key]).get(key, {})
+            stored = PartStatus(str(row.get("outcomes", "")), str(row.get("returns", "")))
+            version, after = int(row.get("v", 0)), merged(stored, status)
+            if row and after == stored:
+                return
+            try:
+                self._table.put(
+                    {
+                        PARTITION: key[0],
+                        SORT: key[1],
+                        "outcomes": after.outcomes,
+                        "returns": after.returns,
+                        "v": version + 1,
+                        "ttl": int(self._clock() + ROWS_KEPT),
+                    },
+                    "v = :v" if version else "attribute_not_exists(v)",
+                    {":v": version} if version else {},
+                )
+            except AWS_ERRORS as error:
+                if not condition_failed(error):
+                    raise
+            else:
+                return
+        raise StatusUnavailable("a status row of the run changes too often at once")
 
     def _unavailable(self, error: Exception) -> StatusUnavailable:
         return StatusUnavailable(refusal(error, "dynamodb", self._table.name))

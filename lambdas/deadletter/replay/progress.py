@@ -27,6 +27,22 @@ class PartStatus:
     returns: str = ""
 
 
+def merged(stored: PartStatus, status: PartStatus) -> PartStatus:
+    """The status of a part after a later one was written over it.
+
+    A terminal outcome stands, and returns only grow: a worker that was paused for long knows
+    less than the row does.
+    """
+    length = max(len(stored.outcomes), len(status.outcomes))
+    before = stored.outcomes.ljust(length, ReplayOutcome.OPEN)
+    after = status.outcomes.ljust(length, ReplayOutcome.OPEN)
+    outcomes = (
+        old if ord(old) in _TERMINAL else new for old, new in zip(before, after, strict=True)
+    )
+    counts = zip(stored.returns.ljust(length, "0"), status.returns.ljust(length, "0"), strict=True)
+    return PartStatus("".join(outcomes), "".join(map(max, counts)))
+
+
 class StatusUnavailable(Exception):
     """What became of the letters of a run could not be read or written."""
 
@@ -39,7 +55,10 @@ class Statuses(Protocol):
         missing. Read consistently."""
 
     def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
-        """Store the status of parts; storing one twice has the effect of once."""
+        """Store the status of parts, `merged` with what is stored: nothing is ever taken back.
+
+        Storing one twice has the effect of once.
+        """
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ class ReconcileSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation:
+class RunSum:
     """The sum of a run: letters by the outcome's name, and those that have none."""
 
     counts: Mapping[str, int]
@@ -126,7 +126,7 @@ def _named(groups: dict[str, Counter[ReplayOutcome]], name: str) -> Counter[Repl
     return groups.setdefault(name, Counter())
 
 
-def reconcile(setup: ReconcileSetup, deadline: float) -> Reconciliation:
+def reconcile(setup: ReconcileSetup, deadline: float) -> RunSum:
     """Add up a run and store its report; raises the errors of the stores.
 
     Letters without a final outcome are looked up once more. What was under way when the run
@@ -154,7 +154,7 @@ def reconcile(setup: ReconcileSetup, deadline: float) -> Reconciliation:
         "minutes": _course(setup, progresses, deadline),
     }
     setup.objects.put(REPORT, json.dumps(report, separators=(",", ":")).encode())
-    return Reconciliation(counts, unaccounted, report)
+    return RunSum(counts, unaccounted, report)
 
 
 def _parts(setup: ReconcileSetup, shard: int) -> Iterator[Sequence[tuple[int, Name]]]:

@@ -69,6 +69,9 @@ MOST_KEYS = 200
 MOST_IN_HAND = 5_000
 """Letters that a worker has in hand, most of them sent: more than outcomes take to become known."""
 
+READY_AHEAD = 100
+"""Letters of a shard that are in hand and not sent yet."""
+
 SAVE_SECONDS = 10.0
 """Seconds between two saves of the status rows; a worker that is killed loses no more of it,
 and all of it is in the tickets and in the ledger."""
@@ -378,7 +381,10 @@ class ReplayWorker:
     def _fill(self) -> None:
         most = max(1, MOST_IN_HAND // max(1, len(self._shards)))
         for work in self._shards.values():
-            work.lineup.fill(most)
+            letters, now = work.lineup.letters.values(), self._clock()
+            waiting = sum(each.stage is RunStage.SENT or each.look_at > now for each in letters)
+            # No more than are moved soon: each of them is looked at in every round.
+            work.lineup.fill(min(most, waiting + READY_AHEAD))
             self._read_trails(work)
 
     def _read_trails(self, work: _ShardWork) -> None:
