@@ -26,6 +26,12 @@ def test_an_object_lies_in_the_folder_of_its_run(aws: Aws, objects: S3RunObjects
     assert entry["Key"] == "replay/orders/r/pages/a.jsonl"
 
 
+def test_an_object_can_be_stored_unless_there_is_one(objects: S3RunObjects) -> None:
+    assert objects.put_first("a", b"1")
+    assert not objects.put_first("a", b"2")
+    assert objects.get("a") == b"1"
+
+
 def test_objects_are_listed_by_folder_in_order(aws: Aws, objects: S3RunObjects) -> None:
     for name in ("pages/b", "pages/a", "manifest/0"):
         objects.put(name, name.encode())
@@ -54,6 +60,7 @@ def test_a_bucket_that_is_missing_is_unavailable(aws: Aws) -> None:
     for call in (
         lambda: objects.get("a"),
         lambda: objects.put("a", b""),
+        lambda: objects.put_first("a", b""),
         lambda: objects.listed(""),
         lambda: objects.get_part("a", 0, 1),
         lambda: objects.delete(["a"]),

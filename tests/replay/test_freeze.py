@@ -38,7 +38,7 @@ class Bench:
         client: Any = self.s3
         self.objects = S3RunObjects(client, "letters", "orders", "r")
         self.asked: list[int] = []
-        self.pages = 0
+        self.pages = self.freezes = 0
 
     def page(self, *names: Name, moved: bool = True) -> None:
         """A page, whose letters were `moved` into the lane."""
@@ -55,7 +55,14 @@ class Bench:
         return {place: self.held_letters[place] for place in places if place in self.held_letters}
 
     def freeze(self, seconds: float = 60) -> FreezeReport:
-        made = Freeze("r", objects=self.objects, custody=self, clock=self.clock)
+        self.freezes += 1
+        made = Freeze(
+            "r",
+            objects=self.objects,
+            custody=self,
+            token=f"freeze{self.freezes}",
+            clock=self.clock,
+        )
         return made.run(self.clock() + seconds)
 
     def frozen(self) -> list[Name]:
@@ -173,6 +180,32 @@ def test_a_manifest_that_is_whole_never_changes() -> None:
     before = bench.freeze()
     bench.page(name("b"))
     assert bench.freeze() == before
+
+
+def test_a_slow_freeze_changes_nothing_of_a_manifest_that_another_has_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run has sent letters by then: the slow one does not find them in the lane."""
+    bench = Bench()
+    letters = many(12, keys=5)
+    bench.page(*letters)
+    first: list[FreezeReport] = []
+    held = bench.held
+
+    def overtaken(lane: str, places: Sequence[tuple[str, str]]) -> Any:
+        if not first:
+            first.append(FreezeReport(done=False))
+            first.append(bench.freeze())
+            bench.held_letters.popitem()
+            bench.s3.delete_object(
+                Bucket="letters", Key=f"replay/orders/r/{bench.objects.listed('sorted/')[0].name}"
+            )
+        return held(lane, places)
+
+    monkeypatch.setattr(bench, "held", overtaken)
+    slow = bench.freeze()
+    assert slow == first[1]
+    assert bench.frozen() == in_order(letters)
 
 
 def test_a_freeze_goes_on_where_the_one_before_was_cut_off(

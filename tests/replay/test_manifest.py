@@ -41,6 +41,19 @@ def test_a_manifest_is_read_in_parts(objects: S3RunObjects) -> None:
     assert list(manifest.names(index)) == [*first, *last]
 
 
+def test_the_first_manifest_that_is_sealed_stands(objects: S3RunObjects) -> None:
+    [mine], [other] = shard(0, 1), shard(1, 1)
+    objects.put(part_name(0, 0, "mine"), to_lines([mine]))
+    objects.put(part_name(1, 0, "other"), to_lines([other]))
+    first = ManifestIndex((1, 0, 0, 0, 0, 0, 0, 0), "abc", {}, "mine")
+    late = ManifestIndex((0, 1, 0, 0, 0, 0, 0, 0), "def", {}, "other")
+    assert Manifest(objects).seal(first) == first
+    slow = Manifest(objects)
+    assert slow.seal(late) == first
+    assert list(slow.names(first)) == [mine]
+    assert list(Manifest(objects).part(0, 0)) == [mine]
+
+
 def test_a_part_that_is_missing_or_damaged_is_unavailable(objects: S3RunObjects) -> None:
     manifest = Manifest(objects)
     with pytest.raises(ObjectsUnavailable, match=r"manifest/3/000007.jsonl .* is missing"):
@@ -58,9 +71,9 @@ def test_a_part_that_is_missing_or_damaged_is_unavailable(objects: S3RunObjects)
     [
         "",
         "[]",
-        '{"shards": [1], "hash": "a", "causes": {}}',
-        '{"shards": [0,0,0,0,0,0,0,-1], "hash": "", "causes": {}}',
-        '{"shards": [0,0,0,0,0,0,0,0], "hash": "", "causes": []}',
+        '{"shards": [1], "hash": "a", "causes": {}, "folder": ""}',
+        '{"shards": [0,0,0,0,0,0,0,-1], "hash": "", "causes": {}, "folder": ""}',
+        '{"shards": [0,0,0,0,0,0,0,0], "hash": "", "causes": [], "folder": ""}',
     ],
 )
 def test_an_index_that_is_none_is_refused(text: str) -> None:

@@ -68,7 +68,9 @@ class Run:
     def manifest(self) -> list[Name]:
         room: Any = self.stage.redriver()._setup.room
         assert isinstance(room, DynamoDBWaitingRoom)
-        freeze = Freeze(self.id, objects=self.objects, custody=room, clock=self.stage.clock)
+        freeze = Freeze(
+            self.id, objects=self.objects, custody=room, token="freeze", clock=self.stage.clock
+        )
         report = freeze.run(self.stage.clock() + 60)
         assert report.index is not None
         return list(Manifest(self.objects).names(report.index))

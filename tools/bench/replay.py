@@ -146,6 +146,10 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
+    def put_first(self, name: str, data: bytes) -> bool:
+        self.put(name, data)
+        return True
+
     def get(self, name: str) -> bytes | None:
         path = self._folder / name
         return path.read_bytes() if path.exists() else None
@@ -309,7 +313,7 @@ def frozen(number: int, objects: Folder) -> float:
             objects.put(f"pages/run1-{at // PAGE:06}.jsonl", to_lines(page))
             page = []
     room = AllHeld(lambda place: int(key_hash(place.rpartition("#")[2])[:2], 16) % SHARDS)
-    freeze = Freeze("r", objects=objects, custody=room, clock=time.time)
+    freeze = Freeze("r", objects=objects, custody=room, token=uuid.uuid4().hex, clock=time.time)
     tracemalloc.start()
     report = freeze.run(time.time() + STEP_SECONDS)
     peak = tracemalloc.get_traced_memory()[1]

@@ -30,6 +30,17 @@ class S3RunObjects:
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 
+    def put_first(self, name: str, data: bytes) -> bool:
+        try:
+            self._s3.put_object(
+                Bucket=self._bucket, Key=self._key(name), Body=data, IfNoneMatch="*"
+            )
+        except AWS_ERRORS as error:
+            if code(error) == "PreconditionFailed":
+                return False
+            raise self._unavailable(error) from error
+        return True
+
     def get(self, name: str) -> bytes | None:
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name))

@@ -63,14 +63,26 @@ class _OutOfTime(Exception):
 
 
 class Freeze:
-    """Makes the manifest of a run out of its pages. `clock` gives epoch seconds."""
+    """Makes the manifest of a run out of its pages.
+
+    `token` is a text that no other freeze has: two at once write into folders of their own, and
+    the first index stands. A slow one no longer finds in the lane what the run has sent by then.
+    `clock` gives epoch seconds.
+    """
 
     def __init__(
-        self, run: str, *, objects: RunObjects, custody: Custody, clock: Callable[[], float]
+        self,
+        run: str,
+        *,
+        objects: RunObjects,
+        custody: Custody,
+        token: str,
+        clock: Callable[[], float],
     ) -> None:
         self._lane = run_lane(run)
         self._objects = objects
         self._custody = custody
+        self._token = token
         self._clock = clock
         self._manifest = Manifest(objects)
 
@@ -97,9 +109,7 @@ class Freeze:
                 self._objects.put(name, lines)
                 stored[name] = StoredObject(name, len(lines))
             runs.append(stored[name])
-        index = self._write(self._merged(runs), deadline)
-        self._manifest.seal(index)
-        return index
+        return self._manifest.seal(self._write(self._merged(runs), deadline))
 
     def _check(self, deadline: float) -> None:
         if self._clock() >= deadline:
@@ -150,7 +160,8 @@ class Freeze:
             shard = part[0].shard
             lines = to_lines(part)
             digest.update(lines)
-            self._objects.put(part_name(shard, counts[shard] // PART), lines)
+            name = part_name(shard, counts[shard] // PART, self._token)
+            self._objects.put(name, lines)
             counts[shard] += len(part)
             part.clear()
 
@@ -161,7 +172,7 @@ class Freeze:
             if name.cause:
                 causes[name.cause] += 1
         flush()
-        return ManifestIndex(tuple(counts), digest.hexdigest(), causes)
+        return ManifestIndex(tuple(counts), digest.hexdigest(), causes, self._token)
 
 
 def _batches(pages: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:

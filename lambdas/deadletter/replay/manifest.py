@@ -20,11 +20,13 @@ class ManifestIndex:
     """How many letters each shard of a manifest has, and the hash of all its lines in order.
 
     `causes` counts the letters by the fingerprint of their last failure, where it is known.
+    `folder` has the parts: each freeze writes into its own, and one index is kept.
     """
 
     shards: tuple[int, ...]
     hash: str
     causes: Mapping[str, int] = field(default_factory=dict)
+    folder: str = ""
 
     @property
     def letters(self) -> int:
@@ -36,7 +38,14 @@ class ManifestIndex:
 
     def to_text(self) -> str:
         """The index as JSON; `index_from_text` is its inverse."""
-        return json.dumps({"shards": self.shards, "hash": self.hash, "causes": dict(self.causes)})
+        return json.dumps(
+            {
+                "shards": self.shards,
+                "hash": self.hash,
+                "causes": dict(self.causes),
+                "folder": self.folder,
+            }
+        )
 
 
 def index_from_text(text: str | bytes) -> ManifestIndex:
@@ -45,7 +54,7 @@ def index_from_text(text: str | bytes) -> ManifestIndex:
         data: Any = json.loads(text)
         shards = tuple(int(count) for count in data["shards"])
         causes = {str(cause): int(count) for cause, count in data["causes"].items()}
-        index = ManifestIndex(shards, str(data["hash"]), causes)
+        index = ManifestIndex(shards, str(data["hash"]), causes, str(data["folder"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NotAName("this is no index of a manifest") from error
     if len(shards) != SHARDS or min(shards) < 0:
@@ -53,9 +62,10 @@ def index_from_text(text: str | bytes) -> ManifestIndex:
     return index
 
 
-def part_name(shard: int, part: int) -> str:
+def part_name(shard: int, part: int, folder: str = "") -> str:
     """The name of the object with one part; parts count from 0."""
-    return f"manifest/{shard}/{part:06}.jsonl"
+    within = f"{folder}/" if folder else ""
+    return f"manifest/{within}{shard}/{part:06}.jsonl"
 
 
 class Manifest:
@@ -63,18 +73,25 @@ class Manifest:
 
     def __init__(self, objects: RunObjects) -> None:
         self._objects = objects
+        self._folder: str | None = None
 
     def index(self) -> ManifestIndex | None:
         """The index; None if the snapshot is not frozen yet."""
         text = self._objects.get(_INDEX)
+        if text is None:
+            return None
         try:
-            return None if text is None else index_from_text(text)
+            index = index_from_text(text)
         except NotAName as error:
             raise ObjectsUnavailable(f"{_INDEX}: {error}") from error
+        self._folder = index.folder
+        return index
 
     def part(self, shard: int, part: int) -> Sequence[Name]:
         """The letters of one part: position `n` of the shard is number `n % 500` of `n // 500`."""
-        name = part_name(shard, part)
+        if self._folder is None:
+            self.index()
+        name = part_name(shard, part, self._folder or "")
         lines = self._objects.get(name)
         if lines is None:
             raise ObjectsUnavailable(f"{name} of the manifest is missing")
@@ -89,6 +106,12 @@ class Manifest:
             for part in range(index.parts(shard)):
                 yield from self.part(shard, part)
 
-    def seal(self, index: ManifestIndex) -> None:
-        """Declare the manifest whole."""
-        self._objects.put(_INDEX, index.to_text().encode())
+    def seal(self, index: ManifestIndex) -> ManifestIndex:
+        """Declare the manifest whole; returns the index that stands: the first one ever sealed."""
+        if self._objects.put_first(_INDEX, index.to_text().encode()):
+            self._folder = index.folder
+            return index
+        sealed = self.index()
+        if sealed is None:
+            raise ObjectsUnavailable(f"{_INDEX} is there and cannot be read")
+        return sealed

@@ -25,6 +25,12 @@ class RunObjects(Protocol):
     def put(self, name: str, data: bytes) -> None:
         """Store an object; the same name again replaces it."""
 
+    def put_first(self, name: str, data: bytes) -> bool:
+        """Store an object unless there is one with this name; returns whether it was stored.
+
+        False also if our own first try stored it, whose answer was lost.
+        """
+
     def get(self, name: str) -> bytes | None:
         """A whole object; None if it is missing."""
 

@@ -75,5 +75,6 @@ def freeze_for(
         run,
         objects=run_objects_for(pipeline, resources, clients, run),
         custody=waiting_room_for(pipeline, resources, clients, world),
+        token=world.new_id(),
         clock=world.clock,
     )
