@@ -34,6 +34,7 @@ from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay import freeze, leaving, lineup, manifest, names, progress, reconcile
+from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
 from deadletter.replay.machine import ReplaySteps, ReplayUnavailable, replay_event, restarted
 from deadletter.replay.objects import ObjectsUnavailable
@@ -306,7 +307,7 @@ class ReplaySimulation(Simulation):
 
         def act() -> None:
             self.scheduler.sleep(random.random() * 60)
-            for minute in self._while_it_runs(60.0):
+            for minute in self._while_it_runs(30.0):
                 skew = (random.random() * 2 - 1) * self._shape.skew
                 self._one_run(Process(f"redriver{number}.{minute}", skew), "dlq")
 
@@ -316,7 +317,7 @@ class ReplaySimulation(Simulation):
         random = Random(self._random.random())
 
         def act() -> None:
-            for turn in self._while_it_runs(10.0):
+            for turn in self._while_it_runs(4.0):
                 skew = (random.random() * 2 - 1) * self._shape.skew
                 if self.stage.bodies(self.stage.main):
                     self._consume(Process(f"{name}.{turn}", skew))
@@ -610,12 +611,18 @@ class ReplaySimulation(Simulation):
 
     def _is_over(self) -> bool:
         """Whether all runs have ended, and only parked letters are left."""
-        ended = all(self._has_ended(plan.run_id) for plan in self.plans)
+        ended = all(map(self._has_ended, self.witness.runs))
         return ended and self._drained()
 
     def _has_ended(self, run_id: str) -> bool:
+        seen = self.witness.runs[run_id]
+        if seen.state not in ENDED:
+            return False
         run = self._raw_runs.read(run_id)
         return run is not None and not run.is_live and run.left
+
+
+ENDED = frozenset({RunState.ABORTED, RunState.DONE, RunState.BROKEN})
 
 
 class SimulatedExecutions:
@@ -667,6 +674,8 @@ def smaller_run() -> Iterator[None]:
             stack.enter_context(patch.object(module, "SHARDS", SHARDS))
         for module in WITH_PARTS:
             stack.enter_context(patch.object(module, "PART", PART))
+        # A worker that waits looks at its run each second: a proof has no use for so many looks.
+        stack.enter_context(patch.object(replay_worker, "LOOK_SECONDS", 5.0))
         yield
 
 

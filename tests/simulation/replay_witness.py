@@ -54,6 +54,7 @@ class WitnessedRun:
     the origins of the letters that the person saw.
     """
 
+    id: str
     plan: ReplayPlan
     counted: frozenset[str]
     state: str = ""
@@ -69,10 +70,6 @@ class WitnessedRun:
     sends: list[Send] = field(default_factory=list)
     sent: dict[str, Send] = field(default_factory=dict)
     attempts: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-
-    @property
-    def id(self) -> str:
-        return self.plan.run_id
 
 
 class ReplayWitness(Witness):
@@ -96,7 +93,8 @@ class ReplayWitness(Witness):
 
     def begin(self, plan: ReplayPlan, counted: Iterable[str]) -> None:
         """A person has started the run of a plan."""
-        self.runs.setdefault(plan.run_id, WitnessedRun(plan, frozenset(counted)))
+        run = plan.run_id
+        self.runs.setdefault(run, WitnessedRun(run, plan, frozenset(counted)))
 
     # What a process intends
 
