@@ -812,3 +812,21 @@ def replay(seed: int) -> ReplaySimulation:
     simulation = schedule(seed)
     simulation.run()
     return simulation
+
+
+def cut_at(number: int, fault: Fault, kinds: Sequence[str] = ("good", "flaky")) -> int:
+    """A small run with one fault, at this call of its processes; raises Broken.
+
+    Returns how many calls they made: the places there are.
+    """
+    made = 0
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        nonlocal made
+        if not process.name.startswith("replay"):
+            return None
+        made += 1
+        return fault if made == number + 1 else None
+
+    ReplaySimulation(1, replace(SMALL, kinds=tuple(kinds)), plan).run()
+    return made

@@ -10,7 +10,8 @@ import pytest
 
 from tests.simulation import replay_simulator
 from tests.simulation.replay_planted import RUN_BUGS
-from tests.simulation.replay_simulator import SORTS, ReplaySimulation
+from tests.simulation.replay_simulator import SORTS, ReplaySimulation, cut_at
+from tests.simulation.scheduler import Fault
 from tests.simulation.witness import EXTRA, PUBLISHED, Broken
 
 SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1500"))
@@ -51,6 +52,17 @@ def all_of(make: Make, schedules: int) -> Counter[str]:
             pytest.fail(f"seed {seed}: {broken}")
         counts.update(simulation.witness.counts)
     return counts
+
+
+@pytest.mark.long
+@pytest.mark.nightly
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST])
+def test_the_report_adds_up_wherever_a_run_is_cut_off(fault: Fault) -> None:
+    for number in range(cut_at(-1, fault)):
+        try:
+            cut_at(number, fault)
+        except Broken as broken:
+            pytest.fail(f"{fault} at call {number}: {broken}")
 
 
 CAUGHT_BY: dict[str, str] = {
