@@ -172,4 +172,5 @@ def test_a_response_says_what_became_of_each_letter(response: Any, fates: dict[s
 
 
 def test_a_response_that_cannot_be_read_says_nothing() -> None:
-    assert fates_in(b"<html>", ["a"]) == DirectAnswer()
+    for payload in (b"<html>", b"[" * 100_000):
+        assert fates_in(payload, ["a"]) == DirectAnswer()

@@ -72,7 +72,7 @@ def fates_in(payload: bytes, copies: Sequence[str]) -> DirectAnswer:
     """
     try:
         response = json.loads(payload or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return DirectAnswer()
     if response is None:
         return DirectAnswer(dict.fromkeys(copies, DirectFate.ACCEPTED))
