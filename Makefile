@@ -86,6 +86,7 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
 	$(BIN)/python -m tests.simulation --runs 200000
+	$(BIN)/python -m tests.simulation --of replay --runs 50000
 	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
 	$(MAKE) mutation
