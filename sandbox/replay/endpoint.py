@@ -12,7 +12,7 @@ from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenLetter:
     """A letter that the endpoint has taken: its ordering key and place, and the run it names."""
 
     key: str
@@ -26,7 +26,7 @@ class ReplayEndpoint:
     def __init__(self) -> None:
         self.broken = False
         self.refused = 0
-        self._taken: list[Taken] = []
+        self._taken: list[TakenLetter] = []
         self._lock = threading.Lock()
         endpoint = self
 
@@ -63,7 +63,7 @@ class ReplayEndpoint:
         return f"http://127.0.0.1:{self._server.server_port}/"
 
     @property
-    def taken(self) -> tuple[Taken, ...]:
+    def taken(self) -> tuple[TakenLetter, ...]:
         """Everything that was taken so far, oldest first."""
         with self._lock:
             return tuple(self._taken)
@@ -73,5 +73,5 @@ class ReplayEndpoint:
             if self.broken:
                 self.refused += 1
                 return HTTPStatus.SERVICE_UNAVAILABLE
-            self._taken.append(Taken(str(body["key"]), int(str(body["place"])), run))
+            self._taken.append(TakenLetter(str(body["key"]), int(str(body["place"])), run))
         return HTTPStatus.OK

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.progress import until
-from sandbox.replay.endpoint import ReplayEndpoint, Taken
+from sandbox.replay.endpoint import ReplayEndpoint, TakenLetter
 from sandbox.replay.pipeline import CommandFailed, ReplayPipeline
 
 REDRIVE_EVERY = 3.0
@@ -251,7 +251,7 @@ def _tried_again(command: Callable[[], Any]) -> Any:
     return command()
 
 
-def out_of_order(taken: Sequence[Taken]) -> list[Taken]:
+def out_of_order(taken: Sequence[TakenLetter]) -> list[TakenLetter]:
     """The letters that were first taken after a later one of their key, by the same run.
 
     What a run has given up is released by another run, after the rest of its key.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.replay.endpoint import Taken
+from sandbox.replay.endpoint import TakenLetter
 from sandbox.replay.script import Sizes, by_group, by_key, given_up, out_of_order
 
 
@@ -14,14 +14,19 @@ def test_every_key_has_its_letters_in_order_and_all_keys_are_mixed() -> None:
 
 
 def test_a_letter_after_a_later_one_of_its_key_is_out_of_order() -> None:
-    taken = [Taken("a", place, "run") for place in (1, 3, 2)]
-    assert out_of_order(taken) == [Taken("a", 2, "run")]
+    taken = [TakenLetter("a", place, "run") for place in (1, 3, 2)]
+    assert out_of_order(taken) == [TakenLetter("a", 2, "run")]
 
 
 def test_a_duplicate_is_not_out_of_order_and_keys_are_on_their_own() -> None:
-    taken = [Taken("a", 1, "run"), Taken("a", 2, "run"), Taken("a", 1, "run"), Taken("b", 1, "run")]
+    taken = [
+        TakenLetter("a", 1, "run"),
+        TakenLetter("a", 2, "run"),
+        TakenLetter("a", 1, "run"),
+        TakenLetter("b", 1, "run"),
+    ]
     assert out_of_order(taken) == []
 
 
 def test_what_another_run_releases_later_is_not_out_of_order() -> None:
-    assert out_of_order([Taken("a", 2, "first"), Taken("a", 1, "release")]) == []
+    assert out_of_order([TakenLetter("a", 2, "first"), TakenLetter("a", 1, "release")]) == []
