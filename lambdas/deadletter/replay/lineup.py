@@ -15,7 +15,7 @@ from deadletter.replay.names import PART, Name
 from deadletter.replay.progress import ShardProgress
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 
-PARTS_KEPT = 16
+PARTS_KEPT = 4
 """Parts of the manifest that a shard keeps in memory."""
 
 LOOK_AHEAD = 20
