@@ -182,7 +182,7 @@ def peak(call: Callable[[int], None], letters: int) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("call", [work, add_up])
 def test_memory_grows_by_a_few_bytes_for_each_letter(call: Callable[[int], None]) -> None:
     # Fewer would only fill the parts of the manifest that each shard keeps in memory.
