@@ -106,6 +106,8 @@ class RunEditor:
             session.aws.dynamodb,
             switch.app.letters_table,
             objects_of(switch),
+            session.aws.s3,
+            bucket=switch.app.letters_bucket,
             pipeline=switch.pipeline.name,
             clock=session.clock,
         )

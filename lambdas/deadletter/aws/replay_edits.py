@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, cancelled, refusal
 from deadletter.aws.table import PARTITION, SORT, changes, conditional, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
-from deadletter.contract import Partition, lane_partition, run_lane, run_object
+from deadletter.contract import Partition, body_object, lane_partition, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
+from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.run import ReplayRun, RunRefused, RunsUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
 
     from deadletter.replay.objects import RunObjects
 
@@ -41,20 +43,28 @@ class LetterEdit:
 
 
 class DynamoDBReplayEdits:
-    """Writes the edits of one run's letters. `objects` are those of the run."""
+    """Writes the edits of one run's letters. `objects` are those of the run.
+
+    A large edit lies beside the bodies of waiting letters, and not with the run: the letter may
+    leave its run, whose objects expire, and wait on.
+    """
 
     def __init__(
         self,
         client: DynamoDBClient,
         table: str,
         objects: RunObjects,
+        s3: S3Client,
         *,
+        bucket: str,
         pipeline: str,
         clock: Callable[[], float],
     ) -> None:
         self._client: Any = client
         self._table = table
         self._objects = objects
+        self._s3 = s3
+        self._bucket = bucket
         self._pipeline = pipeline
         self._clock = clock
 
@@ -72,10 +82,7 @@ class DynamoDBReplayEdits:
         version: dict[str, Any] = {"edit": data}
         removes: tuple[str, ...] = ()
         if len(data) > INLINE_BYTES:
-            # The waiting room deletes this object with the item; the record stays.
-            name = f"{EDITS}{edit.after.message_id}.letter"
-            self._objects.put(name, data)
-            version = {"edit_object": run_object(self._pipeline, run.id, name)}
+            version = {"edit_object": self._stored_body(edit.after.message_id, data, at)}
             removes = ("edit",)
         sets = {
             **version,
@@ -93,6 +100,18 @@ class DynamoDBReplayEdits:
                 f"the letter has left the run, or run {run.id} was changed meanwhile"
             ) from error
         return record
+
+    def _stored_body(self, copy: str, data: bytes, at: float) -> str:
+        """The name of the object with a large edit; the waiting room deletes it with the item.
+
+        Each edit has a name of its own: one that is refused afterwards must not be sent.
+        """
+        name = body_object(self._pipeline, f"{copy}.{int(at * 1000)}.edit")
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=name, Body=data)
+        except AWS_ERRORS as error:
+            raise ObjectsUnavailable(refusal(error, "s3", self._bucket)) from error
+        return name
 
     def _still_stands(self, run: ReplayRun) -> dict[str, Any]:
         """The run is as it was read: it has sent nothing since."""

@@ -8,12 +8,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from console.cli.exit import Exit
+from deadletter.aws.replay_edits import DynamoDBReplayEdits
 from deadletter.aws.table import plain
 from deadletter.contract import run_lane
 from deadletter.message.letter import Letter
@@ -121,8 +123,30 @@ def test_a_large_edit_waits_in_the_bucket(held: Held, dlq: Any) -> None:
         assert done.exit_code == Exit.DONE, done.output
     item = held.item(0)
     assert "edit" not in item
-    assert item["edit_object"] == f"replay/orders/{RUN}/edits/copy-0.letter"
+    # The objects of a run expire; a letter may leave its run, and wait on.
+    assert item["edit_object"].startswith("waiting/orders/copy-0.")
     assert len(held.sent(0)[0]) > 5_000
+
+
+def test_a_large_edit_that_is_refused_is_not_sent(
+    held: Held, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def patch(text: str) -> str:
+        return json.dumps([{"op": "add", "path": "/note", "value": text * 5_000}])
+
+    first = dlq("replay", "edit", RUN, "copy-0", "--patch", patch("x"), *WHY, "--yes")
+    assert first.exit_code == Exit.DONE, first.output
+    before = held.sent(0)
+
+    stands = DynamoDBReplayEdits._still_stands
+    monkeypatch.setattr(
+        DynamoDBReplayEdits,
+        "_still_stands",
+        lambda self, run: stands(self, replace(run, generation=run.generation + 1)),
+    )
+    second = dlq("replay", "edit", RUN, "copy-0", "--patch", patch("y"), *WHY, "--yes")
+    assert second.exit_code != Exit.DONE
+    assert held.sent(0) == before
 
 
 def test_a_person_sees_the_difference_and_what_it_means(
