@@ -32,6 +32,7 @@ from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.progress import ShardProgress
 from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
 from deadletter.replay.shard_claim import ShardClaim
@@ -320,6 +321,11 @@ class ReplayBench:
         self.clock.advance(2)
         self.stage.take(self.stage.main)
         self.stage.run()
+
+    def progress(self) -> list[ShardProgress]:
+        """The progress of each shard, as it is stored."""
+        shards = sorted({name.shard for name in self.names})
+        return [ShardProgress.of(shard, self.statuses.read(shard)) for shard in shards]
 
     def outcomes(self) -> dict[int, ReplayOutcome]:
         """The stored outcome of each letter, by its number."""

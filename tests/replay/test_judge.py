@@ -189,6 +189,14 @@ def test_a_resumed_step_begins_anew_with_its_whole_allowance() -> None:
     assert verdict.next is ReplayNext.WORK
 
 
+def test_failures_of_tries_from_before_the_resume_do_not_hold_the_run_again() -> None:
+    """They come back when the endpoint has been mended already."""
+    after = replace(ramp(), resumed_at=NOW - 5)
+    late = replace(evidence(recovered=38, returned=15), late=15)
+    assert judge(after, late).run.state is RunState.RUNNING
+    assert judge(after, replace(late, late=5)).run.state is RunState.HELD
+
+
 def test_a_run_whose_letters_all_have_an_end_is_reconciled() -> None:
     done = RunEvidence(outcomes={ReplayOutcome.RECOVERED: 990, ReplayOutcome.QUARANTINED: 10})
     assert judge(canary(0), done).next is ReplayNext.RECONCILE

@@ -12,6 +12,7 @@ from deadletter.replay.progress import (
     ShardProgress,
     StatusUnavailable,
     first_unfinished,
+    merged,
     save,
 )
 from deadletter.replay.ticket import ReplayOutcome
@@ -45,6 +46,17 @@ def test_progress_reads_as_it_was_saved() -> None:
     assert again.outcome(9 * PART) is ReplayOutcome.OPEN
     assert again.counts()[ReplayOutcome.RECOVERED] == 1
     assert again.returns_total == 2
+
+
+def test_late_failures_are_kept_and_never_taken_back() -> None:
+    rows, progress = Rows(), ShardProgress.of(0, {})
+    progress.set(1, ReplayOutcome.OPEN, returns=1)
+    progress.note_late(1)
+    save(rows, [progress])
+    assert rows.rows[0, 0].late == "01"
+    assert ShardProgress.of(0, rows.read(0)).late_total == 1
+    known = PartStatus("  r", "010", "01")
+    assert merged(known, PartStatus("   ", "000")) == PartStatus("  r", "010", "010")
 
 
 def test_a_terminal_outcome_is_final() -> None:

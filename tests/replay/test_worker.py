@@ -122,6 +122,18 @@ def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed
     assert bench.work(5).done
 
 
+def test_a_try_from_before_the_resume_is_late_when_it_comes_back() -> None:
+    bench = ReplayBench(["a", "b"], plan())
+    bench.work(5)
+    run = bench.run
+    bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock(), by="ann"))
+    bench.consume(lambda number: number == 0)
+    bench.bring_back()
+    bench.work(5)
+    assert sum(progress.late_total for progress in bench.progress()) == 1
+
+
 def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:
     bench = ReplayBench(["a", "a"], plan(ordered=True, outcome_timeout=60.0))
     bench.work(5)

@@ -46,11 +46,12 @@ class Surroundings:
 
         What the surroundings do not answer does not hold the run: the workers look themselves.
         """
-        outcomes, returned = counted(index, statuses)
+        outcomes, returned, late = counted(index, statuses)
         to_consumer = plan.destination in (MAIN_QUEUE, DELIVER)
         return RunEvidence(
             outcomes=outcomes,
             returned=returned,
+            late=late,
             circuit=self._circuit() if to_consumer else "CLOSED",
             backlog=self._backlog() if to_consumer else None,
             backlog_limit=self.pipeline.backlog_limit,
@@ -110,10 +111,10 @@ class Surroundings:
         return sum(collided for minute, (_, collided) in counts.items() if minute >= first)
 
 
-def counted(index: ManifestIndex, statuses: Statuses) -> tuple[dict[ReplayOutcome, int], int]:
-    """All letters of a manifest by outcome, and the tries whose letters came back."""
+def counted(index: ManifestIndex, statuses: Statuses) -> tuple[dict[ReplayOutcome, int], int, int]:
+    """All letters of a manifest by outcome; tries whose letters came back; those that were late."""
     outcomes: Counter[ReplayOutcome] = Counter()
-    returned = 0
+    returned = late = 0
     for shard, letters in enumerate(index.shards):
         if not letters:
             continue
@@ -122,4 +123,5 @@ def counted(index: ManifestIndex, statuses: Statuses) -> tuple[dict[ReplayOutcom
         counts[ReplayOutcome.OPEN] += letters - sum(counts.values())
         outcomes.update(counts)
         returned += progress.returns_total
-    return dict(outcomes), returned
+        late += progress.late_total
+    return dict(outcomes), returned, late

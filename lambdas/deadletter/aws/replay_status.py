@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _MOST_CONFLICTS = 5
 """Tries to write a row that another process writes at the same time."""
 
+_TEXTS = ("outcomes", "returns", "late")
+"""The attributes of a row with a character for each letter."""
+
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 
@@ -44,7 +47,7 @@ class DynamoDBStatuses:
             )
             return {
                 int(item[SORT].rpartition("#")[2]): PartStatus(
-                    str(item["outcomes"]), str(item["returns"])
+                    str(item["outcomes"]), str(item["returns"]), str(item.get("late", ""))
                 )
                 for item in items
             }
@@ -65,7 +68,7 @@ class DynamoDBStatuses:
         #           └─ b has read 4 too: its write is refused, it reads 5 and merges again
         for _ in range(_MOST_CONFLICTS):
             row = self._table.get_many([key]).get(key, {})
-            stored = PartStatus(str(row.get("outcomes", "")), str(row.get("returns", "")))
+            stored = PartStatus(*(str(row.get(name, "")) for name in _TEXTS))
             version, after = int(row.get("v", 0)), merged(stored, status)
             if row and after == stored:
                 return
@@ -74,8 +77,7 @@ class DynamoDBStatuses:
                     {
                         PARTITION: key[0],
                         SORT: key[1],
-                        "outcomes": after.outcomes,
-                        "returns": after.returns,
+                        **{name: getattr(after, name) for name in _TEXTS},
                         "v": version + 1,
                         "ttl": int(self._clock() + ROWS_KEPT),
                     },

@@ -67,7 +67,8 @@ _ANSWERED = (
     ReplayOutcome.DELIVERED,
     ReplayOutcome.DISCARDED,
 )
-_FAILED = (ReplayOutcome.PARKED, ReplayOutcome.UNKNOWN)
+FAILED = (ReplayOutcome.PARKED, ReplayOutcome.UNKNOWN)
+"""Outcomes of a try that failed and whose letter did not come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class RunEvidence:
 
     outcomes     letters by outcome
     returned     tries whose letter came back into the run
+    late         failed tries among all that had been sent before a person resumed the run
     circuit      the state of the pipeline's circuit
     backlog      messages of the main queue; None if unknown
     backlog_limit  above it the run yields
@@ -86,6 +88,7 @@ class RunEvidence:
 
     outcomes: Mapping[ReplayOutcome, int] = field(default_factory=dict)
     returned: int = 0
+    late: int = 0
     circuit: str = "CLOSED"
     backlog: int | None = None
     backlog_limit: int = 10_000
@@ -100,8 +103,11 @@ class RunEvidence:
 
     @property
     def failed(self) -> int:
-        """Tries that failed."""
-        return self._sum(*_FAILED) + self.returned
+        """Tries that failed, without those that were sent before the run was resumed.
+
+        Their failures were why it was held; they say nothing of what has been mended since.
+        """
+        return self._sum(*FAILED) + self.returned - self.late
 
     @property
     def counts(self) -> dict[str, int]:

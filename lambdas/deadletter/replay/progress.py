@@ -20,11 +20,14 @@ class PartStatus:
     """What became of the letters of one part, by their position in it.
 
     `outcomes` is a character of ReplayOutcome for each, `returns` a digit: how often the letter
-    came back from a try. Positions after the end of the texts are OPEN and never came back.
+    came back from a try. `late` is a digit too: how many of its tries failed that had been sent
+    before a person resumed the run. Positions after the end of the texts are OPEN and never came
+    back.
     """
 
     outcomes: str = ""
     returns: str = ""
+    late: str = ""
 
 
 def merged(stored: PartStatus, status: PartStatus) -> PartStatus:
@@ -39,8 +42,15 @@ def merged(stored: PartStatus, status: PartStatus) -> PartStatus:
     outcomes = (
         old if ord(old) in _TERMINAL else new for old, new in zip(before, after, strict=True)
     )
-    counts = zip(stored.returns.ljust(length, "0"), status.returns.ljust(length, "0"), strict=True)
-    return PartStatus("".join(outcomes), "".join(map(max, counts)))
+    returns = _larger(stored.returns, status.returns, length)
+    late = _larger(stored.late, status.late, length) if stored.late or status.late else ""
+    return PartStatus("".join(outcomes), returns, late)
+
+
+def _larger(stored: str, status: str, length: int) -> str:
+    """The larger digit of each position; digits that are missing are 0."""
+    pairs = zip(stored.ljust(length, "0"), status.ljust(length, "0"), strict=True)
+    return "".join(map(max, pairs))
 
 
 class StatusUnavailable(Exception):
@@ -63,22 +73,28 @@ class Statuses(Protocol):
 
 @dataclass(slots=True)
 class ShardProgress:
-    """What became of the letters of one shard, in two bytes for each; `dirty` parts are unsaved."""
+    """What became of the letters of one shard, in three bytes for each.
+
+    `dirty` parts are unsaved.
+    """
 
     shard: int
     outcomes: bytearray
     returns: bytearray
+    late: bytearray
     dirty: set[int]
 
     @classmethod
     def of(cls, shard: int, parts: Mapping[int, PartStatus]) -> ShardProgress:
-        progress = cls(shard, bytearray(), bytearray(), set())
+        progress = cls(shard, bytearray(), bytearray(), bytearray(), set())
         for number, status in parts.items():
             start = number * PART
             progress._grow(start + len(status.outcomes))
             progress.outcomes[start : start + len(status.outcomes)] = status.outcomes.encode()
             for offset, digit in enumerate(status.returns):
                 progress.returns[start + offset] = int(digit)
+            for offset, digit in enumerate(status.late):
+                progress.late[start + offset] = int(digit)
         return progress
 
     def outcome(self, position: int) -> ReplayOutcome:
@@ -105,12 +121,20 @@ class ShardProgress:
         self.outcomes[position], self.returns[position] = character, count
         self.dirty.add(position // PART)
 
+    def note_late(self, position: int) -> None:
+        """Note that a try of this letter failed which had been sent before the run was resumed.
+
+        It says nothing of the step that has begun since.
+        """
+        self._grow(position + 1)
+        self.late[position] = min(self.late[position] + 1, _MOST_RETURNS)
+        self.dirty.add(position // PART)
+
     def status_of(self, part: int) -> PartStatus:
         """The status of one part, as its row holds it."""
         span = slice(part * PART, (part + 1) * PART)
-        return PartStatus(
-            self.outcomes[span].decode(), "".join(str(count) for count in self.returns[span])
-        )
+        returns, late = ("".join(map(str, each[span])) for each in (self.returns, self.late))
+        return PartStatus(self.outcomes[span].decode(), returns, late if any(self.late) else "")
 
     def counts(self) -> Counter[ReplayOutcome]:
         """Letters by what became of them, as far as the texts reach."""
@@ -122,11 +146,17 @@ class ShardProgress:
         """Tries that ended with the letter coming back."""
         return sum(self.returns)
 
+    @property
+    def late_total(self) -> int:
+        """Tries that failed and had been sent before the run was resumed."""
+        return sum(self.late)
+
     def _grow(self, length: int) -> None:
         missing = length - len(self.outcomes)
         if missing > 0:
             self.outcomes.extend(_OPEN * missing)
             self.returns.extend(bytes(missing))
+            self.late.extend(bytes(missing))
 
 
 def first_unfinished(progress: ShardProgress, letters: int, start: int = 0) -> Iterator[int]:

@@ -30,7 +30,7 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.waiting_room import WaitingRoom, WaitingRoomEntry
 from deadletter.replay.carried import CarriedLetters, DirectCarrier
-from deadletter.replay.judge import RunEvidence
+from deadletter.replay.judge import FAILED, RunEvidence
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
@@ -364,7 +364,11 @@ class ReplayWorker:
     def _tries(self) -> tuple[int, int]:
         """The tries whose outcome is known, and those of them that failed."""
         found = [
-            RunEvidence(outcomes=work.progress.counts(), returned=work.progress.returns_total)
+            RunEvidence(
+                outcomes=work.progress.counts(),
+                returned=work.progress.returns_total,
+                late=work.progress.late_total,
+            )
             for work in self._shards.values()
         ]
         return sum(each.known for each in found), sum(each.failed for each in found)
@@ -408,8 +412,7 @@ class ReplayWorker:
         """Put a letter where its tickets say that it stands."""
         ticket = letter.ticket
         if is_open or ticket is None:
-            letter.stage = RunStage.READY
-            work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
+            self._make_ready(work, letter)
             if self._is_stopped(work, letter):
                 work.lineup.stop(letter)
         elif ticket.fate is ReplayOutcome.SENT:
@@ -419,6 +422,14 @@ class ReplayWorker:
             letter.stage, letter.bound = RunStage.READY, ticket.fate
         else:
             self._end(work, letter, ticket.fate)
+
+    def _make_ready(self, work: _ShardWork, letter: RunLetter) -> None:
+        """The letter is in the lane, to be sent for the first time or once more."""
+        letter.stage = RunStage.READY
+        has_come_back = letter.returns > work.progress.returned(letter.position)
+        if has_come_back and self._is_forgiven(letter):
+            work.progress.note_late(letter.position)
+        work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
 
     def _sweep(
         self,
@@ -506,10 +517,10 @@ class ReplayWorker:
         letter.copy, letter.place = ticket.returned, room_place(ticket.returned_place)
         letter.ticket = ticket
         letter.returns += 1
-        letter.stage, letter.known_at, letter.look_at = RunStage.READY, now, now
+        letter.known_at = letter.look_at = now
         letter.maybe_sent = False
         letter.misses = 0
-        work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
+        self._make_ready(work, letter)
 
     def _await_outcome(self, work: _ShardWork, letter: RunLetter, ticket: Ticket) -> None:
         letter.stage, letter.ticket, letter.looks = RunStage.SENT, ticket, 0
@@ -518,6 +529,8 @@ class ReplayWorker:
 
     def _end(self, work: _ShardWork, letter: RunLetter, outcome: ReplayOutcome) -> None:
         """The letter is at its end: its key goes on, or stops, as the plan says."""
+        if outcome in FAILED and self._is_forgiven(letter):
+            work.progress.note_late(letter.position)
         work.progress.set(letter.position, outcome, letter.returns)
         if self._stops_key(outcome, letter.ticket):
             work.lineup.stop(letter)
@@ -654,7 +667,7 @@ class ReplayWorker:
                     letter.bound = None
                     self._stand(work, letter, is_open=False)
             elif not is_same:
-                letter.stage = RunStage.READY
+                self._make_ready(work, letter)
             elif is_broken:
                 self._miss(letter)
             else:
