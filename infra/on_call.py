@@ -20,7 +20,8 @@ from .function import function_arn, grant_invoke
 from .permissions import Grant, Permissions
 from .queues import Addresses, grant_look
 from .registration import acknowledge_folder, grant_list_parameters
-from .settings import AppSettings
+from .replay_start import replay_machine_arn
+from .settings import AppSettings, FunctionConsumerSettings, WebhookConsumer
 from .storage import Storage
 
 # IAM's limit for a managed policy, in characters.
@@ -32,10 +33,11 @@ AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT, CONDITION = 50, 80, 3, 250
 
 
 class OnCall(Construct):
-    """Three managed policies, which you attach to roles of yours; `arns` is keyed by role.
+    """Four managed policies, which you attach to roles of yours; `arns` is keyed by role.
 
-    `DlqReader` reads everything that `dlq` shows. The other two are attached beside it:
-    `DlqOperator` starts runs, holds circuits and edits endpoints, `RuleEditor` writes rules.
+    `DlqReader` reads everything that `dlq` shows. The others are attached beside it:
+    `DlqOperator` starts runs, holds circuits and edits endpoints, `RuleEditor` writes rules,
+    `ReplayOperator` starts and steers replay runs, and edits letters that a run holds.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
 
@@ -58,6 +60,12 @@ class OnCall(Construct):
                 _operates(app, storage),
             ),
             ("RuleEditor", "beside DlqReader: edits rules", _edits(app, storage)),
+            (
+                "ReplayOperator",
+                "beside DlqReader: plans, starts, steers replay runs; releases, discards and edits "
+                "letters",
+                _replays(app, storage),
+            ),
         ):
             for number, part in enumerate(self._parts(permissions.grants), start=1):
                 name = role if number == 1 else f"{role}{number}"
@@ -78,6 +86,7 @@ class OnCall(Construct):
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
+        storage.acknowledge_on_call(self)
         self.arns = arns
 
     def _parts(self, grants: Sequence[Grant]) -> Iterator[list[iam.PolicyStatement]]:
@@ -117,13 +126,23 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_read_rules(permissions)
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
-    permissions.allow("Figures", ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"], ["*"])
-    grant_key(permissions, app, services=("sqs", "dynamodb"), writes=False)
+    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
+    permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
+    grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
     # The router says how it judges, and can move nothing.
     permissions.allow(
         "Routers",
         ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],
         _functions(app, "route"),
+    )
+    # A plan says when the consumer was last changed.
+    consumers = [
+        pipeline.consumer.function_arn
+        for pipeline in app.pipelines
+        if isinstance(pipeline.consumer, FunctionConsumerSettings)
+    ]
+    permissions.allow(
+        "Consumers", ["lambda:GetFunctionConfiguration"], list(dict.fromkeys(consumers))
     )
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
@@ -144,6 +163,26 @@ def _edits(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_edit_rules(permissions)
     grant_key(permissions, app, services=("dynamodb",), writes=True)
+    return permissions
+
+
+def _replays(app: AppSettings, storage: Storage) -> Permissions:
+    permissions = Permissions()
+    storage.grant_steer_replays(permissions)
+    # To answer an approval is a matter of the machine whose execution waits for it.
+    permissions.allow(
+        "Replays",
+        ["states:StartExecution", "states:SendTaskSuccess"],
+        [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines],
+    )
+    # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
+    dispatchers = [
+        function_arn(app, pipeline.name, "consumer")
+        for pipeline in app.pipelines
+        if isinstance(pipeline.consumer, WebhookConsumer)
+    ]
+    grant_invoke(permissions, "Dispatchers", *dispatchers)
+    grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
     return permissions
 
 

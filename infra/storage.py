@@ -13,6 +13,8 @@ from deadletter.contract import (
     AUDIT,
     BODIES,
     CIRCUITS,
+    EDITED,
+    EDITS,
     ENDPOINTS,
     EVERY_PIPELINE,
     LANES,
@@ -34,6 +36,9 @@ from .encryption import customer_key
 from .findings import acknowledge
 from .permissions import Permissions, partitions
 from .settings import AppSettings
+
+# The records of edits, in the folder of each run, and large edits beside the bodies that wait.
+_EDITS = (run_object(ANY, ANY, f"{EDITS}{ANY}"), body_object(ANY, f"{ANY}{EDITED}"))
 
 
 class Storage(Construct):
@@ -78,6 +83,10 @@ class Storage(Construct):
             because="CloudTrail's data events say who read a body, for those who switch them on;"
             " access logs would be one more bucket to guard",
         )
+
+    @property
+    def _bucket_arn(self) -> str:
+        return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}"
 
     def bodies(self, pipeline: str) -> str:
         """The pattern of the ARNs of one pipeline's objects, one a letter."""
@@ -187,10 +196,50 @@ class Storage(Construct):
         )
 
     def grant_read_letters(self, permissions: Permissions) -> None:
-        """Read the letters of all pipelines, as people on call do."""
-        actions = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
-        permissions.allow("Letters", actions, [self.letters.table_arn])
+        """Read the letters of all pipelines, as people on call do, with their bodies."""
+        reads = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
+        # Scan: a plan counts a DLQ from the ledger, which has a partition a letter.
+        permissions.allow("Letters", [*reads, "dynamodb:Scan"], [self.letters.table_arn])
         permissions.allow("Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)])
+        bucket = self._bucket_arn
+        objects = [f"{bucket}/{folder}{ANY}" for folder in (BODIES, REPLAYS)]
+        permissions.allow("Objects", ["s3:GetObject"], objects)
+        # Without it S3 calls a missing object a refusal. In that question S3 names no prefix.
+        permissions.allow("Bucket", ["s3:ListBucket"], [bucket])
+
+    def grant_steer_replays(self, permissions: Permissions) -> None:
+        """Store plans and runs of all pipelines, change runs, and edit letters in custody.
+
+        Letters cannot be put or deleted so: only our functions do that.
+        """
+        table = [self.letters.table_arn]
+        # ConditionCheckItem: an edit is written only while its run stands still.
+        actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
+        permissions.allow("Runs", actions, table, partitions(Partition.RUNS.of(ANY)))
+        permissions.allow(
+            "Plans",
+            ["dynamodb:BatchWriteItem", "dynamodb:UpdateItem"],
+            table,
+            partitions(Partition.RUN.of(ANY, ANY, "plan")),
+        )
+        permissions.allow(
+            "EditedLetters",
+            ["dynamodb:UpdateItem"],
+            table,
+            partitions(Partition.LETTER.of(ANY, ANY), Partition.GROUP.of(ANY, ANY)),
+        )
+        objects = [f"{self._bucket_arn}/{objects}" for objects in _EDITS]
+        permissions.allow("Edits", ["s3:PutObject"], objects)
+
+    def acknowledge_on_call(self, construct: IConstruct) -> None:
+        """Say why a policy in `construct` names folders of the bucket and no single object."""
+        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        for objects in (f"{BODIES}{ANY}", f"{REPLAYS}{ANY}", *_EDITS):
+            acknowledge(
+                construct,
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",
+                because="one object a letter or a run, of all pipelines: only folders can be named",
+            )
 
     def grant_bodies(
         self, permissions: Permissions, pipeline: str, *, writes: bool = False

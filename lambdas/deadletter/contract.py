@@ -418,6 +418,14 @@ def run_object(pipeline: str, run: str, *names: str) -> str:
     return "/".join((f"{REPLAYS}{pipeline}", run, *names))
 
 
+EDITS = "edits/"
+"""What the names of objects of a run begin with that keep both versions of an edited letter."""
+
+EDITED = ".edit"
+"""What the names of objects end with, beside the bodies of waiting letters, that hold a large
+letter as it was edited."""
+
+
 # Metrics
 
 NAMESPACE = "Deadletter"

@@ -30,6 +30,7 @@ POLICIES = {
     "DlqReader": "on call: sees",
     "DlqOperator": "on call: acts",
     "RuleEditor": "on call: edits rules",
+    "ReplayOperator": "on call: replays letters, and edits them",
 }
 
 

@@ -27,6 +27,14 @@ ACKNOWLEDGED = {
         f":execution:deadletter-{pipeline}-replay:*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
+    # People on call, of all pipelines.
+    *(
+        f"AwsSolutions-IAM5[Resource::{folder}]"
+        for folder in (
+            *(f"{FOLDER}/*", f"{FOLDER}/*/*.edit"),
+            *(f"{REPLAYS}/*", f"{REPLAYS}/*/*/edits/*"),
+        )
+    ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

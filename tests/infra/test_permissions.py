@@ -305,6 +305,59 @@ HOLD_CIRCUIT = {
     "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
 }
 
+# Letters that wait, with large bodies. To list: without it S3 calls a missing object a refusal.
+WAITING = {
+    "table Letters": {"dynamodb:BatchGetItem"},
+    "table Letters/index/lanes": {"dynamodb:Query"},
+    "bucket letters/waiting/*": {"s3:GetObject"},
+    "bucket letters": {"s3:ListBucket"},
+}
+PARKED = {**SEE, **WAITING, "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"]}
+# What a run would take: asked of the router, with the ledger, the lanes and the circuits.
+COUNT = {
+    **PARKED,
+    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+    "table Circuits": {"dynamodb:BatchGetItem"},
+    "table Circuits/index/troubled": {"dynamodb:Query"},
+    "routers": {"lambda:InvokeFunction"},
+    "consumers": {"lambda:GetFunctionConfiguration"},
+}
+# 15 % of what the main queue usually has deleted.
+PACE = {"*": {"cloudwatch:GetMetricStatistics"}}
+# A DLQ is counted from the ledger, which has a partition a letter.
+COUNT_DLQ = {
+    **COUNT,
+    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"},
+}
+
+FIND_RUN = {**SEE, "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"}}
+LETTERS_OF_RUN = {**WAITING, **FIND_RUN, "bucket letters/replay/*": {"s3:GetObject"}}
+START_RUN = {
+    "table Letters": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
+    "replay machines": {"states:StartExecution"},
+}
+STEER_RUN = {
+    "DlqReader": FIND_RUN,
+    "ReplayOperator": {"table Letters": {"dynamodb:UpdateItem"}},
+}
+# An execution that waits for the answer is woken.
+DECIDE_RUN = {
+    "DlqReader": FIND_RUN,
+    "ReplayOperator": {
+        "table Letters": {"dynamodb:UpdateItem"},
+        "replay machines": {"states:SendTaskSuccess"},
+    },
+}
+EDIT_LETTERS = {
+    "DlqReader": {**LETTERS_OF_RUN, "routers": {"lambda:InvokeFunction"}},
+    "ReplayOperator": {
+        # While the run stands still.
+        "table Letters": {"dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"},
+        "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
+        "bucket letters/waiting/*/*.edit": {"s3:PutObject"},
+    },
+}
+
 DECIDE_CAUSE = {
     "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
     "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
@@ -337,6 +390,39 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters": {"dynamodb:BatchGetItem"},
             "table Letters/index/lanes": {"dynamodb:Query"},
         }
+    },
+    "dlq parked show": {"DlqReader": PARKED},
+    "dlq parked export": {"DlqReader": PARKED},
+    "dlq parked release": {"DlqReader": {**COUNT, **PACE}, "ReplayOperator": START_RUN},
+    "dlq parked discard": {"DlqReader": COUNT, "ReplayOperator": START_RUN},
+    "dlq replay plan": {"DlqReader": {**COUNT_DLQ, **PACE}},
+    "dlq replay start": {"DlqReader": COUNT_DLQ, "ReplayOperator": START_RUN},
+    "dlq replay list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}}},
+    "dlq replay show": {"DlqReader": FIND_RUN},
+    "dlq replay hold": STEER_RUN,
+    "dlq replay resume": STEER_RUN,
+    # One that waits for an approval is answered.
+    "dlq replay abort": DECIDE_RUN,
+    "dlq replay approve": DECIDE_RUN,
+    "dlq replay refuse": DECIDE_RUN,
+    "dlq replay report": {
+        "DlqReader": {
+            **FIND_RUN,
+            "bucket letters/replay/*": {"s3:GetObject"},
+            "bucket letters": {"s3:ListBucket"},
+        }
+    },
+    "dlq replay rerun": {
+        # By the manifest of the run.
+        "DlqReader": {**COUNT, **PACE, "bucket letters/replay/*": {"s3:GetObject"}},
+        "ReplayOperator": START_RUN,
+    },
+    "dlq replay edit": EDIT_LETTERS,
+    "dlq replay mend": EDIT_LETTERS,
+    "dlq replay try": {
+        "DlqReader": {**LETTERS_OF_RUN, **LOOK_INTO},
+        # A function of yours is yours to grant.
+        "ReplayOperator": {"dispatchers": {"lambda:InvokeFunction"}},
     },
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit show": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
@@ -412,9 +498,26 @@ REACHED = {
         *("function route", "function order-events-route"),
         *("function theirs-route", "function watched-route"),
     },
+    "dispatchers": {"function consumer"},
+    "consumers": {"arn:aws:lambda:eu-west-1:111122223333:function:their-consumer"},
+    "replay machines": {
+        *("replay machine", "machine order-events-replay"),
+        *("machine theirs-replay", "machine watched-replay"),
+    },
     "redrivers": {
         *("function redrive", "function order-events-redrive"),
         *("function theirs-redrive", "function watched-redrive"),
+    },
+}
+
+# Managed policies -> table -> the partitions that they keep to. To read, people are not confined.
+PEOPLE: dict[str, dict[str, list[str]]] = {
+    "DlqReader": {},
+    "DlqOperator": {},
+    "RuleEditor": {},
+    # Runs, their plans, and the letters that are edited.
+    "ReplayOperator": {
+        "table Letters": ["*#runs", "*#run#*#plan", "*#letter#*", "*#group#*"],
     },
 }
 
@@ -440,6 +543,10 @@ NOUNS = (
     (
         r"arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-replay",
         "replay machine",
+    ),
+    (
+        r"arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-([\w-]+-replay)",
+        r"machine \1",
     ),
     (
         r"arn:aws:states:eu-west-1:111122223333:execution:deadletter-orders-replay:\*",
@@ -576,11 +683,12 @@ def test_a_consumer_of_yours_may_do_what_the_library_does_and_nothing_else(app: 
     assert "TheirsConsumerPolicyArn" in app["Deadletter-Theirs"].outputs
 
 
-@pytest.mark.parametrize("policy", ["DlqReader", "DlqOperator", "RuleEditor"])
+@pytest.mark.parametrize("policy", PEOPLE)
 def test_people_on_call_may_do_what_the_commands_take_and_nothing_else(
     app: Synthesis, policy: str
 ) -> None:
     assert granted(managed(app)[policy]) == needed(policy)
+    assert confined(managed(app)[policy]) == PEOPLE[policy]
     assert f"{policy}PolicyArn" in app["Deadletter-Shared"].outputs
 
 
@@ -618,7 +726,11 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
         for action in taken
     }
     # What only the library calls, on the command line's behalf.
-    by_the_library = {"dynamodb:BatchGetItem", "secretsmanager:GetSecretValue"}
+    by_the_library = {
+        *("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"),
+        *("s3:GetObject", "s3:PutObject", "s3:ListBucket"),
+        *("secretsmanager:GetSecretValue", "states:StartExecution"),
+    }
     assert in_the_table - called == by_the_library
     assert called - in_the_table == set()
 
@@ -641,7 +753,7 @@ def test_managed_policies_are_for_people_and_for_consumers_of_yours_and_wait_to_
     app: Synthesis,
 ) -> None:
     assert set(managed(app)) == {
-        *("DlqReader", "DlqOperator", "RuleEditor"),
+        *PEOPLE,
         *("order-events-consumer", "theirs-consumer", "watched-consumer"),
     }
     for key, policy in app.of("AWS::IAM::ManagedPolicy"):
@@ -650,7 +762,7 @@ def test_managed_policies_are_for_people_and_for_consumers_of_yours_and_wait_to_
 
 def test_no_policy_is_larger_than_iam_takes(thirty: Synthesis) -> None:
     found = managed(thirty)
-    assert {"DlqReader", "DlqReader2", "DlqOperator"} <= set(found)
+    assert {"DlqReader", "DlqReader2", *PEOPLE} <= set(found)
     for name, said in found.items():
         size = len(json.dumps(filled(said), separators=(",", ":")))
         assert size < 6144 - len('{"Version":"2012-10-17","Statement":}'), name
@@ -704,9 +816,17 @@ def test_no_action_is_a_wildcard(app: Synthesis, sandboxed: Synthesis) -> None:
 
 
 def test_people_on_call_can_neither_send_nor_delete_a_message() -> None:
-    for policy in ("DlqReader", "DlqOperator", "RuleEditor"):
+    for policy in PEOPLE:
         actions = set().union(*needed(policy).values())
-        assert not actions & {"sqs:SendMessage", "sqs:DeleteMessage"}, policy
+        assert not actions & {"sqs:SendMessage", "sqs:DeleteMessage", "s3:DeleteObject"}, policy
+
+
+def test_letters_in_the_table_are_put_and_deleted_by_functions_only(app: Synthesis) -> None:
+    for policy in PEOPLE:
+        for statement in managed(app)[policy]:
+            keys = statement.get("Condition", {}).get("ForAllValues:StringLike", {})
+            if {"*#letter#*", "*#group#*"} & set(keys.get("dynamodb:LeadingKeys", [])):
+                assert listed(statement["Action"]) == ["dynamodb:UpdateItem"]
 
 
 def test_the_router_can_move_nothing() -> None:
@@ -839,9 +959,10 @@ def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
     ("policy", "actions", "services"),
     [
         ("order-events-consumer", KEY_TO_WRITE, ["sqs", "dynamodb"]),
-        ("DlqReader", KEY, ["sqs", "dynamodb"]),
+        ("DlqReader", KEY, ["sqs", "dynamodb", "s3"]),
         ("DlqOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
         ("RuleEditor", KEY_TO_WRITE, ["dynamodb"]),
+        ("ReplayOperator", KEY_TO_WRITE, ["dynamodb", "s3"]),
     ],
 )
 def test_managed_policies_hold_what_a_customers_key_takes(

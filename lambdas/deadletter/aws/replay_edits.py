@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, cancelled, refusal
 from deadletter.aws.table import PARTITION, SORT, changes, conditional, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
-from deadletter.contract import Partition, body_object, lane_partition, run_lane
+from deadletter.contract import EDITED, EDITS, Partition, body_object, lane_partition, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from deadletter.replay.objects import RunObjects
-
-EDITS = "edits/"
-"""What the names of objects of a run begin with that hold edits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +103,7 @@ class DynamoDBReplayEdits:
 
         Each edit has a name of its own: one that is refused afterwards must not be sent.
         """
-        name = body_object(self._pipeline, f"{copy}.{int(at * 1000)}.edit")
+        name = body_object(self._pipeline, f"{copy}.{int(at * 1000)}{EDITED}")
         try:
             self._s3.put_object(Bucket=self._bucket, Key=name, Body=data)
         except AWS_ERRORS as error:
