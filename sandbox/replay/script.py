@@ -82,12 +82,14 @@ class ReplayScript:
         self.runs: dict[str, dict[str, Any]] = {}
 
     def play(self) -> ReplayAccount:
-        """All scenes. Returns the account of every letter."""
+        """All scenes that have letters. Returns the account of every letter."""
         self._prepare()
         run = self._plan_and_start(self._keyed)
         self._interrupted(run)
-        self._fifo()
-        self._release()
+        if self._sizes.grouped:
+            self._fifo()
+        if self._sizes.parked:
+            self._release()
         return self._account()
 
     def _prepare(self) -> None:

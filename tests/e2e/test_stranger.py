@@ -95,6 +95,8 @@ def test_an_order_whose_warehouse_is_busy_is_tried_again(
     assert (failure.category, failure.http_status) == (Category.TRANSIENT, 503)
 
 
+# 41 s; the app's own circuit is played every day.
+@pytest.mark.nightly
 def test_their_own_failures_open_the_circuit_which_refuses_and_comes_back(
     shop: Deployed, receiver: Receiver, shelf: str
 ) -> None:
