@@ -39,7 +39,7 @@ from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime
-from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs
+from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs, stepfunctions
 
 from sandbox import alarms, calls, emf
 from sandbox.leading_keys import leading_keys
@@ -258,6 +258,37 @@ def permit_one_mapping_as_iam_does() -> None:
     iam_evaluator.enforce = enforce_with_function
 
 
+def permit_answers_as_iam_does() -> None:
+    """Ask for leave to answer a waiting task of the machine that has it.
+
+    MiniStack asks for everything, which a policy that names machines never allows.
+    """
+    execute, wait = stepfunctions._execute_task, stepfunctions._invoke_with_callback
+    resource_of = iam_actions.extract_resource_arn
+    executing: ContextVar[str] = ContextVar("executing", default="*")
+    machines: dict[str, str] = {}
+
+    def execute_of_machine(state: Any, data: Any, execution: Any, context: Any) -> Any:
+        executing.set(context["StateMachine"]["Id"])
+        return execute(state, data, execution, context)
+
+    def wait_with_machine(resource: str, data: Any, token: str, *rest: Any) -> Any:
+        machines[token] = executing.get()
+        return wait(resource, data, token, *rest)
+
+    def of_the_task(
+        service: str, method: str, path: str, headers: Any, body: bytes, *rest: Any
+    ) -> str:
+        request = json.loads(body or b"{}") if service == "states" else {}
+        if machine := machines.get(request.get("taskToken", "")):
+            return machine
+        return str(resource_of(service, method, path, headers, body, *rest))
+
+    stepfunctions._execute_task = execute_of_machine
+    stepfunctions._invoke_with_callback = wait_with_machine
+    iam_actions.extract_resource_arn = of_the_task
+
+
 def name_the_partitions() -> None:
     """Supply `dynamodb:LeadingKeys` to conditions: the partitions that a request touches.
 
@@ -442,6 +473,7 @@ def main(*arguments: str) -> None:
     permit_batches_as_iam_does()
     permit_parameters_as_iam_does()
     permit_one_mapping_as_iam_does()
+    permit_answers_as_iam_does()
     name_the_partitions()
     name_the_sender()
     pass_the_client_context()

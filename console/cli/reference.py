@@ -36,7 +36,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \
 to release or discard: what `replay` needs |
 | `replay` | to plan: those of `parked`, `lambda:InvokeFunction` of the router, \
-`lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, `dynamodb:GetItem`, \
+`lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, \
 `dynamodb:Scan` to count a DLQ from the ledger; to start: `dynamodb:PutItem`, \
 `dynamodb:BatchWriteItem`, `states:StartExecution`; to steer: `dynamodb:UpdateItem`, \
 `states:SendTaskSuccess`; for `report`, `rerun`, `try`, `edit` and `mend`: `s3:GetObject`, \

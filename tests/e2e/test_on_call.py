@@ -20,28 +20,34 @@ import pytest
 from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.failure.causes import CauseHold
+from sandbox.progress import until
+from sandbox.replay.pipeline import ReplayPipeline
 from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import COMMANDS, needed
 
-POLICIES = ("DlqReader", "DlqOperator", "RuleEditor")
+POLICIES = ("DlqReader", "DlqOperator", "RuleEditor", "ReplayOperator")
 
 # Needs no permission.
 WHO_AM_I = "sts:GetCallerIdentity"
 
 # Granted to people, and not asked of the emulator by what the tests type.
-NOT_TYPED: dict[str, str] = {}
+NOT_TYPED: dict[str, str] = {
+    "s3:ListBucket": "S3 itself asks for it where an object is missing; the emulator does not",
+}
 
 
 @dataclass(frozen=True)
 class OnCall:
-    """People who sign in with roles that have the stack's managed policies and nothing else."""
+    """People who sign in with roles that have the stack's managed policies and nothing else.
+
+    `words` are what the names in braces stand for in what they type.
+    """
 
     orders: Deployed
     tenant: str
-    letter: str
-    folder: Path
+    words: Mapping[str, str]
 
     def credentials(self, policies: Sequence[str], session: str) -> dict[str, str]:
         """Sign in with these policies; the recorder names the calls by `session`."""
@@ -67,8 +73,8 @@ class OnCall:
         self, words: Sequence[str], credentials: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Type a command, its words in braces filled in; `{fresh}` is a new name each time."""
-        known = {"tenant": self.tenant, "letter": self.letter, "folder": str(self.folder)}
-        filled = [word.format(**known, fresh=f"r-{uuid.uuid4().hex[:8]}") for word in words]
+        fresh = f"r-{uuid.uuid4().hex[:8]}"
+        filled = [word.format(**self.words, fresh=fresh) for word in words]
         return self.orders.command(filled, credentials)
 
 
@@ -80,7 +86,10 @@ def on_call(
     receiver: Receiver,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[OnCall]:
-    """A letter that stays in the DLQ, one in the parking lot, a tenant with a secret."""
+    """A letter that stays in the DLQ, some in the parking lot, a tenant with a secret.
+
+    Two of the parked letters are in replay runs that wait for an approval.
+    """
     orders = Deployed(sandbox, aws, outputs)
     tenant, folder = f"t-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("rules")
     secret = f"deadletter/webhooks/{tenant}"
@@ -106,8 +115,16 @@ def on_call(
     orders.settle()
     orders.hold()
     letter = orders.send(event(tenant), "Dlq")
-    orders.send(event(tenant), "ParkingLot")
-    yield OnCall(orders, tenant, letter, folder)
+    parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
+    held = {run: _park(orders, tenant) for run in ("run", "other")}
+    plan = str(folder / "run.json")
+    runs = {run: _waiting_run(orders, aws, held[run], folder / f"{run}.json") for run in held}
+    words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
+    yield OnCall(orders, tenant, {**words, **parked, **runs, "kept": held["run"]})
+    # A run that waits, or that the open circuit holds, would outlive these tests.
+    for row in orders.dlq("replay", "list", *PIPELINE)["runs"]:
+        if row["state"] not in ("ABORTED", "DONE", "BROKEN"):
+            orders.dlq("replay", "abort", row["run"], *PIPELINE, *BECAUSE)
     orders.let_go()
 
     def delivered() -> list[str]:
@@ -117,16 +134,72 @@ def on_call(
     orders.until(delivered, "the letter is delivered")
 
 
+def _park(orders: Deployed, tenant: str) -> str:
+    """Put a letter without secrets into the parking lot, as an edit shows it. Returns its id."""
+    body = json.dumps({"tenantId": tenant, "orderId": uuid.uuid4().hex})
+    return orders.send(body, "ParkingLot", MessageAttributes={})
+
+
+def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str, plan: Path) -> str:
+    """Start a replay run that takes one parked letter, and wait until it asks for approval."""
+    choice = ("--source", "parking", "--id", letter, "--rate", "1", "--approve")
+    orders.dlq("replay", "plan", *PIPELINE, *choice, "--out", str(plan), "--why", "a test")
+    started = orders.dlq("replay", "start", "--plan", str(plan), "--only-counted", "--yes")
+    run = str(started["run"]["run"])
+    pipeline = ReplayPipeline(orders.sandbox, aws, orders.name)
+
+    def state() -> str:
+        return str(pipeline.run(run).get("state", {}).get("S", ""))
+
+    until(
+        lambda: state() == "WAITING_APPROVAL" or None,
+        f"run {run} waits for an approval",
+        marks=lambda: pipeline.run(run),
+    )
+    return run
+
+
 PIPELINE = ("--pipeline", "orders")
+BECAUSE = ("--why", "a test", "--yes")
 SAID = ("--reason", "a test", "--expires", "1h", "--yes")
 DECIDED = ("--reason", "a test", "--yes")
 CAUSE = "0123456789abcdef"
 UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
 
+# Its braces are JSON's, and are doubled once for each time that words are filled in.
+PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
+
 # What is typed of each command, in this order.
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",)],
     "dlq parked list": [("parked", "list", *PIPELINE)],
+    "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
+    "dlq parked export": [
+        ("parked", "export", *PIPELINE, "--id", "{parked}", "--out", "{folder}/{fresh}.jsonl")
+    ],
+    "dlq parked release": [
+        ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
+    ],
+    "dlq parked discard": [("parked", "discard", *PIPELINE, "--id", "{discarded}", *BECAUSE)],
+    "dlq replay plan": [("replay", "plan", *PIPELINE)],
+    # It was started already: the same plan finds the same run.
+    "dlq replay start": [("replay", "start", "--plan", "{plan}", "--only-counted", "--yes")],
+    "dlq replay list": [("replay", "list")],
+    "dlq replay show": [("replay", "show", "{run}")],
+    "dlq replay report": [("replay", "report", "{run}", *PIPELINE)],
+    "dlq replay edit": [
+        ("replay", "edit", "{run}", "{kept}", *PIPELINE, "--patch", PATCH.format(1), *BECAUSE)
+    ],
+    "dlq replay mend": [
+        ("replay", "mend", "{run}", *PIPELINE, "--patch", PATCH.format(2), *BECAUSE)
+    ],
+    "dlq replay try": [("replay", "try", "{run}", *PIPELINE, "--local", "true", "--yes")],
+    # From here on the run is not in the state of the commands above. The open circuit holds it.
+    "dlq replay approve": [("replay", "approve", "{run}", *PIPELINE, *BECAUSE)],
+    "dlq replay hold": [("replay", "hold", "{run}", *PIPELINE)],
+    "dlq replay resume": [("replay", "resume", "{run}", *PIPELINE, "--yes")],
+    "dlq replay abort": [("replay", "abort", "{run}", *PIPELINE, *BECAUSE)],
+    "dlq replay refuse": [("replay", "refuse", "{other}", *PIPELINE, *BECAUSE)],
     "dlq rules list": [("rules", "list")],
     "dlq rules export": [("rules", "export")],
     "dlq rules explain": [("rules", "explain", "{letter}", *PIPELINE)],
@@ -209,6 +282,8 @@ REFUSED = [
     (("DlqReader", "DlqOperator"), "dlq rules add"),
     (("DlqReader", "RuleEditor"), "dlq redrive now"),
     (("DlqReader", "RuleEditor"), "dlq circuit open"),
+    (("DlqReader",), "dlq replay start"),
+    (("DlqReader", "DlqOperator"), "dlq replay start"),
 ]
 
 
