@@ -42,7 +42,7 @@ def test_body_and_attributes_are_sent_unchanged(original: Letter, mark: Stamp) -
     assert envelope.copy == original.message_id
     assert envelope.body == original.body
     run_group = None if mark.run is None else f"replay:{mark.run}"
-    assert envelope.group == (original.group or run_group)
+    assert envelope.group == (run_group if original.group is None else original.group)
     sent = {name: each for name, each in envelope.attributes.items() if name != stamps.NAME}
     own = original.attributes.get(stamps.NAME)
     if own is None:
