@@ -159,7 +159,8 @@ def test_the_time_for_any_text_is_bounded(part: str) -> None:
     literals = frozenset(part * number for number in range(1, 300))
     started = process_time()
     assert sum(len(piece.text) for piece in pieces(part * 2**18, literals)) == LONGEST_TEXT
-    assert process_time() - started < 0.5
+    # A time that grows with the square of the text's length would be many minutes.
+    assert process_time() - started < 10
 
 
 def test_a_word_that_was_cut_is_a_value() -> None:
