@@ -116,11 +116,14 @@ def on_call(
     orders.hold()
     letter = orders.send(event(tenant), "Dlq")
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
-    held = {run: _park(orders, tenant) for run in ("run", "other")}
     plan = str(folder / "run.json")
-    runs = {run: _waiting_run(orders, aws, held[run], folder / f"{run}.json") for run in held}
+    chosen, runs = {}, {}
+    # One after the other: a run takes along what it leaves out, and puts it into lane `parked`.
+    for run in ("run", "other"):
+        chosen[run] = _park(orders, tenant)
+        runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
     words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
-    yield OnCall(orders, tenant, {**words, **parked, **runs, "kept": held["run"]})
+    yield OnCall(orders, tenant, {**words, **parked, **runs, "kept": chosen["run"]})
     # A run that waits, or that the open circuit holds, would outlive these tests.
     for row in orders.dlq("replay", "list", *PIPELINE)["runs"]:
         if row["state"] not in ("ABORTED", "DONE", "BROKEN"):
@@ -142,7 +145,7 @@ def _park(orders: Deployed, tenant: str) -> str:
 
 def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str, plan: Path) -> str:
     """Start a replay run that takes one parked letter, and wait until it asks for approval."""
-    choice = ("--source", "parking", "--id", letter, "--rate", "1", "--approve")
+    choice = ("--source", "parking:default", "--id", letter, "--rate", "1", "--approve")
     orders.dlq("replay", "plan", *PIPELINE, *choice, "--out", str(plan), "--why", "a test")
     started = orders.dlq("replay", "start", "--plan", str(plan), "--only-counted", "--yes")
     run = str(started["run"]["run"])
