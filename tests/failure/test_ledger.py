@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.contract import Reason
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
     NO_ROW,
     RECEIVES,
     UNREADABLE,
+    AboutLetter,
     LedgerRow,
     Recovery,
     row_from_item,
@@ -45,6 +47,42 @@ def test_every_field_of_a_row_is_read() -> None:
     assert row_from_item(item) == LedgerRow(
         (first, second), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
     )
+
+
+def test_what_a_row_says_of_its_letter_once_is_read() -> None:
+    row = row_from_item(
+        {
+            "context": {"tenantId": "t-1"},
+            "endpoint": "t-1/default",
+            "size": Decimal(1_204),
+            "first_at": Decimal("1790000001.5"),
+            "parked_at": Decimal("1790000002.5"),
+            "parked_as": "QUARANTINED",
+            "parked_rule": "stop-t-1",
+        }
+    )
+    assert row.about == AboutLetter({"tenantId": "t-1"}, "t-1/default", 1_204)
+    assert (row.context, row.endpoint, row.size) == ({"tenantId": "t-1"}, "t-1/default", 1_204)
+    assert (row.first_at, row.parked_at) == (1790000001.5, 1790000002.5)
+    assert (row.parked_as, row.parked_rule) == (Reason.QUARANTINED, "stop-t-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("context", "t-1"),
+        ("size", "large"),
+        ("first_at", None),
+        ("parked_at", "yesterday"),
+        ("parked_as", "TIRED"),
+        ("parked_as", [1]),
+    ],
+)
+def test_a_malformed_fact_that_is_only_for_people_keeps_no_letter_from_its_decision(
+    name: str, value: Any
+) -> None:
+    """UNREADABLE would leave the letter in the DLQ."""
+    assert row_from_item({name: value}) == NO_ROW
 
 
 def test_failures_are_ordered_by_time() -> None:

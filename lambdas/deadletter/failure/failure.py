@@ -35,6 +35,7 @@ class Failure:
     same place; `dependency_down` is True if the circuit was not closed at that moment;
     `judged` is who was to blame, None in a row of an older version; `circuit` is the key of
     the named dependency's circuit that the failure counts for, empty for the letter's own.
+    `request_id` is the id of the Lambda invocation that received it, empty in a container.
     """
 
     at: float
@@ -49,6 +50,7 @@ class Failure:
     queue: str = ""
     judged: Blame | None = None
     circuit: str = ""
+    request_id: str = ""
 
     @property
     def blame(self) -> Blame:
@@ -74,7 +76,7 @@ class Failure:
             "receive": self.receive,
             "category": str(self.category),
         }
-        for name in ("error_type", "message", "fingerprint", "queue", "circuit"):
+        for name in ("error_type", "message", "fingerprint", "queue", "circuit", "request_id"):
             if text := getattr(self, name):
                 data[name] = text
         if self.http_status is not None:
@@ -124,4 +126,5 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         queue=str(data.get("queue", "")),
         judged=None if judged is None else Blame(judged),
         circuit=str(data.get("circuit", "")),
+        request_id=str(data.get("request_id", "")),
     )

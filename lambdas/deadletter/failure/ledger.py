@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
+from deadletter.contract import Reason
 from deadletter.failure.failure import Blame, Failure, from_data
 from deadletter.failure.fate import was_tried
 from deadletter.message import stamp
@@ -55,6 +57,21 @@ class Recovery(StrEnum):
     """Its handler said that there was nothing to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class AboutLetter:
+    """What a row keeps once of its letter, and not with each failure.
+
+    `context` are the values of the pipeline's `context`, `endpoint` is the key of the letter's
+    own circuit if the pipeline has a circuit for each key, `size` the bytes of the body.
+    """
+
+    context: Mapping[str, str] = field(default_factory=dict)
+    endpoint: str = ""
+    size: int | None = None
+
+
+NOTHING_KNOWN = AboutLetter()
+
 PARKED = "parked"
 """How a life ended whose letter the consumer parked."""
 
@@ -77,6 +94,10 @@ class LedgerRow:
     is the last life with a failure that uses an attempt: of a life with many receives, the row
     keeps only the last. `ended_as` says how the life `ended_attempt` of a replayed letter ended
     in the consumer without being processed: PARKED, and `ended_reason` why.
+
+    The rest is for people, and no decision is built on it: `about` is what the row keeps once of
+    its letter, `first_at` (epoch seconds) the letter's first failure. `parked_at`, `parked_as` and
+    `parked_rule` say when the letter was last parked, why, and by which rule.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -92,6 +113,26 @@ class LedgerRow:
     ended_attempt: int | None = None
     ended_as: str = ""
     ended_reason: str = ""
+    about: AboutLetter = NOTHING_KNOWN
+    first_at: float | None = None
+    parked_at: float | None = None
+    parked_as: Reason | None = None
+    parked_rule: str = ""
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """The values of the pipeline's `context`, as its setting `ledger_context` keeps them."""
+        return self.about.context
+
+    @property
+    def endpoint(self) -> str:
+        """The key of the letter's own circuit, such as its webhook endpoint; empty if none."""
+        return self.about.endpoint
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the body; None in a row of an older version."""
+        return self.about.size
 
     def outcome_in(self, attempt: int) -> str | None:
         """What the consumer says of one life: "recovered", "duplicate", "parked" or None.
@@ -181,6 +222,11 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             ended_attempt=None if ended_attempt is None else int(ended_attempt),
             ended_as=str(item.get("ended_as", "")),
             ended_reason=str(item.get("ended_reason", "")),
+            about=_about(item),
+            first_at=_number(item.get("first_at")),
+            parked_at=_number(item.get("parked_at")),
+            parked_as=_reason(item.get("parked_as")),
+            parked_rule=str(item.get("parked_rule", "")),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE
@@ -191,6 +237,27 @@ def _was_unasked(item: Mapping[str, Any]) -> bool:
         return bool(item["recovered_as"] != Recovery.PROCESSED)
     # As rows said it that are still kept.
     return item.get("recovered_unasked") is True
+
+
+# For people only: what is malformed counts as missing, and keeps no letter from its decision.
+
+
+def _about(item: Mapping[str, Any]) -> AboutLetter:
+    context, size = item.get("context"), _number(item.get("size"))
+    values = context if isinstance(context, Mapping) else {}
+    return AboutLetter(
+        context={str(name): str(value) for name, value in values.items()},
+        endpoint=str(item.get("endpoint", "")),
+        size=None if size is None else int(size),
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float | Decimal) else None
+
+
+def _reason(value: Any) -> Reason | None:
+    return Reason(value) if isinstance(value, str) and value in set(Reason) else None
 
 
 def _stamp(data: Any) -> Stamp | None:
