@@ -73,6 +73,10 @@ failures = st.builds(
     queue=texts,
     judged=st.none() | st.sampled_from(Blame),
     circuit=texts,
+    request_id=texts,
+    sent_at=st.none() | st.integers(0, 2**40),
+    sent_because=texts,
+    sent_rule=texts,
 )
 
 

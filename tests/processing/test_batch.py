@@ -350,6 +350,19 @@ def test_a_full_letter_that_fails_is_looked_up_in_the_ledger() -> None:
     assert (origin, failure.attempt) == ("first", 3)
 
 
+def test_a_failure_says_which_decision_began_its_life() -> None:
+    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    site.log.stamps["m1"] = Stamp(
+        "first", 1, 1, rule="slow", decision="REDRIVE", because="attempt 1, backoff of 9 s", at=7
+    )
+    site.process(record(full()), record(letter(message_id="m2")))
+    failures = dict(site.log.failures)
+    sent, first = failures["first"], failures["m2"]
+    assert (sent.sent_at, sent.sent_because) == (7, "attempt 1, backoff of 9 s")
+    assert sent.sent_rule == "slow"
+    assert (first.sent_at, first.sent_because, first.sent_rule) == (None, "", "")
+
+
 def test_a_full_letter_with_a_forged_stamp_is_looked_up_too() -> None:
     site = Site(raises={"m1": ValueError("x")})
     forged = {**full().attributes, "Redrive": Attribute("String", "{}")}

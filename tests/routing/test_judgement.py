@@ -155,7 +155,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         circuit_down,
         Hold("circuit:orders", EXPIRES, "circuit orders is OPEN"),
     ),
-    (judgement.delayed, unchanged, Redrive(100, "attempt 2, backoff")),
+    (judgement.delayed, unchanged, Redrive(100, "attempt 2, backoff of 100 s")),
 ]
 
 
@@ -346,7 +346,7 @@ def test_a_policy_without_attempts_parks_at_once() -> None:
 
 def test_a_rule_may_name_another_policy() -> None:
     case = ruled(used_up(PLAIN_CASE), Action.DEFAULT, policy="patient")
-    assert judge(case) == Redrive(500, "attempt 4, backoff", "r1")
+    assert judge(case) == Redrive(500, "attempt 4, backoff of 500 s", "r1")
 
 
 @pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
@@ -363,15 +363,15 @@ def test_a_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
 @pytest.mark.parametrize(
     ("fifo", "seconds", "expected"),
     [
-        (False, 0.0, Redrive(0, "attempt 2, delay of rule r1", "r1")),
-        (False, 0.4, Redrive(0, "attempt 2, delay of rule r1", "r1")),
-        (False, 899.6, Redrive(900, "attempt 2, delay of rule r1", "r1")),
-        (False, 900.0, Redrive(900, "attempt 2, delay of rule r1", "r1")),
-        (False, 900.1, Hold("due", NOW + 900.1, "attempt 2, delay of rule r1", "r1")),
-        (False, 5_000.0, Hold("due", NOW + 5_000, "attempt 2, delay of rule r1", "r1")),
-        (False, 50_000.0, Hold("due", EXPIRES, "attempt 2, delay of rule r1", "r1")),
-        (True, 0.0, Redrive(0, "attempt 2, delay of rule r1", "r1")),
-        (True, 1.0, Hold("due", NOW + 1, "attempt 2, delay of rule r1", "r1")),
+        (False, 0.0, Redrive(0, "attempt 2, delay of 0 s by rule r1", "r1")),
+        (False, 0.4, Redrive(0, "attempt 2, delay of 0.4 s by rule r1", "r1")),
+        (False, 899.6, Redrive(900, "attempt 2, delay of 899.6 s by rule r1", "r1")),
+        (False, 900.0, Redrive(900, "attempt 2, delay of 900 s by rule r1", "r1")),
+        (False, 900.1, Hold("due", NOW + 900.1, "attempt 2, delay of 900.1 s by rule r1", "r1")),
+        (False, 5_000.0, Hold("due", NOW + 5_000, "attempt 2, delay of 5000 s by rule r1", "r1")),
+        (False, 50_000.0, Hold("due", EXPIRES, "attempt 2, delay of 50000 s by rule r1", "r1")),
+        (True, 0.0, Redrive(0, "attempt 2, delay of 0 s by rule r1", "r1")),
+        (True, 1.0, Hold("due", NOW + 1, "attempt 2, delay of 1 s by rule r1", "r1")),
     ],
 )
 def test_a_delay_is_spent_in_sqs_if_sqs_can_and_else_in_the_waiting_room(
@@ -474,7 +474,7 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
     held = replace(case, causes=causes, stamp=replace(case.stamp, attempt=0))
     assert isinstance(judge(held), Hold)
     # It was still in the DLQ when the hold ended.
-    assert judge(replace(held, now=NOW + 60)) == Redrive(100, "no attempt used, backoff")
+    assert judge(replace(held, now=NOW + 60)) == Redrive(100, "no attempt used, backoff of 100 s")
     later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
     fails_again = replace(held, now=NOW + 90, row=LedgerRow((later,)))
     assert judge(fails_again) == Park(Reason.PERMANENT, "last failure was of category schema")
@@ -493,9 +493,9 @@ def test_only_letters_whose_last_failure_is_the_cause_wait_for_it(change: dict[s
 def test_a_letter_that_may_succeed_goes_back_though_its_cause_dominates() -> None:
     case = suddenly(PLAIN_CASE)
     row = replace(PLAIN_CASE.row, failures=tuple(failed(attempt=n, at=NOW) for n in range(3)))
-    assert judge(replace(case, row=row)) == Redrive(100, "attempt 2, backoff")
+    assert judge(replace(case, row=row)) == Redrive(100, "attempt 2, backoff of 100 s")
     free = replace(case, row=row, stamp=replace(case.stamp, attempt=2))
-    assert judge(free) == Redrive(100, "no attempt used, backoff")
+    assert judge(free) == Redrive(100, "no attempt used, backoff of 100 s")
 
 
 def spared(case: Case) -> Case:
@@ -512,7 +512,7 @@ def test_what_failed_while_its_cause_dominated_is_tried_once_more(
     assert isinstance(judge(case), Park)
     tried_again = judge(spared(case))
     assert isinstance(tried_again, Redrive)
-    assert tried_again.because == "no attempt used, backoff"
+    assert tried_again.because == "no attempt used, backoff of 100 s"
 
 
 def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -> None:

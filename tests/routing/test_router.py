@@ -145,14 +145,14 @@ def rule(rule_id: str, action: str, **columns: Any) -> Mapping[str, Any]:
 
 def test_a_first_re_drive_is_attempt_one_of_its_origin() -> None:
     verdict = verdict_of(Books(), letter(message_id="m1"))
-    assert verdict.decision == Redrive(0, "attempt 1, backoff")
+    assert verdict.decision == Redrive(0, "attempt 1, backoff of 0 s")
     assert verdict.stamp == Stamp(
         "m1",
         1,
         1_789_999_000_000,
         "AIDAPRODUCER",
         decision="REDRIVE",
-        because="attempt 1, backoff",
+        because="attempt 1, backoff of 0 s",
         at=int(NOW),
     )
     assert not verdict.forged
@@ -351,7 +351,7 @@ def test_a_match_that_another_judgement_overrides_is_not_counted() -> None:
     unreadable = letter('{"tenantId": "a", "tenantId": "a"}', message_id="bad")
     expired = letter(message_id="old", SentTimestamp="1")
     answer = decide(Books([delay]), unreadable, expired, letter(message_id="good"))
-    assert answer.verdicts[2].decision == Redrive(60, "attempt 1, delay of rule d", "d")
+    assert answer.verdicts[2].decision == Redrive(60, "attempt 1, delay of 60 s by rule d", "d")
 
 
 def test_a_rule_diverts_from_the_dlq_and_not_from_the_dedicated_dlq() -> None:

@@ -22,6 +22,15 @@ TIMEOUT = "Timeout"
 CONNECTION_REFUSED = "ConnectionRefused"
 """The error types of a call without an answer, independent of the client's own names."""
 
+_TEXTS = (
+    *("error_type", "message", "fingerprint", "queue", "circuit"),
+    *("request_id", "sent_because", "sent_rule"),
+)
+"""The fields that are left out of the ledger where they are empty."""
+
+MOST_BECAUSE = 80
+"""Characters of a decision's reason that a failure keeps."""
+
 _NO_ANSWER = frozenset({TIMEOUT, CONNECTION_REFUSED})
 
 
@@ -36,6 +45,8 @@ class Failure:
     `judged` is who was to blame, None in a row of an older version; `circuit` is the key of
     the named dependency's circuit that the failure counts for, empty for the letter's own.
     `request_id` is the id of the Lambda invocation that received it, empty in a container.
+    `sent_at` (epoch seconds), `sent_because` and `sent_rule` are the decision that began this
+    life, as the letter's stamp said; the first life has none.
     """
 
     at: float
@@ -51,6 +62,9 @@ class Failure:
     judged: Blame | None = None
     circuit: str = ""
     request_id: str = ""
+    sent_at: int | None = None
+    sent_because: str = ""
+    sent_rule: str = ""
 
     @property
     def blame(self) -> Blame:
@@ -76,11 +90,12 @@ class Failure:
             "receive": self.receive,
             "category": str(self.category),
         }
-        for name in ("error_type", "message", "fingerprint", "queue", "circuit", "request_id"):
+        for name in _TEXTS:
             if text := getattr(self, name):
                 data[name] = text
-        if self.http_status is not None:
-            data["http_status"] = self.http_status
+        for name in ("http_status", "sent_at"):
+            if (number := getattr(self, name)) is not None:
+                data[name] = number
         if self.dependency_down:
             data["dependency_down"] = True
         if self.judged is not None:
@@ -127,4 +142,7 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         judged=None if judged is None else Blame(judged),
         circuit=str(data.get("circuit", "")),
         request_id=str(data.get("request_id", "")),
+        sent_at=None if data.get("sent_at") is None else int(data["sent_at"]),
+        sent_because=str(data.get("sent_because", "")),
+        sent_rule=str(data.get("sent_rule", "")),
     )

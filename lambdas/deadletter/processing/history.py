@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from deadletter.contract import Reason
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import Failure
+from deadletter.failure.failure import MOST_BECAUSE, Failure
 from deadletter.failure.fate import Fate
 from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable, Recovery
 from deadletter.message.stamp import Stamp
@@ -99,6 +99,9 @@ class History:
             queue=queue_of(record),
             judged=diagnosis.blame,
             circuit=circuit,
+            sent_at=stamp.at if stamp.attempt else None,
+            sent_because=(stamp.because or "")[:MOST_BECAUSE] if stamp.attempt else "",
+            sent_rule=(stamp.rule or "") if stamp.attempt else "",
         )
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):

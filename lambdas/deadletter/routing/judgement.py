@@ -250,11 +250,12 @@ def delayed(case: Case) -> Decision:
     if case.served:
         return Redrive(0, f"{what}, its delay is served", rule_id)
     if rule is not None and rule.delay_seconds is not None:
-        delay, because = rule.delay_seconds, f"{what}, delay of rule {rule.rule_id}"
+        delay = rule.delay_seconds
+        because = f"{what}, delay of {delay:g} s by rule {rule.rule_id}"
     else:
         # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
         delay = case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
-        because = f"{what}, backoff"
+        because = f"{what}, backoff of {delay:.0f} s"
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
     if fits_in_queue:
