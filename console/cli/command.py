@@ -57,12 +57,31 @@ OnePipeline = Annotated[
     str | None,
     typer.Option("--pipeline", metavar="NAME", help="The pipeline; needed if the app has several."),
 ]
+PipelineArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PIPELINE]", help="The pipeline, as --pipeline; needed if the app has several."
+    ),
+]
+PipelineArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PIPELINE]...", help="Only these pipelines, as --pipeline."),
+]
 SomePipelines = Annotated[
     list[str] | None,
     typer.Option(
         "--pipeline", metavar="NAME", help="Only this pipeline; may be given several times."
     ),
 ]
+
+
+def one_pipeline(argument: str | None, option: str | None) -> str | None:
+    """The pipeline that was typed, as an argument or as --pipeline; Problem if they differ."""
+    if argument is not None and option is not None and argument != option:
+        raise Problem(
+            f"Two pipelines, {argument} and --pipeline {option}: name one of them.", Cause.INPUT
+        )
+    return option if argument is None else argument
 
 
 @dataclass(frozen=True, slots=True)

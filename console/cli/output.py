@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -18,7 +19,7 @@ from ..operations.problem import Cause, Problem
 from .exit import Exit
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
 _STYLES = {"alarm": "bold red", "good": "green", "faint": "dim", "strong": "bold"}
@@ -142,10 +143,21 @@ def show(blocks: Iterable[Block], file: IO[str] | None = None) -> None:
     """Prints blocks: styled on a terminal, plain and unwrapped anywhere else."""
     console = _console(file or sys.stdout)
     for block in blocks:
-        if isinstance(block, Line):
-            _show_line(console, block)
-        else:
-            _show_table(console, block)
+        console.print(_renderable(block))
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Iterable[Block]], None]]:
+    """A picture on the terminal that each call paints anew, in place; the last one stays."""
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=_console(sys.stdout), auto_refresh=False) as picture:
+
+        def paint(blocks: Iterable[Block]) -> None:
+            picture.update(Group(*map(_renderable, blocks)), refresh=True)
+
+        yield paint
 
 
 def _console(file: IO[str]) -> Console:
@@ -177,14 +189,18 @@ def _text(parts: Iterable[Part]) -> Text:
     return text
 
 
-def _show_line(console: Console, block: Line) -> None:
+def _renderable(block: Block) -> RenderableType:
+    return _line(block) if isinstance(block, Line) else _table(block)
+
+
+def _line(block: Line) -> RenderableType:
     from rich.padding import Padding
 
     text = _text(block.parts)
-    console.print(Padding(text, (0, 0, 0, block.indent), expand=False) if block.indent else text)
+    return Padding(text, (0, 0, 0, block.indent), expand=False) if block.indent else text
 
 
-def _show_table(console: Console, block: TextTable) -> None:
+def _table(block: TextTable) -> RenderableType:
     from rich.table import Table as RichTable
 
     table = RichTable(
@@ -202,4 +218,4 @@ def _show_table(console: Console, block: TextTable) -> None:
         )
     for row in block.rows:
         table.add_row(*(_text((cell,)) for cell in row))
-    console.print(table)
+    return table

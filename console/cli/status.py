@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,19 +14,28 @@ from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, parking_source
 
 from ..operations import status as operation
-from ..operations.attention import Attention, counter
+from ..operations.attention import BY_ITSELF, Attention, counter, source_name
+from ..operations.outlook import Outlook
+from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
 from ..operations.session import Session
 from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
 from ..operations.watched import SourceStatus
-from ..operations.words import count, duration, moment
-from .command import SomePipelines, command, plain_typer
+from ..operations.words import clock, count, duration, moment
+from .command import PipelineArguments, SomePipelines, command, plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Reply, Styled, TextTable, line
+from .output import Block, Line, Part, Reply, Styled, TextTable, line, live
+from .progress import waiting
 
 typer_app = plain_typer()
 
 Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if something needs attention.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it anew every five seconds, until Ctrl-C.")
+]
+
+# Seconds between two pictures.
+_EVERY = 5.0
 
 
 @command(
@@ -32,41 +43,83 @@ Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if something n
     "status",
     example=[
         "dlq status",
-        "dlq status --pipeline orders",
+        "dlq status orders",
+        "dlq status orders --watch",
         "dlq status --check --json --query attention",
     ],
 )
 def status(
-    session: Session, pipeline: SomePipelines = None, check: Check = False
+    session: Session,
+    pipelines: PipelineArguments = None,
+    pipeline: SomePipelines = None,
+    check: Check = False,
+    watch: Watch = False,
 ) -> Reply[AppStatus]:
     """What needs attention, and how full each queue is.
 
-    Reads only. Depths are SQS's own estimates, written visible/in flight/delayed; letters
-    that were moved into the waiting room before SQS could delete them count as visible.
-    With one pipeline, its queues and the lanes of its waiting room are listed one by one.
+    Reads only. The first line says whether anything needs a person. Depths are SQS's own
+    estimates, written visible/in flight/delayed; letters that were moved into the waiting room
+    before SQS could delete them count as visible. With one pipeline, its queues, the lanes of
+    its waiting room, its circuit, its last run and what happens next are shown one by one.
+
+    It ends within ten seconds: what AWS has not answered by then is named.
 
     The exit status is 1 if something could not be read; with --check also if something
     needs a person.
     """
-    answer = operation.read(session, pipeline or ())
+    names = [*(pipelines or ()), *(pipeline or ())]
+    if watch:
+        answer = _watch(session, names)
+        return Reply(answer, lambda _: (), _exit(answer, check))
+    with waiting(f"Asking AWS about app {session.app_name}"):
+        answer = operation.read(session, names)
+    return Reply(answer, show, _exit(answer, check))
+
+
+def _exit(answer: AppStatus, check: bool) -> Exit:
     unread = any(item.kind == "UNREAD" for item in answer.attention)
     needed = unread or (check and answer.attention)
-    return Reply(answer, show, Exit.ATTENTION if needed else Exit.DONE)
+    return Exit.ATTENTION if needed else Exit.DONE
+
+
+def _watch(session: Session, names: Sequence[str]) -> AppStatus:
+    """Paints the status again and again until Ctrl-C; returns the last answer."""
+    if not sys.stdout.isatty():
+        raise Problem(
+            "--watch needs a terminal: leave it out, and call dlq status --json in turns.",
+            Cause.INPUT,
+        )
+    answer = None
+    with live() as paint:
+        try:
+            while True:
+                try:
+                    answer = operation.read(session, names)
+                    paint(show(answer))
+                except Problem as problem:
+                    if answer is None:
+                        raise
+                    stale = line(Styled(f"Not read again: {problem.says}", "alarm"))
+                    paint([stale, *show(answer)])
+                time.sleep(_EVERY)
+        except KeyboardInterrupt:
+            if answer is None:
+                raise
+            return answer
 
 
 def show(status: AppStatus) -> Iterator[Block]:
     """The status for a person: what needs attention comes first."""
+    yield _verdict(status)
     yield line(
         Styled(status.app, "strong"),
         f" in account {status.account}, {status.region}, at {status.at:%H:%M:%S} UTC",
     )
     yield Line()
     if status.attention:
-        yield line(Styled("Needs attention", "alarm"))
+        yield line(Styled("Needs attention", "alarm" if status.needs_person else "strong"))
         yield TextTable((), [(f"  {names}", says) for names, says in _merged(status.attention)])
-    else:
-        yield line(Styled("Nothing needs attention.", "good"))
-    yield Line()
+        yield Line()
     match status.pipelines:
         case ():
             yield line("No pipeline is deployed yet.")
@@ -75,6 +128,17 @@ def show(status: AppStatus) -> Iterator[Block]:
         case several:
             yield _overview(several, status.at)
             yield line(Styled("Depths are visible/in flight/delayed.", "faint"))
+
+
+def _verdict(status: AppStatus) -> Block:
+    """Whether anything needs a person, in one line."""
+    persons = sum(item.kind not in BY_ITSELF for item in status.attention)
+    others = len(status.attention) - persons
+    also = f"; {count(others, 'thing')} to know" if others else ""
+    if not persons:
+        return line(Styled(f"Nothing needs a person{also}.", "good"))
+    verb = "needs" if persons == 1 else "need"
+    return line(Styled(f"{count(persons, 'thing')} {verb} a person{also}.", "alarm"))
 
 
 def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str]]:
@@ -113,41 +177,95 @@ def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
 def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     observe = " (decides and reports, moves nothing)" if pipeline.mode == "observe" else ""
     yield line(Styled(pipeline.name, "strong"), f": mode {pipeline.mode}{observe}, circuit ",
-               _circuit_cell(pipeline.circuit))  # fmt: skip
+               _circuit_cell(pipeline.circuit), _circuit_why(pipeline.circuit, now))  # fmt: skip
     # A run without work leaves no record: this is not a heartbeat.
     run = pipeline.last_run
+    yield line("Last run: ", _last_ending(pipeline, now))
     yield line("Last busy run: ", _last_run_at(run, now), _last_run_did(run))
     yield line("Oldest letter in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
+    if pipeline.outlook is not None:
+        yield from _outlook(pipeline.outlook)
     yield Line()
-    queues = [
-        ("main queue", pipeline.main, None),
-        ("DLQ", pipeline.dlq, pipeline.source(MAIN_DLQ)),
+    main_age = pipeline.main_oldest_seconds
+    main = ("", "" if main_age is None else duration(main_age), "")
+    queues: list[tuple[str, QueueDepth | None, Iterable[Part]]] = [
+        ("main queue", pipeline.main, main),
+        ("DLQ", pipeline.dlq, _source_cells(pipeline.source(MAIN_DLQ))),
         *(
-            (f"parking queue {id_}", held, pipeline.source(parking_source(id_)))
+            (f"parking queue {id_}", held, _source_cells(pipeline.source(parking_source(id_))))
             for id_, held in pipeline.parking.items()
         ),
         *(
-            (f"dedicated DLQ {id_}", held, pipeline.source(id_))
+            (f"dedicated DLQ {id_}", held, _source_cells(pipeline.source(id_)))
             for id_, held in pipeline.dedicated.items()
         ),
     ]
     yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">RESCUED", ">OLDEST", ">EXPIRES IN"),
-        [(name, *_depth_cells(held), *_source_cells(source)) for name, held, source in queues],
+        [(name, *_depth_cells(held), *cells) for name, held, cells in queues],
     )
     yield Line()
     if not pipeline.waiting:
         yield line("The waiting room is empty.")
         return
     yield TextTable(
-        ("LANE OF THE WAITING ROOM", ">LETTERS"),
+        ("LANE OF THE WAITING ROOM", ">LETTERS", ">OLDEST", "FIRST DUE"),
         [
-            (lane.lane, "?" if lane.letters is None else f"{lane.letters:,}")
+            (
+                lane.lane,
+                "?" if lane.letters is None else f"{lane.letters:,}",
+                "" if lane.oldest_seconds is None else duration(lane.oldest_seconds),
+                "" if lane.first_due is None else clock(lane.first_due, now),
+            )
             for lane in pipeline.waiting
         ],
     )
     if pipeline.lanes_not_counted:
         yield line(f"and {count(pipeline.lanes_not_counted, 'more lane')}, not counted")
+
+
+def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
+    """Who opened the circuit, why and since when; empty while it is closed by itself."""
+    if circuit is None or (circuit.by is None and circuit.because is None):
+        return ""
+    since = "" if circuit.since is None else f" since {clock(circuit.since, now)}"
+    held = "by itself" if circuit.by is None else f"held by {circuit.by}"
+    until = "" if circuit.until is None else f" until {clock(circuit.until, now)}"
+    return f"{since}, {held}{until}: {circuit.because}"
+
+
+def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
+    """When the last run of the DLQ ended, and why."""
+    source = pipeline.source(MAIN_DLQ)
+    ending = None if source is None else source.last_ending
+    if ending is None:
+        return Styled("none known", "faint")
+    ago = "" if ending.at is None else f"{duration((now - ending.at).total_seconds())} ago; "
+    text = f"{ago}ended because {ending.stopped or 'it was cut off'}"
+    if ending.ended_well:
+        return text
+    return Styled(f"{text} ({ending.trouble or 'it moved no letter'})", "alarm")
+
+
+def _outlook(outlook: Outlook) -> Iterator[Block]:
+    limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:g} a second"
+    measured = (
+        "none went back in 15 min"
+        if outlook.rate_measured is None
+        else f"{outlook.rate_measured:.2g} a second went back in 15 min"
+    )
+    yield line(f"Rate: at most {limit}; {measured}")
+    if outlook.letters:
+        drains = (
+            "not while nothing goes back"
+            if outlook.drain_seconds is None
+            else f"{duration(outlook.drain_seconds)} at that rate, and the delays of backoff"
+        )
+        yield line(f"Drained in: {drains} ({count(outlook.letters, 'letter')})")
+    if outlook.seconds_to_expiry is not None and outlook.expires_in is not None:
+        first = duration(outlook.seconds_to_expiry)
+        yield line(f"First letter expires in: {first}, in {source_name(outlook.expires_in)}")
+    yield line(f"Next: {'; '.join(outlook.next) or 'nothing is to be done'}.")
 
 
 def _name_cell(pipeline: PipelineStatus) -> Part:

@@ -48,6 +48,10 @@ URGENCY = (
 )
 
 
+BY_ITSELF = {"CIRCUIT", "HELD", "LOOKED"}
+"""Kinds to know about, which automation or a person has in hand already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attention:
     """Something that needs a person."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from .deadline import Deadline, DeadlineMissed
 from .problem import Cause, Problem
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import boto3
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -147,21 +149,40 @@ V = TypeVar("V")
 
 
 class Read(Generic[V]):
-    """A read that runs beside others."""
+    """A read that runs beside others, and is waited for until the deadline, if it has one."""
 
-    def __init__(self, future: Future[V]) -> None:
+    def __init__(self, future: Future[V], deadline: Deadline | None = None) -> None:
         self._future = future
+        self._deadline = deadline
 
     def result(self, lost: Callable[[Problem], object]) -> V | None:
         """What was read; None if AWS refused it, and `lost` is called with the reason."""
         try:
-            return self._future.result()
+            return self._wait()
         except Exception as error:
             problem = explain(error)
             if problem is None:
                 raise
             lost(problem)
             return None
+
+    def answer(self, what: str) -> V:
+        """What was read; raises its error, or Problem that names `what` after the deadline."""
+        try:
+            return self._wait()
+        except DeadlineMissed as missed:
+            raise Problem(f"{what}: {missed.says}", missed.cause) from None
+
+    def _wait(self) -> V:
+        if self._deadline is None:
+            return self._future.result()
+        try:
+            return self._future.result(self._deadline.left())
+        except TimeoutError:
+            if self._future.done():
+                # The read's own error.
+                raise
+            raise self._deadline.missed() from None
 
 
 class Start(Protocol):
@@ -171,6 +192,8 @@ class Start(Protocol):
 @contextmanager
 def side_by_side() -> Iterator[Start]:
     """Runs reads in threads. A failed read spares the others. A read must not start a read."""
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(_THREADS)
 
     def start(read: Callable[[], V], /) -> Read[V]:

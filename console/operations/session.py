@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from . import app as apps
 from .aws import Aws
+from .deadline import Deadline, within
 
 
 class AppLocation(TypedDict):
@@ -40,8 +41,13 @@ class Session:
 
     @property
     def place(self) -> AppLocation:
-        return AppLocation(account=self.aws.account, region=self.aws.region, app=self.app_name)
+        account = within(Deadline(), "The account (STS)", lambda: self.aws.account)
+        return AppLocation(account=account, region=self.aws.region, app=self.app_name)
 
-    def app(self) -> apps.App:
-        """The app as it is deployed; raises Problem if it is missing."""
-        return apps.find(self.aws, self.app_name)
+    def app(self, deadline: Deadline | None = None) -> apps.App:
+        """The app as it is deployed; raises Problem if it is missing, or AWS does not answer."""
+
+        def find() -> apps.App:
+            return apps.find(self.aws, self.app_name)
+
+        return within(deadline or Deadline(), "The app's parameters (Systems Manager)", find)

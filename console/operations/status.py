@@ -6,40 +6,47 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, is_config_key, pipeline_prefix
+from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key, pipeline_prefix
+from deadletter.routing.decision import DUE
 
+from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import URGENCY, Attention, attention
-from .aws import Read, Start, side_by_side
+from .attention import BY_ITSELF, URGENCY, Attention, attention
+from .aws import Aws, Read, Start
 from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
+from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
 from .item import jsonable
+from .outlook import Outlook, outlook
 from .problem import Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, row, runs_of
-from .session import Session
+from .session import AppLocation, Session
+from .status_figures import QueueFigures, queue_figures
 from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
+from .words import duration, moment
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from deadletter.circuit.state import Circuit
+    from deadletter.settings.pipeline import Pipeline
+    from deadletter.watch.row import LaneRow
+
 # A lane takes a query per shard, and circuits of webhook endpoints can make thousands of
 # lanes: more do not fit on a screen.
 _MAX_LANES = 40
-
-# SQS publishes once a minute and a few minutes late; older figures describe the past.
-_AGE_WINDOW = timedelta(minutes=15)
 
 UNREADABLE = "UNREADABLE"
 """The state of a circuit whose record is malformed: the router holds its letters."""
@@ -55,6 +62,14 @@ class LaneStatus:
         "`dedicated:<id>`",
     ]
     letters: Annotated[int | None, "letters in it; null if it could not be read"]
+    oldest_seconds: Annotated[
+        int | None,
+        "age of the oldest letter in lanes of this kind, as the watch remembers it; null if it is "
+        "unknown",
+    ] = None
+    first_due: Annotated[
+        datetime | None, "when the first letter of lane `due` is due; null for other lanes"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,14 @@ class CircuitStatus:
     open_until: Annotated[
         datetime | None, "when an open circuit is tried again; null if a person says when"
     ]
+    since: Annotated[datetime | None, "when it opened or closed; null if it never did"] = None
+    by: Annotated[
+        str | None, "who holds it in this state; null if it opened or closed by itself"
+    ] = None
+    because: Annotated[
+        str | None, "why it is not closed: the person's reason, or the limits that were reached"
+    ] = None
+    until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +144,11 @@ class PipelineStatus:
         Sequence[ReplayRow], "replay runs that are live, or that have letters in their custody"
     ] = ()
 
+    main_oldest_seconds: Annotated[
+        int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
+    ] = None
+    outlook: Annotated[Outlook | None, "what becomes of its letters if nothing changes"] = None
+
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
         return next((status for status in self.sources if status.source == source), None)
@@ -133,26 +161,48 @@ class AppStatus(Answer):
     at: Annotated[datetime, "when it was read"]
     attention: Annotated[Sequence[Attention], "what needs a person, most urgent first"]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
+    needs_person: Annotated[
+        bool,
+        "whether `attention` has more than CIRCUIT, HELD and LOOKED, which take care of themselves",
+    ] = False
 
 
-def read(session: Session, names: Sequence[str]) -> AppStatus:
+def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) -> AppStatus:
     """The status of these pipelines, or of all, read side by side.
 
-    What can't be read is named in `attention`.
+    What AWS refuses, or does not answer within `patience` seconds in all, is named in
+    `attention`. Raises Problem if the app itself can't be read.
     """
-    app, aws, now = session.app(), session.aws, session.now
-    pipelines, place = app.select(names), session.place
-    with side_by_side() as start:
-        ages = start(partial(_ages, aws.cloudwatch, pipelines, now))
+    deadline, now = Deadline(patience), session.now
+    with reads_until(deadline) as start:
+        # Clients are made here, in one thread: that alone may ask for credentials.
+        start(lambda: _clients(session.aws)).answer("The AWS credentials")
+        account = start(lambda: session.aws.account)
+        app = session.app(deadline)
+        aws, pipelines = session.aws, app.select(names)
+        figures = start(partial(queue_figures, aws.cloudwatch, app, pipelines, now))
         alarms = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
         for pending in reads:
             pending.count_lanes(start)
-        statuses = tuple(pending.status(ages, alarms) for pending in reads)
-    unread = [item for pending in reads for item in pending.unread]
+        place = AppLocation(
+            account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
+        )
+        statuses = tuple(pending.status(figures, alarms) for pending in reads)
+    unread = [item for pending in reads for item in pending.unread()]
     items = [*attention(statuses, now), *unread]
     items.sort(key=lambda item: URGENCY.index(item.kind))
-    return AppStatus(**place, at=now, attention=tuple(items), pipelines=statuses)
+    return AppStatus(
+        **place,
+        at=now,
+        attention=tuple(items),
+        pipelines=statuses,
+        needs_person=any(item.kind not in BY_ITSELF for item in items),
+    )
+
+
+def _clients(aws: Aws) -> None:
+    _ = aws.sts, aws.ssm, aws.sqs, aws.dynamodb, aws.cloudwatch
 
 
 class _PipelineReads:
@@ -164,7 +214,8 @@ class _PipelineReads:
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         self.pipeline = pipeline
-        self.unread: list[Attention] = []
+        self._refused: list[Attention] = []
+        self._unanswered: dict[str, list[str]] = {}
         dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
         self._room = DynamoDBLanes(dynamodb, app.letters_table, name)
         self._main, self._dlq = (
@@ -176,6 +227,8 @@ class _PipelineReads:
         )
         self._registry = start(self._lane_names)
         self._now = session.now
+        self._settings = _settings(pipeline)
+        self._ttl = PIPELINE.message_ttl if self._settings is None else self._settings.message_ttl
         self._circuits = start(partial(_circuits, session, app, pipeline))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
@@ -202,18 +255,23 @@ class _PipelineReads:
         }
 
     def status(
-        self, ages: Read[Mapping[str, int]], alarms: Read[Mapping[str, Sequence[AlarmState]]]
+        self,
+        figures: Read[Mapping[str, QueueFigures]],
+        alarms: Read[Mapping[str, Sequence[AlarmState]]],
     ) -> PipelineStatus:
         name, lost = self.pipeline.name, self._lost
-        oldest = ages.result(partial(lost, "the DLQ's age")) or {}
+        known_figures = figures.result(partial(lost, "CloudWatch's figures")) or {}
+        figure = known_figures.get(name, QueueFigures())
         ringing = alarms.result(partial(lost, "the alarms")) or {}
         letters = {
             lane: letters.result(partial(lost, f"lane {lane}"))
             for lane, letters in self._letters.items()
         }
         circuits = self._circuits.result(partial(lost, "the circuit"))
-        known = self._watched(letters)
-        return PipelineStatus(
+        memories = self._memories.result(partial(lost, "what runs and the watch remember"))
+        known = None if memories is None else self._watched(memories, letters)
+        lane_rows = {} if memories is None or memories.row is None else memories.row.lanes
+        status = PipelineStatus(
             name=name,
             mode=self.pipeline.mode,
             fifo=self.pipeline.fifo,
@@ -227,8 +285,11 @@ class _PipelineReads:
                 key: queue.result(partial(lost, f"dedicated DLQ {key}"))
                 for key, queue in self._dedicated.items()
             },
-            oldest_letter_seconds=oldest.get(name),
-            waiting=tuple(LaneStatus(*lane) for lane in sorted(letters.items())),
+            oldest_letter_seconds=figure.dlq_age,
+            waiting=tuple(
+                lane_status(lane, number, lane_rows, self._ttl, self._now)
+                for lane, number in sorted(letters.items())
+            ),
             lanes_not_counted=max(0, len(self._lanes) - _MAX_LANES),
             circuit=None if circuits is None else circuits[0],
             last_run=self._last_run.result(partial(lost, "the last run")),
@@ -241,19 +302,62 @@ class _PipelineReads:
             stalled=None if known is None else known.stalled,
             sources=() if known is None else known.sources,
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
+            main_oldest_seconds=figure.main_age,
+        )
+        due = next((lane.first_due for lane in status.waiting if lane.lane == DUE), None)
+        return replace(
+            status,
+            outlook=outlook(
+                status,
+                self._now,
+                rate_limit=None if self._settings is None else self._settings.rate,
+                rate_measured=figure.rate,
+                first_due=due,
+            ),
         )
 
-    def _watched(self, lanes: Mapping[str, int | None]) -> Watched | None:
-        memories: Memories | None = self._memories.result(
-            partial(self._lost, "what runs and the watch remember")
-        )
-        if memories is None:
-            return None
+    def unread(self) -> Iterator[Attention]:
+        """What AWS refused, then what it did not answer, in one sentence."""
+        yield from self._refused
+        for why, names in self._unanswered.items():
+            says = f"{', '.join(names)} could not be read: {why}"
+            yield Attention(self.pipeline.name, "UNREAD", says)
+
+    def _watched(self, memories: Memories, lanes: Mapping[str, int | None]) -> Watched:
         return watched(memories, self.pipeline, lambda lane: lanes.get(lane, 0), self._now)
 
     def _lost(self, what: str, why: Problem) -> None:
+        if isinstance(why, DeadlineMissed):
+            self._unanswered.setdefault(why.says, []).append(what)
+            return
         says = f"{what} could not be read: {why.says}"
-        self.unread.append(Attention(self.pipeline.name, "UNREAD", says))
+        self._refused.append(Attention(self.pipeline.name, "UNREAD", says))
+
+
+def lane_status(
+    lane: str, letters: int | None, rows: Mapping[str, LaneRow], ttl: float, now: datetime
+) -> LaneStatus:
+    """A lane with the age of its oldest letter and its first due time, as the watch knows them.
+
+    `rows` are what the watch remembers, by kind of lane; `ttl` is the pipeline's message TTL in
+    seconds.
+    """
+    from deadletter.watch.lane_figures import CAUSE, CIRCUIT, RULE, kind_of
+
+    kind = kind_of(lane)
+    row = rows.get(kind)
+    if row is None or not letters:
+        return LaneStatus(lane, letters)
+    if kind == DUE:
+        return LaneStatus(lane, letters, None, moment(row.first_due))
+    since = row.oldest
+    if kind in (CIRCUIT, CAUSE):
+        # Such a letter is due when its time to live is over.
+        since = None if row.first_due is None else row.first_due - ttl
+    elif kind == RULE:
+        since = row.filled_at
+    known = since is not None and 0 < since <= now.timestamp()
+    return LaneStatus(lane, letters, int(now.timestamp() - since) if known and since else None)
 
 
 def _circuits(
@@ -284,7 +388,39 @@ def _circuits(
     ]
     causes = read_causes(session, app, pipeline)
     many = many_collisions(session, app, pipeline)
-    return CircuitStatus(state, opens_at(own)), held, misconfigured, causes, many
+    return _own_circuit(state, own, rows[0], pipeline), held, misconfigured, causes, many
+
+
+def _own_circuit(
+    state: str, own: Circuit, row: CircuitRow, pipeline: DeployedPipeline
+) -> CircuitStatus:
+    """The pipeline's circuit, with who holds it and why, or what opened it."""
+    because = row.forced_reason
+    if row.forced is None and state not in (State.CLOSED, UNREADABLE):
+        because = _opened_because(own, pipeline)
+    return CircuitStatus(state, opens_at(own), row.since, row.forced_by, because, row.forced_until)
+
+
+def _opened_because(circuit: Circuit, pipeline: DeployedPipeline) -> str | None:
+    """What opens a circuit by itself; None if the settings are not understood."""
+    settings = _settings(pipeline)
+    if settings is None:
+        return None
+    policy = settings.circuit
+    in_a_row = f", or {policy.consecutive} in a row" if policy.consecutive else ""
+    again = f"; outage {circuit.trips} in a row" if circuit.trips > 1 else ""
+    return (
+        f"its calls failed ({policy.failure_rate:.0%} of at least {policy.minimum} in "
+        f"{duration(policy.window)}{in_a_row}){again}"
+    )
+
+
+def _settings(pipeline: DeployedPipeline) -> Pipeline | None:
+    """The pipeline's settings; None if this version does not understand them."""
+    try:
+        return deployed.settings(pipeline)
+    except Problem:
+        return None
 
 
 def _replays(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRow]:
@@ -300,42 +436,6 @@ def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[st
     with aws_errors():
         report = read_last_run(dynamodb, table, pipeline, MAIN_DLQ)
     return None if report is None else {key: jsonable(value) for key, value in report.items()}
-
-
-def _ages(
-    cloudwatch: CloudWatchClient, pipelines: Sequence[DeployedPipeline], now: datetime
-) -> Mapping[str, int]:
-    """The age in seconds of each DLQ's oldest letter, where CloudWatch has a figure."""
-    if not pipelines:
-        return {}
-    # One call takes 500 queries: more than there are pipelines in an app.
-    pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=[
-            {
-                "Id": f"p{number}",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": "AWS/SQS",
-                        "MetricName": "ApproximateAgeOfOldestMessage",
-                        "Dimensions": [
-                            {"Name": "QueueName", "Value": pipeline.dlq_url.rpartition("/")[2]}
-                        ],
-                    },
-                    "Period": 60,
-                    "Stat": "Maximum",
-                },
-            }
-            for number, pipeline in enumerate(pipelines)
-        ],
-        StartTime=now - _AGE_WINDOW,
-        EndTime=now + timedelta(minutes=1),
-    )
-    points: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            name = pipelines[int(result["Id"][1:])].name
-            points[name] += zip(result["Timestamps"], result["Values"], strict=True)
-    return {name: int(max(values)[1]) for name, values in points.items() if values}
 
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:

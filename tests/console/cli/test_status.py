@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from console.cli import status as cli
 from console.cli.exit import Exit
 from console.cli.output import TextTable
 from console.cli.status import show
-from console.operations import status
+from console.operations import aws, status
+from console.operations.deadline import Deadline
+from console.operations.problem import Cause, Problem
 from console.operations.queue import QueueDepth
+from console.operations.session import Session
 from deadletter.aws.collisions import DynamoDBCollisions
-from deadletter.contract import DAY, HOUR, Metric
-from deadletter.watch.row import QueueRow, Stalled
+from deadletter.contract import DAY, HOUR, NAMESPACE, Metric
+from deadletter.watch.row import LaneRow, QueueRow, Stalled
 
 NOW = datetime.now(UTC)
 
@@ -38,7 +44,8 @@ def test_a_quiet_app_needs_no_attention(cloud: Any, dlq: Any) -> None:
     done = dlq("status", "--check")
     assert done.exit_code == Exit.DONE
     assert "deadletter in account 123456789012, eu-west-1" in done.stdout
-    assert "Nothing needs attention." in done.stdout
+    assert done.stdout.startswith("Nothing needs a person.\n")
+    assert answer(dlq)["needs_person"] is False
 
 
 def test_depths_distinguish_visible_in_flight_and_delayed(cloud: Any, dlq: Any) -> None:
@@ -63,8 +70,8 @@ def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
     cloud.waiting("invoices", "due", 5)
     (orders,) = answer(dlq, "--pipeline", "orders")["pipelines"]
     assert orders["waiting"] == [
-        {"lane": "circuit:orders", "letters": 2},
-        {"lane": "due", "letters": 19},
+        {"lane": "circuit:orders", "letters": 2, "oldest_seconds": None, "first_due": None},
+        {"lane": "due", "letters": 19, "oldest_seconds": None, "first_due": None},
     ]
 
 
@@ -160,7 +167,9 @@ def _circuit(cloud: Any, pipeline: str, state: str, open_until: datetime | None 
 
 def test_a_circuit_that_was_never_seen_is_closed(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    assert only_pipeline(dlq)["circuit"] == {"state": "CLOSED", "open_until": None}
+    circuit = only_pipeline(dlq)["circuit"]
+    assert circuit.pop("state") == "CLOSED"
+    assert set(circuit.values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -339,7 +348,14 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
         ("orders", "OPEN"),
         ("hooks.acme", "CLOSED"),
     ]
-    assert pipeline["circuit"] == {"state": "OPEN", "open_until": None}
+    circuit = pipeline["circuit"]
+    assert (circuit["state"], circuit["open_until"]) == ("OPEN", None)
+    assert circuit["by"].startswith("arn:aws:")
+    assert circuit["because"] == "the bank is down"
+    shown = dlq("status").stdout
+    assert "Nothing needs a person; 2 things to know." in shown
+    assert re.search(r"circuit OPEN since \d\d:\d\d UTC, held by arn:.*: the bank is down", shown)
+    assert "no letter goes back until dlq circuit auto --pipeline orders" in shown
 
 
 def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dlq: Any) -> None:
@@ -493,3 +509,161 @@ def test_many_collisions_are_named_with_the_paths_that_differ(cloud: Any, dlq: A
         " differ from it in body.sentAt, body.requestId: they are processed and not parked; say in"
         " idempotency_payload what is to be compared"
     )
+
+
+def _opened(cloud: Any) -> None:
+    """The circuit opened by itself a minute ago; its next canary is due later."""
+    now = time.time()
+    key = {"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}}
+    numbers = {"opened_at": now - 60, "open_until": now + 600, "trips": 2}
+    fields = {name: {"N": str(int(number))} for name, number in numbers.items()}
+    cloud.put("circuits", {**key, "state": {"S": "OPEN"}, **fields})
+
+
+def test_a_circuit_says_what_opened_it_and_what_happens_next(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    _opened(cloud)
+    cloud.letter("{}")
+    shown = dlq("status", "orders").stdout
+    assert shown.startswith("Nothing needs a person; 1 thing to know.\n")
+    assert re.search(r"circuit OPEN since .*, by itself: its calls failed \(50% of at least 20 in "
+                     r"2 min, or 10 in a row\); outage 2 in a row", shown)  # fmt: skip
+    assert re.search(r"Next: no letter goes back until the circuit closes; the next canary is due "
+                     r"at \d\d:\d\d UTC", shown)  # fmt: skip
+    assert "Drained in: not while nothing goes back (1 letter)" in shown
+
+
+def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", settings={"rate": 20.0})
+    for _ in range(3):
+        cloud.letter("{}")
+    cloud.waiting("orders", "due", 7)
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["letters"], outlook["rate_limit"]) == (10, 20.0)
+    assert (outlook["rate_measured"], outlook["drain_seconds"]) == (None, 1)
+    cloud.cloudwatch.put_metric_data(
+        Namespace=NAMESPACE,
+        MetricData=[
+            {
+                "MetricName": Metric.REDRIVEN,
+                "Dimensions": [
+                    {"Name": "app", "Value": "deadletter"},
+                    {"Name": "pipeline", "Value": "orders"},
+                ],
+                "Timestamp": NOW - timedelta(minutes=5),
+                "Value": 9,
+            }
+        ],
+    )
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["rate_measured"], outlook["drain_seconds"]) == (0.01, 1_000)
+    shown = dlq("status").stdout
+    assert "Rate: at most 20 a second; 0.01 a second went back in 15 min" in shown
+    assert "Drained in: 16 min at that rate, and the delays of backoff (10 letters)" in shown
+
+
+def test_the_first_letter_that_expires_is_told_with_its_queue(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    _remembered(cloud, 3 * DAY, 14 * DAY)
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["expires_in"], outlook["seconds_to_expiry"] // HOUR) == ("dlq", 263)
+    assert "First letter expires in: 10 d 23 h, in the DLQ" in dlq("status").stdout
+
+
+def test_lanes_say_how_old_their_letters_are_and_when_the_first_is_due(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", settings={"message_ttl": 12.0 * DAY})
+    now = time.time()
+    lanes = {
+        "due": LaneRow(letters=1, first_due=now + HOUR),
+        "circuit": LaneRow(letters=1, first_due=now + 11 * DAY),
+        "rule": LaneRow(letters=1, filled_at=now - HOUR),
+    }
+    for lane in ("due", "circuit:orders", "rule:r"):
+        cloud.waiting("orders", lane, 1)
+    cloud.watched("orders", lanes=lanes)
+    circuit, due, rule = only_pipeline(dlq)["waiting"]
+    assert (circuit["oldest_seconds"] // HOUR, rule["oldest_seconds"] // HOUR) == (24, 1)
+    assert due["oldest_seconds"] is None
+    assert datetime.fromisoformat(due["first_due"]).timestamp() == pytest.approx(now + HOUR, abs=2)
+    assert "1 delayed letter will be judged again when due, the first at " in dlq("status").stdout
+
+
+def test_the_age_of_the_main_queue_is_shown(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    _age(cloud, "orders-main", 120, minutes_ago=3)
+    assert only_pipeline(dlq)["main_oldest_seconds"] == 120
+    assert re.search(r"^main queue .* 2 min", dlq("status").stdout, re.MULTILINE)
+
+
+def test_the_last_run_says_why_it_stopped(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    at = time.time() - 90
+    cloud.remembers("orders", "dlq", ended_at=at, ended_well_at=at, stopped="nothing to do")
+    assert re.search(r"Last run: 1 min ago; ended because nothing to do", dlq("status").stdout)
+
+
+def test_what_does_not_answer_in_time_is_named_in_one_sentence(
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any) -> QueueDepth:
+        raise Deadline(9).missed()
+
+    monkeypatch.setattr(status, "depth", silent)
+    cloud.deploy("orders")
+    done = dlq("status", "--json")
+    assert done.exit_code == Exit.ATTENTION
+    (item,) = json.loads(done.stdout)["attention"]
+    assert item["kind"] == "UNREAD"
+    assert item["says"].startswith(
+        "the main queue, the DLQ, parking queue default could not be read: no answer within 9 s"
+    )
+
+
+def test_a_pipeline_may_be_named_without_an_option(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    names = ["status", "--query", "pipelines[].name"]
+    assert json.loads(dlq(*names, "orders").stdout) == ["orders"]
+    assert json.loads(dlq(*names, "orders", "--pipeline", "invoices").stdout) == [
+        "orders",
+        "invoices",
+    ]
+
+
+def test_watch_needs_a_terminal(cloud: Any, dlq: Any) -> None:
+    done = dlq("status", "--watch")
+    assert done.exit_code == Exit.USAGE
+    assert "--watch needs a terminal" in done.stderr
+
+
+def test_watch_paints_until_ctrl_c_and_keeps_the_last_picture(
+    cloud: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    session = Session(lambda: aws.connect(None, None), "deadletter")
+    answer = status.read(session, [])
+    answers = iter([answer, answer, Problem("no network", Cause.UNREACHABLE), KeyboardInterrupt()])
+
+    def read(*_: Any) -> status.AppStatus:
+        given = next(answers)
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+    monkeypatch.setattr(status, "read", read)
+    monkeypatch.setattr("console.cli.status.time.sleep", lambda _: None)
+    reply = cli.status(session, watch=True)
+    assert reply.exit_status == Exit.DONE
+    assert list(reply.show(reply.answer)) == []
+    assert screen.getvalue().count("Nothing needs a person.") >= 3
+    assert "Not read again: no network" in screen.getvalue()
+
+
+class Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True

@@ -1,0 +1,105 @@
+"""Reads that run beside each other and end at a common deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .problem import Cause, Problem
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from queue import SimpleQueue
+
+    from .aws import Read, Start
+
+# Seconds that a person waits for all answers together. Start and end of the program, and the
+# display, take the rest of ten seconds.
+PATIENCE = 9.0
+
+# As in `aws`: more threads only queue up in front of Python's own lock.
+_THREADS = 16
+
+V = TypeVar("V")
+
+
+class DeadlineMissed(Problem):
+    """There was no answer in time."""
+
+
+class Deadline:
+    """The moment after which no answer is waited for. `clock` counts seconds and never jumps."""
+
+    def __init__(
+        self, seconds: float = PATIENCE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._ends = clock() + seconds
+
+    def left(self) -> float:
+        """Seconds until the deadline; 0 when it is over."""
+        return max(0.0, self._ends - self._clock())
+
+    def missed(self) -> DeadlineMissed:
+        """The problem of a read that did not end in time."""
+        return DeadlineMissed(
+            f"no answer within {self.seconds:g} s; check the network, VPN or proxy, --region, and "
+            "AWS_ENDPOINT_URL if it is set.",
+            Cause.UNREACHABLE,
+        )
+
+
+@contextmanager
+def reads_until(deadline: Deadline) -> Iterator[Start]:
+    """Runs reads in threads that are left behind at the deadline, and after Ctrl-C.
+
+    Only for calls that change nothing: a call that is left behind may still be made. A name
+    server that does not answer holds a thread longer than any time-out of the SDK.
+    """
+    from queue import SimpleQueue
+
+    from .aws import Read
+
+    work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+    threads = 0
+
+    def start(read: Callable[[], V], /) -> Read[V]:
+        nonlocal threads
+        from concurrent.futures import Future
+
+        future: Future[V] = Future()
+        work.put((future, read))
+        if threads < _THREADS:
+            threads += 1
+            _work_on(work)
+        return Read(future, deadline)
+
+    try:
+        yield start
+    finally:
+        for _ in range(threads):
+            work.put(None)
+
+
+def _work_on(work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    """Starts a thread that works until it finds None. The end of the program does not wait."""
+    from threading import Thread
+
+    def run() -> None:
+        while (task := work.get()) is not None:
+            future, read = task
+            try:
+                future.set_result(read())
+            except BaseException as error:
+                future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+
+
+def within(deadline: Deadline, what: str, read: Callable[[], V]) -> V:
+    """What `read` returns; Problem that names `what` if there is no answer in time."""
+    with reads_until(deadline) as start:
+        return start(read).answer(what)

@@ -1,0 +1,141 @@
+"""What becomes of a pipeline's letters if nothing changes: rate, drain time, what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.circuit.state import State
+from deadletter.contract import Mode
+from deadletter.routing.decision import DUE
+
+from .attention import parked_letters, source_name
+from .words import clock, count, duration
+
+if TYPE_CHECKING:
+    from .status import PipelineStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What becomes of a pipeline's letters if nothing changes."""
+
+    letters: Annotated[
+        int | None, "letters in the DLQ and in lane `due`; null if they could not be counted"
+    ]
+    rate_limit: Annotated[float | None, "letters a second that the settings allow back to main"]
+    rate_measured: Annotated[
+        float | None, "letters a second that went back in the last 15 minutes; null if none did"
+    ]
+    drain_seconds: Annotated[
+        int | None,
+        "until these letters are sent, by the measured rate, or else by the limit; the delays of "
+        "backoff and rules come on top; null if they don't go back now",
+    ]
+    seconds_to_expiry: Annotated[
+        int | None, "until SQS deletes the first letter; null if none is known"
+    ]
+    expires_in: Annotated[str | None, "the source of that letter"]
+    next: Annotated[Sequence[str], "what happens next, as sentences"]
+
+
+def outlook(
+    pipeline: PipelineStatus,
+    now: datetime,
+    *,
+    rate_limit: float | None,
+    rate_measured: float | None,
+    first_due: datetime | None,
+) -> Outlook:
+    """The outlook of a pipeline. `first_due` is when its first delayed letter is due."""
+    letters = _to_send(pipeline)
+    rate = rate_measured or rate_limit
+    goes_back = _why_nothing_goes_back(pipeline, now) is None
+    drains = ceil(letters / rate) if letters and rate and goes_back else None
+    expiring = [
+        (source.seconds_to_expiry, source.source)
+        for source in pipeline.sources
+        if source.seconds_to_expiry is not None
+    ]
+    seconds, source = min(expiring, default=(None, None))
+    return Outlook(
+        letters,
+        rate_limit,
+        rate_measured,
+        drains,
+        seconds,
+        source,
+        tuple(_next(pipeline, now, first_due, seconds, source)),
+    )
+
+
+def _to_send(pipeline: PipelineStatus) -> int | None:
+    """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
+    if pipeline.dlq is None:
+        return None
+    due = [lane.letters for lane in pipeline.waiting if lane.lane == DUE]
+    if None in due:
+        return None
+    queue = pipeline.dlq
+    return queue.visible + queue.in_flight + queue.delayed + sum(number or 0 for number in due)
+
+
+def _why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
+    """Why no letter of the DLQ goes back now; None if they do."""
+    if pipeline.mode == Mode.OBSERVE:
+        return "observe moves nothing: letters stay in the DLQ until the mode is enforce"
+    if pipeline.stalled is not None:
+        return "no letter goes back until runs can do their work again"
+    circuit = pipeline.circuit
+    if circuit is None or circuit.state == State.CLOSED:
+        return None
+    if circuit.by is not None:
+        until = (
+            f"until {clock(circuit.until, now)}"
+            if circuit.until
+            else f"until dlq circuit auto --pipeline {pipeline.name}"
+        )
+        return f"no letter goes back {until}: the circuit is held {circuit.state}"
+    if circuit.state == State.HALF_OPEN:
+        return "one letter is being tried; the circuit closes when the dependency works"
+    if circuit.state == State.OPEN and circuit.open_until is not None:
+        when = "now" if circuit.open_until <= now else f"at {clock(circuit.open_until, now)}"
+        return f"no letter goes back until the circuit closes; the next canary is due {when}"
+    return "no letter goes back until the circuit closes"
+
+
+def _next(
+    pipeline: PipelineStatus,
+    now: datetime,
+    first_due: datetime | None,
+    expires: int | None,
+    source: str | None,
+) -> Iterator[str]:
+    stops = _why_nothing_goes_back(pipeline, now)
+    in_dlq = pipeline.dlq
+    waiting = {lane.lane: lane.letters or 0 for lane in pipeline.waiting}
+    if stops is not None:
+        yield stops
+    elif in_dlq is not None and in_dlq.visible:
+        yield f"the next run judges {count(in_dlq.visible, 'letter')} of the DLQ"
+    if (delayed := waiting.get(DUE, 0)) and stops is None:
+        letters = count(delayed, "delayed letter")
+        when = (
+            "now"
+            if first_due is not None and first_due <= now
+            else f"at {clock(first_due, now)}"
+            if first_due is not None
+            else "in time"
+        )
+        yield f"{letters} will be judged again when due, the first {when}"
+    if expires is not None and source is not None:
+        moves = "" if pipeline.mode == Mode.OBSERVE else "; a day before, the watch moves it"
+        yield f"SQS deletes the first letter of {source_name(source)} in {duration(expires)}{moves}"
+    if parked := parked_letters(pipeline):
+        yield (
+            f"{count(parked, 'parked letter')} wait for a person: "
+            f"dlq parked list --pipeline {pipeline.name}"
+        )
