@@ -106,6 +106,10 @@ SHARED = tuple(
 )
 
 
+SHARED_TITLE = "Options of every command"
+"""The heading of the shared options in a help page."""
+
+
 class _Command(TyperCommand):
     """A command whose help lists its own options first, then those of all commands."""
 
@@ -114,7 +118,7 @@ class _Command(TyperCommand):
         shared = {option.name for option in SHARED} | {"help"}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
-                title = "Options of every command" if parameter.name in shared else "Options"
+                title = SHARED_TITLE if parameter.name in shared else "Options"
                 if parameter.param_type_name == "argument":
                     # Without the type that Typer appends to the name.
                     title, record = "Arguments", (record[0].partition(" ")[0], record[1])

@@ -26,6 +26,7 @@ DISTRIBUTION = "deadletter"
 
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
+    "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from .command import SHARED_TITLE
 from .main import app
 
 # Columns of a help page: the smallest terminal in use.
@@ -31,6 +32,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:BatchGetItem`, \
 `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
+| `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \
@@ -50,6 +52,9 @@ and `dynamodb:PutItem` for a malformed record |
 `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, `lambda:GetFunctionConfiguration`; \
 for `explain`: `lambda:InvokeFunction` |
 | `rules lint` | none, not even `ssm:GetParametersByPath` |
+
+The options under `dlq` may stand before or after every command; the pages of the commands below
+leave them out.
 
 The keys of its JSON follow each command. Keys are only added, never removed. Times are
 ISO 8601 in UTC, durations are seconds, sizes are bytes."""
@@ -85,9 +90,16 @@ def _walk_below(entry: Any, parent: Any, name: str) -> Iterator[tuple[str, Any, 
 def _pages() -> Iterator[str]:
     for path, entry, context in _walk():
         yield f"{'#' * (2 + path.count(' '))} `{path}`"
-        yield f"```text\n{_stripped(entry.get_help(context))}\n```"
+        page = _stripped(entry.get_help(context))
+        yield f"```text\n{page if path == 'dlq' else _without_shared_options(page)}\n```"
         if not _is_group(entry):
             yield "\n".join(_keys_table(answer_of(entry)))
+
+
+def _without_shared_options(page: str) -> str:
+    """A help page without the options of every command: the page says them once, under `dlq`."""
+    before, title, after = page.partition(f"{SHARED_TITLE}:\n")
+    return before + after.partition("\n\n")[2] if title else page
 
 
 def _stripped(text: str) -> str:

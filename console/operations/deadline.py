@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Seconds that a person waits for all answers together. Start and end of the program, and the
 # display, take the rest of ten seconds.
-PATIENCE = 9.0
+PATIENCE = 8.0
 
 # As in `aws`: more threads only queue up in front of Python's own lock.
 _THREADS = 16

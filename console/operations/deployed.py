@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.checker import pipeline_from_terms
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import resources_from_environment
@@ -27,6 +26,8 @@ def scope(app: apps.App, name: str | None) -> tuple[str, tuple[apps.DeployedPipe
 
 def terms(pipeline: apps.DeployedPipeline) -> Pipeline:
     """What the pipeline allows in a rule; the rule checker uses the same."""
+    from deadletter.rules.checker import pipeline_from_terms
+
     try:
         return pipeline_from_terms(pipeline.name, pipeline.terms)
     except BadSettings as error:

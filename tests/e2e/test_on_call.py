@@ -174,7 +174,8 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 
 # What is typed of each command, in this order.
 TYPED: dict[str, list[tuple[str, ...]]] = {
-    "dlq status": [("status",)],
+    "dlq status": [("status",), ("status", "orders")],
+    "dlq show": [("show", "orders")],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

@@ -378,6 +378,14 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
         }
     },
+    "dlq show": {
+        "DlqReader": {
+            **SEE,
+            **WEIGH,
+            "main queues": {"sqs:GetQueueAttributes"},
+            "*": {"cloudwatch:DescribeAlarms"},
+        }
+    },
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},

@@ -36,6 +36,12 @@ def test_the_page_does_not_depend_on_the_terminal_it_is_made_in(
     assert reference.reference() == (ROOT / "docs" / "cli.md").read_text()
 
 
+def test_the_page_says_the_shared_options_once() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for option in ("--profile NAME", "--region NAME", "--app NAME", "--query JMESPATH", "--debug"):
+        assert page.count(f"  {option} ") == 1, option
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_command_says_what_it_does_and_shows_an_example(path: str) -> None:
     assert COMMANDS[path].help

@@ -1,0 +1,57 @@
+"""`dlq show`: the policy in force is what is deployed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from console.cli.exit import Exit
+
+
+def test_the_policy_in_force_is_shown_with_its_defaults(cloud: Any, dlq: Any) -> None:
+    cloud.deploy(
+        "orders",
+        settings={
+            "policy": {"max_attempts": 3},
+            "policies": {"slow": {"backoff": {"base": 600}}},
+            "rate": 5.0,
+        },
+    )
+    answer = json.loads(dlq("show", "orders", "--json").stdout)
+    assert answer["policy"]["max_attempts"] == 3
+    assert answer["policy"]["ceilings"] == [60, 120, 240]
+    assert answer["policies"]["slow"]["ceilings"][0] == 600
+    assert (answer["settings"]["rate"], answer["settings"]["burst"]) == (5.0, 500)
+    assert answer["queues"]["main"]["name"] == "orders-main"
+    shown = dlq("show", "orders").stdout
+    assert "Attempts: 3, after at most 1 min, 2 min, 4 min" in shown
+    assert "message_ttl" in shown
+    assert "It has no alarm" in shown
+
+
+def test_alarms_say_in_words_when_they_ring(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.cloudwatch.put_metric_alarm(
+        AlarmName="deadletter-orders-DlqAge", MetricName="ApproximateAgeOfOldestMessage",
+        Namespace="AWS/SQS", Period=60, EvaluationPeriods=3, Threshold=3600, Statistic="Maximum",
+        ComparisonOperator="GreaterThanThreshold",
+    )  # fmt: skip
+    (alarm,) = json.loads(dlq("show", "--json").stdout)["alarms"]
+    assert alarm["when"] == "ApproximateAgeOfOldestMessage > 3600 in 3 of 3 periods of 60 s"
+
+
+def test_a_queue_that_is_gone_is_named_and_the_rest_is_shown(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.sqs.delete_queue(QueueUrl=cloud.urls["orders-dlq"])
+    done = dlq("show", "orders", "--json")
+    assert done.exit_code == Exit.ATTENTION
+    answer = json.loads(done.stdout)
+    assert answer["queues"]["dlq"] is None
+    assert answer["unread"][0].startswith("queue dlq could not be read: ")
+
+
+def test_two_different_pipelines_are_refused(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    done = dlq("show", "orders", "--pipeline", "invoices")
+    assert done.exit_code == Exit.USAGE
+    assert "name one of them" in done.stderr
