@@ -315,7 +315,7 @@ class Storage(Construct):
 
     def grant_read_rules(self, permissions: Permissions) -> None:
         """Read all rules."""
-        permissions.allow("Rules", ["dynamodb:Scan"], [self.rules.table_arn])
+        permissions.allow("Rules", ["dynamodb:Query", "dynamodb:Scan"], [self.rules.table_arn])
 
     def grant_edit_rules(self, permissions: Permissions) -> None:
         """Write all rules."""

@@ -33,6 +33,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
+| `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`; for bodies that wait in S3: \
+`s3:GetObject` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \

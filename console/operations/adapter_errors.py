@@ -20,6 +20,7 @@ def aws_errors() -> Iterator[None]:
     from deadletter.replay.objects import ObjectsUnavailable
     from deadletter.replay.progress import StatusUnavailable
     from deadletter.replay.run import RunsUnavailable
+    from deadletter.replay.ticket import TicketsUnavailable
     from deadletter.routing.router import RouterUnavailable
 
     try:
@@ -34,6 +35,7 @@ def aws_errors() -> Iterator[None]:
         RouterUnavailable,
         RunsUnavailable,
         StatusUnavailable,
+        TicketsUnavailable,
     ) as error:
         cause: BaseException | None = error
         while cause is not None:

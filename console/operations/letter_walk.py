@@ -19,6 +19,7 @@ from .session import Session
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
+    from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.redrive.waiting_room import WaitingRoomEntry
 
 # Entries of a shard's index that are kept in memory: some 200 bytes each.
@@ -77,14 +78,11 @@ def look_into_queue(
     )
 
 
-def letters_of_lane(
-    session: Session, app: App, pipeline: DeployedPipeline, lane: str
-) -> Iterator[FoundLetter]:
-    """Each letter of a lane. Nothing is claimed and nothing is counted as received."""
+def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBWaitingRoom:
+    """The waiting room of a pipeline, for reading."""
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-    from deadletter.redrive.waiting_room import FOREVER, SHARDS
 
-    room = DynamoDBWaitingRoom(
+    return DynamoDBWaitingRoom(
         dynamodb=session.aws.dynamodb,
         table=app.letters_table,
         s3=session.aws.s3,
@@ -93,6 +91,15 @@ def letters_of_lane(
         fifo=pipeline.fifo,
         clock=session.clock,
     )
+
+
+def letters_of_lane(
+    session: Session, app: App, pipeline: DeployedPipeline, lane: str
+) -> Iterator[FoundLetter]:
+    """Each letter of a lane. Nothing is claimed and nothing is counted as received."""
+    from deadletter.redrive.waiting_room import FOREVER, SHARDS
+
+    room = waiting_room(session, app, pipeline)
     for shard in range(SHARDS):
         with aws_errors():
             entries = room.due(lane, shard, FOREVER, _MOST_IN_SHARD)

@@ -176,6 +176,8 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
     "dlq show": [("show", "orders")],
+    # In the custody of the run that waits.
+    "dlq explain": [("explain", "{kept}")],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

@@ -386,6 +386,16 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"cloudwatch:DescribeAlarms"},
         }
     },
+    # It judges as the router does, from what the router reads.
+    "dlq explain": {
+        "DlqReader": {
+            **SEE,
+            **WAITING,
+            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Circuits": {"dynamodb:BatchGetItem"},
+            "table Rules": {"dynamodb:Query"},
+        }
+    },
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},

@@ -101,6 +101,20 @@ class DynamoDBTickets:
             except AWS_ERRORS as error:
                 raise self._unavailable(error) from error
 
+    def of(self, origin: str) -> tuple[Ticket, ...]:
+        """The tickets of one letter, the earliest first."""
+        partition, prefix = self._key(origin, "")
+        try:
+            items = self._table.query(
+                f"{PARTITION} = :p AND begins_with({SORT}, :origin)",
+                {":p": partition, ":origin": prefix},
+                ConsistentRead=True,
+            )
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        tickets = [ticket_from_item(item, self._run) for item in items]
+        return tuple(sorted(tickets, key=lambda ticket: ticket.at))
+
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.

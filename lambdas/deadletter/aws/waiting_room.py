@@ -78,13 +78,18 @@ _CLOSED = "a letter came back to a replay run that does not wait for it any more
 class WaitingLetter:
     """A letter of a lane, as people look at it: nothing is claimed and nothing is counted.
 
-    `letter` is None if it is too large for its item: then it is in S3.
+    `letter` is None if it is too large for its item: then it is in S3. `due` is epoch seconds,
+    and `because` why it waits.
     """
 
     copy: str
     home: str
     stamp: Stamp | None
     letter: Letter | None
+    lane: str = ""
+    due: float = 0.0
+    because: str = ""
+    key: Key | None = None
 
 
 class DynamoDBLanes:
@@ -130,7 +135,17 @@ class DynamoDBLanes:
         except _ERRORS as error:
             raise self._unavailable(error) from error
         found = [items[key] for key in keys if key in items]
-        return [_seen(item) for item in found if self._lane_name(item["lane"]) == lane]
+        seen = [self._seen(item) for item in found]
+        return [letter for letter in seen if letter.lane == lane]
+
+    def waiting(self, copy: str) -> WaitingLetter | None:
+        """The letter that waits under the id of its copy; None for one of a FIFO group."""
+        key = (Partition.LETTER.of(self._pipeline, copy), _NO_GROUP)
+        try:
+            item = self._table.get_many([key]).get(key)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return None if item is None else self._seen(item)
 
     def first_due(self, lane: str) -> float | None:
         """When the first letter of a lane is due (epoch seconds); None if it is empty."""
@@ -153,6 +168,18 @@ class DynamoDBLanes:
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return sorted(entries, key=lambda entry: entry["due"])[:most]
+
+    def _seen(self, item: Mapping[str, Any]) -> WaitingLetter:
+        return WaitingLetter(
+            copy=str(item.get("copy")),
+            home=str(item.get("home")),
+            stamp=stamps.parse(str(item.get("stamp"))),
+            letter=_inline(item),
+            lane=self._lane_name(str(item.get("lane", ""))),
+            due=float(item.get("due", 0)),
+            because=str(item.get("because", "")),
+            key=(item[PARTITION], item[SORT]),
+        )
 
     def _lane(self, lane: str, shard: int | None = None) -> str:
         return lane_partition(self._pipeline, lane, shard)
@@ -190,6 +217,21 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._registered: set[str] = set()
         self._bodies_refused = 0
         self._with_body: set[str] = set()
+
+    def content(self, waiting: WaitingLetter) -> Letter | None:
+        """A letter that waits, as a person has edited it, from S3 if it is there.
+
+        None if it has left meanwhile, or is incomplete.
+        """
+        if waiting.key is None:
+            return None
+        try:
+            item = self._table.get_many([waiting.key]).get(waiting.key)
+            return None if item is None else self._read_letter(item)
+        except (KeyError, TypeError, ValueError, NotALetter):
+            return None
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
 
     def retire(self, lane: Lane) -> None:
         try:
@@ -598,11 +640,6 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
         return Partition.GROUP.of(self._pipeline, home, digest)
-
-
-def _seen(item: Mapping[str, Any]) -> WaitingLetter:
-    copy, home = str(item.get("copy")), str(item.get("home"))
-    return WaitingLetter(copy, home, stamps.parse(str(item.get("stamp"))), _inline(item))
 
 
 def _inline(item: Mapping[str, Any]) -> Letter | None:

@@ -62,12 +62,14 @@ class AboutLetter:
     """What a row keeps once of its letter, and not with each failure.
 
     `context` are the values of the pipeline's `context`, `endpoint` is the key of the letter's
-    own circuit if the pipeline has a circuit for each key, `size` the bytes of the body.
+    own circuit if the pipeline has a circuit for each key, `size` the bytes of the body. `trace`
+    is the root of its X-Ray trace, which it keeps through all its lives.
     """
 
     context: Mapping[str, str] = field(default_factory=dict)
     endpoint: str = ""
     size: int | None = None
+    trace: str = ""
 
 
 NOTHING_KNOWN = AboutLetter()
@@ -249,6 +251,7 @@ def _about(item: Mapping[str, Any]) -> AboutLetter:
         context={str(name): str(value) for name, value in values.items()},
         endpoint=str(item.get("endpoint", "")),
         size=None if size is None else int(size),
+        trace=str(item.get("trace", "")),
     )
 
 

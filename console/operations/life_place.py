@@ -1,0 +1,200 @@
+"""Where a letter is now, as far as its record says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.contract import PARKED_LANE
+from deadletter.replay.ticket import TERMINAL, ReplayOutcome
+
+from .life_record import LetterRecord, RunTicket
+from .words import moment
+
+if TYPE_CHECKING:
+    from deadletter.aws.waiting_room import WaitingLetter
+    from deadletter.failure.ledger import LedgerRow
+
+
+class Where(StrEnum):
+    """The kinds of places."""
+
+    WAITING = "WAITING"
+    """In a lane of the waiting room."""
+    RUN = "RUN"
+    """In the custody of a replay run, or sent by it."""
+    PARKED = "PARKED"
+    """In a parking queue, or rescued from one."""
+    PROCESSED = "PROCESSED"
+    QUEUE = "QUEUE"
+    """In the main queue, at the consumer or in a DLQ: SQS cannot be asked for one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place of a letter."""
+
+    where: Annotated[str, f"{', '.join(Where)}"]
+    says: Annotated[str, "the same in a sentence"]
+    since: Annotated[datetime | None, "since when; null if it is not known"]
+    copy: Annotated[str | None, "MessageId of this copy; null if it is not known"]
+    lane: Annotated[str | None, "lane of the waiting room; null outside of it"]
+    due: Annotated[datetime | None, "when it is due; null if no time makes it leave"]
+    because: Annotated[str, "why it is there; empty if it is not on record"]
+    rule: Annotated[str | None, "id of the rule that put it there; null if none did"]
+    run: Annotated[str | None, "id of the replay run; null without one"]
+    queue: Annotated[str | None, "id of the parking queue; null elsewhere"]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether automation will decide about the letter here."""
+        return self.where in (Where.WAITING, Where.QUEUE)
+
+
+def _place(where: Where, says: str, **known: object) -> Place:
+    empty: dict[str, object] = {
+        "since": None, "copy": None, "lane": None, "due": None,
+        "because": "", "rule": None, "run": None, "queue": None,
+    }  # fmt: skip
+    return Place(where=where, says=says, **{**empty, **known})  # type: ignore[arg-type]  # the fields of Place by name
+
+
+def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
+    """Where the letter is, the surest place first; at least one.
+
+    `parking_queue` is the id of the queue that its kind of parked letter goes to.
+    """
+    if record.waiting:
+        for waiting in record.waiting:
+            yield _waiting(waiting)
+        return
+    row = record.row
+    by_run = _by_run(record, parking_queue)
+    if by_run is not None:
+        yield by_run
+        return
+    if row is None:
+        return
+    last = row.failures[-1].at if row.failures else 0.0
+    processed = row.recovered_at is not None and row.recovered_at >= last
+    if processed:
+        how = {"duplicate": "skipped, because it was processed before"}.get(
+            row.recovered_as, "processed"
+        )
+        yield _place(
+            Where.PROCESSED, f"It was {how}: nothing is left to do.",
+            since=moment(row.recovered_at),
+        )  # fmt: skip
+    elif _is_parked(row, last):
+        yield _parked(row, parking_queue)
+    else:
+        yield _place(
+            Where.QUEUE,
+            "In a queue of SQS, which cannot be asked for one message: in the main queue, with "
+            "the consumer, or in the DLQ.",
+            since=moment(last) if last else None,
+        )
+
+
+def _waiting(waiting: WaitingLetter) -> Place:
+    from deadletter.redrive.waiting_room import is_of_run
+
+    stamp, lane = waiting.stamp, waiting.lane
+    known = {
+        "copy": waiting.copy,
+        "lane": lane,
+        "since": moment(stamp.at) if stamp else None,
+        "because": waiting.because or (stamp.because or "" if stamp else ""),
+        "rule": stamp.rule if stamp else None,
+    }
+    if lane == PARKED_LANE:
+        queue = waiting.home.removeprefix("parking:")
+        because = (stamp.because if stamp else None) or waiting.because
+        says = f"Parked, and moved from parking queue {queue} into lane parked of the waiting room."
+        return _place(Where.PARKED, says, **{**known, "queue": queue, "because": because})
+    if is_of_run(lane):
+        run = lane.partition(":")[2]
+        says = f"In the custody of replay run {run}."
+        return _place(Where.RUN, says, **{**known, "run": run})
+    says = f"In lane {lane} of the waiting room."
+    return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
+
+
+_FATES = {
+    ReplayOutcome.SENT: "it was sent, and its outcome is not known yet",
+    ReplayOutcome.RECOVERED: "processed",
+    ReplayOutcome.DUPLICATE: "skipped by the consumer as a duplicate",
+    ReplayOutcome.DELIVERED: "accepted by a destination that tells no outcome",
+    ReplayOutcome.PARKED: "parked by the consumer",
+    ReplayOutcome.QUARANTINED: "parked by the run",
+    ReplayOutcome.STOPPED: "it left the run for a lane or a dedicated DLQ",
+    ReplayOutcome.EXPIRED: "parked as expired",
+    ReplayOutcome.UNKNOWN: "it was sent, and its outcome did not become known in time",
+    ReplayOutcome.DISCARDED: "discarded by a person",
+    ReplayOutcome.LEFT: "left over when the run ended",
+}
+
+
+_PARKED_BY_RUN = frozenset(
+    {
+        ReplayOutcome.PARKED,
+        ReplayOutcome.QUARANTINED,
+        ReplayOutcome.EXPIRED,
+        ReplayOutcome.LEFT,
+    }
+)
+_NOTHING_LEFT = frozenset(
+    {ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE, ReplayOutcome.DISCARDED}
+)
+
+
+def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
+    """Where the last replay run left the letter, unless its row knows something later."""
+    if not record.tickets:
+        return None
+    noted: RunTicket = record.tickets[-1]
+    ticket, fate = noted.ticket, noted.ticket.fate
+    if record.row is not None and _is_later(record.row, noted):
+        return None
+    known = {"run": noted.run.id, "since": moment(ticket.at), "copy": ticket.copy}
+    says = f"Replay run {noted.run.id}: {_FATES.get(fate, fate.name)}."
+    if fate in _NOTHING_LEFT:
+        return _place(Where.PROCESSED, says, **known)
+    if fate in _PARKED_BY_RUN:
+        return _place(Where.PARKED, says, **known, queue=parking_queue)
+    return None if fate in TERMINAL else _place(Where.RUN, says, **known)
+
+
+def _is_later(row: LedgerRow, noted: RunTicket) -> bool:
+    """Whether the row says how the life ended that a run began, or of a life after it."""
+    ticket = noted.ticket
+    if row.outcome_in(ticket.attempt) or row.released_at > ticket.at:
+        return True
+    last = row.failures[-1] if row.failures else None
+    failed = last is not None and last.at > ticket.at
+    return failed and (row.attempt > ticket.attempt or not noted.run.is_live)
+
+
+def _is_parked(row: LedgerRow, last: float) -> bool:
+    by_redriver = row.parked_at is not None and row.parked_at >= max(last, row.released_at)
+    by_consumer = bool(row.ended_as) and (row.ended_attempt or 0) >= row.attempt
+    return by_redriver or by_consumer
+
+
+def _parked(row: LedgerRow, queue: str) -> Place:
+    reason = row.parked_as or row.ended_reason or "an unknown reason"
+    says = (
+        f"Parked as {reason}, in parking queue {queue} as far as is known: a queue of SQS cannot "
+        "be asked for one message."
+    )
+    return _place(
+        Where.PARKED,
+        says,
+        since=moment(row.parked_at),
+        because=str(row.parked_as or row.ended_reason or ""),
+        rule=row.parked_rule or None,
+        queue=queue,
+    )

@@ -1,0 +1,225 @@
+"""What is on record of one letter, in whichever pipeline: ledger, waiting room, replay runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .aws import Read, side_by_side
+from .problem import Cause, Problem
+from .session import Session
+from .words import count
+
+if TYPE_CHECKING:
+    from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.aws.replay_tickets import DynamoDBTickets
+    from deadletter.aws.waiting_room import DynamoDBLanes, WaitingLetter
+    from deadletter.failure.ledger import LedgerRow
+    from deadletter.replay.run import ReplayRun
+    from deadletter.replay.ticket import Ticket
+
+MOST_WAITING = 2_000
+"""Waiting letters of a pipeline that are read to find one by its origin: about a second."""
+
+LATEST_RUNS = 10
+"""Replay runs of a pipeline whose tickets are asked for a letter, the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTicket:
+    """What a replay run noted of a letter when it sent it, or let it go."""
+
+    run: ReplayRun
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRecord:
+    """What DynamoDB has of one letter. `row` is None if the ledger has none.
+
+    `waiting` are its copies in the waiting room; `notes` say what was not looked at.
+    """
+
+    pipeline: DeployedPipeline
+    origin: str
+    row: LedgerRow | None
+    waiting: Sequence[WaitingLetter] = ()
+    tickets: Sequence[RunTicket] = ()
+    notes: Sequence[str] = ()
+
+
+def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> LetterRecord:
+    """The record of the letter with this id: of its first life or of any copy that we hold.
+
+    Without `pipeline` all pipelines are searched. Raises Problem (ABSENT) if none knows the id.
+    """
+    searched = app.select([] if pipeline is None else [pipeline])
+    # Made before the threads that use it.
+    session.aws.dynamodb  # noqa: B018
+    with side_by_side() as start:
+        looks = {each.name: start(partial(_known, session, app, each, id_)) for each in searched}
+        known = [look for each in searched if (look := _answer(looks[each.name])) is not None]
+    record = next((each for each in known if each.row or each.waiting), None)
+    notes: list[str] = []
+    candidates = searched if record is None else (record.pipeline,)
+    waiting = record.waiting if record else ()
+    origin = record.origin if record else id_
+    for each in candidates if not waiting else ():
+        waiting = _walk(session, app, each, {id_, origin}, notes)
+        if waiting:
+            stamp = waiting[0].stamp
+            origin = stamp.origin if stamp else waiting[0].copy
+            record = record or LetterRecord(each, origin, _row(session, app, each, origin))
+            break
+    if record is None:
+        raise _unknown(id_, searched)
+    tickets = _tickets(session, app, record.pipeline, origin, notes)
+    return LetterRecord(record.pipeline, origin, record.row, waiting, tickets, tuple(notes))
+
+
+def _answer(look: Read[LetterRecord | None]) -> LetterRecord | None:
+    def lost(problem: Problem) -> None:
+        raise problem
+
+    return look.result(lost)
+
+
+def ledger_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBLedger:
+    """The ledger of a pipeline, for reading."""
+    from deadletter.aws.ledger import DynamoDBLedger
+
+    return DynamoDBLedger(
+        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
+    )
+
+
+def _row(session: Session, app: App, pipeline: DeployedPipeline, origin: str) -> LedgerRow | None:
+    with aws_errors():
+        return ledger_of(session, app, pipeline).rows([origin]).get(origin)
+
+
+def lanes_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBLanes:
+    """The lanes of a pipeline's waiting room, for looking."""
+    from deadletter.aws.waiting_room import DynamoDBLanes
+
+    return DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
+
+
+def _known(session: Session, app: App, pipeline: DeployedPipeline, id_: str) -> LetterRecord | None:
+    """What one pipeline knows by this id alone, in two or three reads."""
+    with aws_errors():
+        waiting = lanes_of(session, app, pipeline).waiting(id_)
+    row = _row(session, app, pipeline, id_)
+    origin = id_
+    stamp = waiting.stamp if waiting else None
+    if stamp is None and row is not None:
+        # The row of a copy that had no room for its stamp names the first life.
+        stamp = row.stamp
+    if stamp is not None and stamp.origin != id_:
+        origin = stamp.origin
+        row = _row(session, app, pipeline, origin) or row
+    if waiting is None and row is None:
+        return None
+    return LetterRecord(pipeline, origin, row, (waiting,) if waiting else ())
+
+
+def _walk(
+    session: Session, app: App, pipeline: DeployedPipeline, ids: set[str], notes: list[str]
+) -> Sequence[WaitingLetter]:
+    """The copies in the waiting room with one of these ids, of the copy or of its first life."""
+    lanes = lanes_of(session, app, pipeline)
+    with aws_errors():
+        names = [lane.name for lane in lanes.lanes()]
+
+    def look(lane: str) -> Callable[[], Sequence[WaitingLetter]]:
+        def read() -> Sequence[WaitingLetter]:
+            with aws_errors():
+                return lanes.look(lane, MOST_WAITING)
+
+        return read
+
+    def lost(problem: Problem) -> None:
+        raise problem
+
+    matches: list[WaitingLetter] = []
+    with side_by_side() as start:
+        for name, letters in [(name, start(look(name))) for name in names]:
+            seen = letters.result(lost) or ()
+            matches += [letter for letter in seen if ids & set(_ids(letter))]
+            if len(seen) >= MOST_WAITING and not matches:
+                notes.append(
+                    f"Lane {name} of {pipeline.name} holds more than {MOST_WAITING:,} letters: "
+                    "only the first were looked at. dlq search --id looks at all."
+                )
+    return matches
+
+
+def _ids(letter: WaitingLetter) -> Iterator[str]:
+    yield letter.copy
+    if letter.stamp is not None:
+        yield letter.stamp.origin
+
+
+def _tickets(
+    session: Session, app: App, pipeline: DeployedPipeline, origin: str, notes: list[str]
+) -> Sequence[RunTicket]:
+    """What the latest replay runs noted of a letter, the earliest first."""
+    from deadletter.aws.replay_runs import DynamoDBReplayRuns
+
+    client = session.aws.dynamodb
+    runs = DynamoDBReplayRuns(client, app.letters_table, pipeline.name, session.clock)
+    with aws_errors():
+        every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
+    latest = every[:LATEST_RUNS]
+    if len(every) > len(latest):
+        notes.append(
+            f"{pipeline.name} has {count(len(every), 'replay run')}: "
+            f"only the latest {len(latest)} were asked for it."
+        )
+
+    def ask(run: ReplayRun) -> Callable[[], Sequence[Ticket]]:
+        tickets = _tickets_of(session, app, run)
+
+        def read() -> Sequence[Ticket]:
+            with aws_errors():
+                return tickets.of(origin)
+
+        return read
+
+    def lost(problem: Problem) -> None:
+        notes.append(f"Replay runs could not be asked: {problem.says}")
+
+    with side_by_side() as start:
+        reads = [(run, start(ask(run))) for run in latest]
+        noted = [
+            RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
+        ]
+    return tuple(sorted(noted, key=lambda each: each.ticket.at))
+
+
+def _tickets_of(session: Session, app: App, run: ReplayRun) -> DynamoDBTickets:
+    from deadletter.aws.replay_tickets import DynamoDBTickets
+
+    return DynamoDBTickets(
+        session.aws.dynamodb,
+        app.letters_table,
+        pipeline=run.pipeline,
+        run=run.id,
+        clock=session.clock,
+        in_parallel=lambda calls: [call() for call in calls],
+    )
+
+
+def _unknown(id_: str, searched: Sequence[DeployedPipeline]) -> Problem:
+    names = ", ".join(each.name for each in searched) or "no pipeline"
+    return Problem(
+        f"No letter {id_!r} is on record in {names}: no failure, no waiting copy. It may be "
+        "the id of a copy in a queue of SQS, which cannot be asked for one message: "
+        "dlq rules explain ID looks into a DLQ, dlq parked show ID into a parking lot; both name "
+        "the id of its first life. A message that never failed is on no record.",
+        Cause.ABSENT,
+    )

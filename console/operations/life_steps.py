@@ -1,0 +1,67 @@
+"""What a person can do about a letter, as commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from deadletter.contract import cause_lane, circuit_lane
+
+from .life_place import Place, Where
+from .life_record import LetterRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command that a person may type next."""
+
+    command: Annotated[str, "the command line"]
+    effect: Annotated[str, "what it does"]
+
+
+def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
+    """The commands that help with a letter at these places, the likeliest first."""
+    name = record.pipeline.name
+    here = f"--pipeline {name}"
+    for place in places:
+        yield from _at(place, record.origin, here)
+    if record.row is not None and record.row.failures:
+        yield Step(f"dlq logs {record.origin} {here}", "shows the consumer's log of each receive")
+
+
+def _at(place: Place, origin: str, here: str) -> Iterator[Step]:
+    copy = place.copy or origin
+    match place.where:
+        case Where.WAITING:
+            yield from _in_lane(place, here)
+            yield Step(f"dlq peek {here} --lane {place.lane}", "shows the letters of its lane")
+        case Where.RUN:
+            yield Step(f"dlq replay show {place.run} {here}", "says how far its run is")
+            yield Step(f"dlq replay report {place.run} {here}", "says what became of each letter")
+        case Where.PARKED:
+            yield Step(f"dlq parked show {copy} {here}", "finds it and shows why it is parked")
+            yield Step(f"dlq parked release {here} --id {copy}", "sends it to the main queue again")
+            yield Step(f"dlq parked discard {here} --id {copy}", "throws it away, for a reason")
+        case Where.QUEUE:
+            yield Step(
+                f"dlq rules explain {origin} {here}", "looks for it in the DLQ, and says why"
+            )
+            yield Step(f"dlq redrive now {here}", "has the DLQ judged now, without the schedule")
+
+
+def _in_lane(place: Place, here: str) -> Iterator[Step]:
+    lane = place.lane or ""
+    name = lane.partition(":")[2]
+    if lane.startswith(circuit_lane("")):
+        yield Step(
+            f"dlq circuit show {name} {here}", "says why the circuit is open, and since when"
+        )
+        yield Step(f"dlq circuit close {name} {here}", "closes it by hand: its letters leave")
+    elif lane.startswith("rule:"):
+        yield Step(f"dlq rules disable {name} {here}", "ends the hold of the rule's letters")
+    elif lane.startswith(cause_lane("")):
+        yield Step(f"dlq cause retry {name} {here}", "has the letters of the cause tried again")
+        yield Step(f"dlq cause park {name} {here}", "lets the letters of the cause be parked")
+    elif lane.startswith("dedicated:"):
+        yield Step(f"dlq redrive now {here} --source {name}", "has its dedicated DLQ judged now")
