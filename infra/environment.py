@@ -40,6 +40,7 @@ RUNTIME_KEYS = {
     "idempotency_payload",
     "collision",
     "ledger_message",
+    "ledger_context",
     "park_permanent",
     "retry",
     "refuse_when_open",

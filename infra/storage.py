@@ -12,6 +12,7 @@ from deadletter.contract import (
     ANY,
     AUDIT,
     BODIES,
+    CAUSES,
     CIRCUITS,
     EDITED,
     EDITS,
@@ -64,6 +65,13 @@ class Storage(Construct):
             partition_key=_text(LANES.partition),
             sort_key=dynamodb.Attribute(name=str(LANES.sort), type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        self.letters.add_global_secondary_index(
+            index_name=CAUSES.name,
+            partition_key=_text(CAUSES.partition),
+            sort_key=_text(str(CAUSES.sort)),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(CAUSES.projected),
         )
         self.rules = self._table("Rules", RULES, stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES)
         self.audit = self._table("Audit", AUDIT)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from deadletter.contract import CAUSES
+
 LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
 
 # Keys that are numbers.
@@ -20,7 +22,13 @@ def create_tables(dynamodb: Any) -> None:
 
 
 def create_letters_table(dynamodb: Any) -> None:
-    create_keyed_table(dynamodb, LETTERS, ("pk", "sk"), {"lanes": ("lane", "due")})
+    create_keyed_table(
+        dynamodb,
+        LETTERS,
+        ("pk", "sk"),
+        {"lanes": ("lane", "due"), CAUSES.name: (CAUSES.partition, str(CAUSES.sort))},
+        included={CAUSES.name: CAUSES.projected},
+    )
 
 
 def create_circuits_table(dynamodb: Any) -> None:
@@ -34,18 +42,19 @@ def create_keyed_table(
     indexes: Mapping[str, Sequence[str]] = MappingProxyType({}),
     *,
     whole: Sequence[str] = (),
+    included: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Create a table with a partition key and perhaps a sort key, and indexes with theirs.
 
-    The indexes in `whole` show every attribute, the others keys only. All keys are texts,
-    except those in NUMBERS.
+    The indexes in `whole` show every attribute, those in `included` the attributes named there,
+    the others keys only. All keys are texts, except those in NUMBERS.
     """
     attributes = dict.fromkeys([*keys, *(key for index in indexes.values() for key in index)])
     described = [
         {
             "IndexName": index,
             "KeySchema": _schema(index_keys),
-            "Projection": {"ProjectionType": "ALL" if index in whole else "KEYS_ONLY"},
+            "Projection": _projection(included.get(index), whole=index in whole),
         }
         for index, index_keys in indexes.items()
     ]
@@ -59,6 +68,12 @@ def create_keyed_table(
         **({"GlobalSecondaryIndexes": described} if described else {}),
         BillingMode="PAY_PER_REQUEST",
     )
+
+
+def _projection(included: Sequence[str] | None, *, whole: bool) -> dict[str, Any]:
+    if included is not None:
+        return {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(included)}
+    return {"ProjectionType": "ALL" if whole else "KEYS_ONLY"}
 
 
 def _schema(keys: Sequence[str]) -> list[dict[str, str]]:

@@ -22,6 +22,7 @@ from deadletter.contract import (
     Body,
     Collision,
     KeyPolicy,
+    LedgerContext,
     LedgerMessage,
     Mode,
     Reason,
@@ -210,6 +211,7 @@ if TYPE_CHECKING:
     ModeText = Mode
     BodyText = Body
     LedgerMessageText = LedgerMessage
+    LedgerContextText = LedgerContext
     CollisionText = Collision
     KeyPolicyText = KeyPolicy
     ReasonText = Reason
@@ -218,6 +220,7 @@ else:
     ModeText = Literal[tuple(Mode)]
     BodyText = Literal[tuple(Body)]
     LedgerMessageText = Literal[tuple(LedgerMessage)]
+    LedgerContextText = Literal[tuple(LedgerContext)]
     CollisionText = Literal[tuple(Collision)]
     KeyPolicyText = Literal[tuple(KeyPolicy)]
     ReasonText = Literal[tuple(Reason)]

@@ -30,6 +30,7 @@ from .kinds import (
     CollisionText,
     Compared,
     Id,
+    LedgerContextText,
     LedgerMessageText,
     ModeText,
     Path,
@@ -139,6 +140,11 @@ class PipelineSettings(Settings):
         default=PIPELINE.ledger_message,
         description="whether the consumer library keeps the text of a failure, without what may"
         " be data, or no text: then ledger and logs have its kind, status and fingerprint only",
+    )
+    ledger_context: LedgerContextText = Field(
+        default=PIPELINE.ledger_context,
+        description="how the ledger keeps the values of `context`, which are content of messages,"
+        " for `dlq groups` and `dlq explain`: as they are, as hashes, or not at all",
     )
     park_permanent: bool = Field(
         default=PIPELINE.park_permanent,

@@ -62,6 +62,17 @@ class LedgerMessage(StrEnum):
     NONE = "none"
 
 
+class LedgerContext(StrEnum):
+    """Whether the ledger keeps the values of a pipeline's context: as they are, as hashes, or not.
+
+    They are content of messages.
+    """
+
+    PLAIN = "plain"
+    HASHED = "hashed"
+    NONE = "none"
+
+
 class Collision(StrEnum):
     """What becomes of a message whose idempotency key belongs to a processed message with
     another payload: parked, or processed and counted."""
@@ -233,11 +244,15 @@ def pipeline_parameter(app: str, pipeline: str) -> str:
 
 
 class Index(NamedTuple):
-    """An index of a table: its name and its key attributes; a sort key is a number."""
+    """An index of a table: its name and its key attributes; a sort key is a number.
+
+    `projected` are the attributes that it holds beside the keys.
+    """
 
     name: str
     partition: str
     sort: str | None = None
+    projected: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
@@ -265,6 +280,20 @@ ENDPOINTS = Table("tenant", "endpoint")
 
 LANES = Index("lanes", partition="lane", sort="due")
 """The waiting letters by lane and due time: partition `lane_partition`, sort key epoch seconds."""
+
+CAUSES = Index(
+    "causes",
+    partition="causes",
+    sort="fingerprint",
+    projected=(
+        *("seen", "first_at", "life", "category", "blame", "error_type", "words", "http_status"),
+        *("context", "endpoint", "size"),
+    ),
+)
+"""The letters that fail, by cause: partition `cause_partition`, and the sort key is a text. A row
+of the ledger has the partition's attribute as long as its letter may come back."""
+
+CAUSE_SHARDS = 8
 
 TROUBLED = Index("troubled", partition="troubled")
 """The circuits that need care, by pipeline: an item has the attribute as long as its circuit
@@ -318,6 +347,14 @@ def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     or `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
+
+
+def cause_partition(pipeline: str, shard: int | None = None) -> str:
+    """The key of one shard of a pipeline's failing letters in the index of causes.
+
+    Without `shard`, what all its keys begin with.
+    """
+    return f"{pipeline}|" if shard is None else f"{pipeline}|{shard}"
 
 
 def circuit_lane(key: str) -> str:
@@ -553,7 +590,8 @@ class Metric(StrEnum):
     LEASE_LOST = "LeaseLost", "Handlers that ran longer than their claim on the message."
     LEDGER_UNAVAILABLE = (
         "LedgerUnavailable",
-        "Failures or recoveries that could not be written, or outcomes that could not be read.",
+        "Failures, recoveries or parkings that could not be written, or outcomes that could not be"
+        " read.",
     )
     CIRCUITS_UNAVAILABLE = (
         "CircuitsUnavailable",
@@ -793,6 +831,7 @@ class PipelineDefaults(NamedTuple):
     idempotency_payload: str = EVERYTHING
     collision: Collision | None = None
     ledger_message: LedgerMessage = LedgerMessage.REDACTED
+    ledger_context: LedgerContext = LedgerContext.PLAIN
     park_permanent: bool = True
     refuse_when_open: bool = True
     rate: float = 50.0

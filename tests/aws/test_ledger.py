@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.table import plain
+from deadletter.contract import CAUSE_SHARDS, CAUSES, Reason, cause_partition
+from deadletter.failure.cause_index import CauseEntry, entry_from_item
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import (
     LIVES,
     RECEIVES,
+    AboutLetter,
     FailureLog,
     Ledger,
     LedgerUnavailable,
@@ -26,6 +31,8 @@ from deadletter.failure.ledger import (
 from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, client_error
+from deadletter.testing.fakes.attribute_values import size_of_item
+from deadletter.testing.fakes.dynamodb_table import write_units
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
 
@@ -246,8 +253,150 @@ def test_a_ledger_that_does_not_answer_says_so(error: Exception) -> None:
         ledger.recovered("a", 1, 5.0)
     with pytest.raises(RecordsUnavailable):
         ledger.parked("a", 1, 5.0, "PERMANENT")
+    with pytest.raises(RecordsUnavailable):
+        ledger.note_parked("a", 5.0, "PERMANENT", "")
+    with pytest.raises(RecordsUnavailable):
+        ledger.leave_index("a")
     with pytest.raises(LedgerUnavailable):
         ledger.stored_stamp("a")
+
+
+# The index of causes.
+
+ABOUT = AboutLetter({"tenantId": "t-1"}, "t-1/default", 1_204)
+LARGEST_ABOUT = AboutLetter({"n" * 6: "v" * 250}, "e" * 512, 262_144)
+
+
+def entries(aws: Aws, fingerprint: str = "") -> list[CauseEntry]:
+    """The entries of the index as `dlq groups` reads them."""
+    found = []
+    for shard in range(CAUSE_SHARDS):
+        values = {":pk": {"S": cause_partition("orders", shard)}}
+        condition = "causes = :pk"
+        if fingerprint:
+            condition, values = (
+                f"{condition} AND fingerprint = :f",
+                {
+                    **values,
+                    ":f": {"S": fingerprint},
+                },
+            )
+        answer = aws.dynamodb.query(
+            TableName=LETTERS,
+            IndexName=CAUSES.name,
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=values,
+        )
+        found += [entry_from_item(plain(item)) for item in answer["Items"]]
+    return [entry for entry in found if entry is not None]
+
+
+def test_a_failing_letter_is_in_the_index_under_its_last_cause(
+    aws: Aws, ledger: DynamoDBLedger
+) -> None:
+    ledger.failed("a", ONE, ABOUT)
+    later = replace(ONE, at=ONE.at + 60, attempt=1, fingerprint="f2", http_status=None)
+    ledger.failed("a", later, ABOUT)
+    [entry] = entries(aws)
+    assert (entry.origin, entry.fingerprint, entry.attempt) == ("a", "f2", 1)
+    assert (entry.first_at, entry.seen) == (ONE.at, ONE.at + 60)
+    assert (entry.category, entry.error_type, entry.words) == (
+        "integration",
+        "HTTPError",
+        ONE.message,
+    )
+    assert (entry.http_status, entry.about) == (None, ABOUT)
+    assert entries(aws, ONE.fingerprint) == []
+    row = ledger.rows(["a"])["a"]
+    assert (row.about, row.first_at, row.attempt) == (ABOUT, ONE.at, 1)
+
+
+def test_a_receive_that_was_given_back_keeps_the_cause_of_the_failure_before(
+    aws: Aws, ledger: DynamoDBLedger
+) -> None:
+    given_back = replace(
+        ONE, at=ONE.at + 9, error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint=""
+    )
+    ledger.failed("b", given_back, ABOUT)
+    ledger.failed("a", ONE, ABOUT)
+    ledger.failed("a", given_back, ABOUT)
+    by_origin = {entry.origin: entry for entry in entries(aws)}
+    assert by_origin["a"].fingerprint == ONE.fingerprint
+    assert (by_origin["a"].words, by_origin["a"].seen) == (ONE.message, given_back.at)
+    assert (by_origin["b"].fingerprint, by_origin["b"].words) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda ledger: ledger.recovered("a", 1, 7.5),
+        lambda ledger: ledger.parked("a", 1, 7.5, "PERMANENT"),
+        lambda ledger: ledger.note_parked("a", 7.5, "POISON", ""),
+        lambda ledger: ledger.leave_index("a"),
+    ],
+    ids=["recovered", "parked in a run", "parked", "processed or thrown away"],
+)
+def test_a_letter_that_ends_leaves_the_index_and_keeps_its_history(
+    aws: Aws, ledger: DynamoDBLedger, end: Any
+) -> None:
+    ledger.failed("a", ONE, ABOUT)
+    end(ledger)
+    assert entries(aws) == []
+    assert ledger.rows(["a"])["a"].failures == (ONE,)
+    ledger.failed("a", replace(ONE, attempt=2), ABOUT)
+    assert [entry.origin for entry in entries(aws)] == ["a"]
+
+
+def test_a_copy_that_fails_behind_its_recovery_leaves_the_index_when_it_is_processed(
+    aws: Aws, ledger: DynamoDBLedger
+) -> None:
+    ledger.failed("a", ONE, ABOUT)
+    assert ledger.recovered("a", 1, 7.5)
+    ledger.failed("a", replace(ONE, receive=2), ABOUT)
+    assert not ledger.recovered("a", 1, 9.5)
+    assert entries(aws) == []
+
+
+def test_leaving_the_index_creates_no_row(aws: Aws, ledger: DynamoDBLedger) -> None:
+    ledger.leave_index("a")
+    assert raw(aws, "a") == {}
+
+
+def test_a_parked_letter_says_when_why_and_by_which_rule(aws: Aws, ledger: DynamoDBLedger) -> None:
+    ledger.note_parked("a", 7.5, "QUARANTINED", "stop-t-1")
+    row = ledger.rows(["a"])["a"]
+    assert (row.parked_at, row.parked_as) == (7.5, Reason.QUARANTINED)
+    assert (row.parked_rule, row.ended_as) == ("stop-t-1", "")
+    ledger.note_parked("a", 9.5, "EXPIRED", "")
+    row = ledger.rows(["a"])["a"]
+    assert (row.parked_at, row.parked_as, row.parked_rule) == (9.5, Reason.EXPIRED, "")
+    ledger.parked("a", 2, 11.5, "PERMANENT")
+    row = ledger.rows(["a"])["a"]
+    assert (row.parked_as, row.outcome_in(2)) == (Reason.PERMANENT, "parked")
+
+
+def test_the_index_costs_a_unit_for_the_same_cause_two_for_another_and_one_at_the_end() -> None:
+    """AWS: "the total provisioned throughput cost for a write consists of the sum of write
+    capacity units consumed by writing to the base table and those consumed by updating the
+    global secondary indexes": none if nothing projected changes, one if it does, two if the
+    index's key changes. (Developer guide, Global secondary indexes, write capacity.)
+    """
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0)
+
+    def index_units(write: Callable[[], object]) -> int:
+        before = dynamodb.consumed
+        write()
+        [item] = dynamodb.items(LETTERS)
+        return int((dynamodb.consumed - before).write_units - write_units(size_of_item(item)))
+
+    first, same, other = longest(0, 1), longest(0, 2), replace(longest(1, 1), fingerprint="f2")
+    assert index_units(lambda: ledger.failed("a" * 100, first, LARGEST_ABOUT)) == 1
+    assert index_units(lambda: ledger.failed("a" * 100, same, LARGEST_ABOUT)) == 1
+    assert index_units(lambda: ledger.failed("a" * 100, other, LARGEST_ABOUT)) == 2
+    assert index_units(lambda: ledger.recovered("a" * 100, 2, 1.0)) == 1
+    # Once out of the index, writes to the row cost nothing there.
+    assert index_units(lambda: ledger.note_parked("a" * 100, 1.0, "POISON", "")) == 0
 
 
 # What a history costs.
@@ -273,6 +422,7 @@ def longest(attempt: int, receive: int) -> Failure:
         dependency_down=True,
         receive=receive,
         queue="q" * 80,
+        request_id="00000000-0000-4000-8000-000000000000",
     )
 
 
@@ -283,7 +433,7 @@ def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() 
     for attempt in range(40):
         for receive in range(1, 6):
             before = dynamodb.consumed
-            ledger.failed("a", longest(attempt, receive))
+            ledger.failed("a", longest(attempt, receive), LARGEST_ABOUT)
             cost = dynamodb.consumed - before
             assert (cost.write_requests, cost.read_units) == (1, 0)
             dearest = max(dearest, cost.write_units)
@@ -291,13 +441,14 @@ def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() 
     assert len(row.failures) == LIVES * RECEIVES
     assert row.attempt == 39
     assert {failure.attempt for failure in row.failures} == set(range(40 - LIVES, 40))
-    assert dearest <= 9
+    # Ten for the row, one for the index.
+    assert dearest <= 11
     usual = dynamodb.consumed
     for attempt in range(3):
         for receive in range(1, 6):
             one = replace(ONE, attempt=attempt, receive=receive, dependency_down=False)
-            ledger.failed("b", one)
-    assert (dynamodb.consumed - usual).write_units <= 15 * 2
+            ledger.failed("b", one, ABOUT)
+    assert (dynamodb.consumed - usual).write_units <= 15 * (2 + 1)
 
 
 def test_a_pipeline_with_more_lives_to_poison_keeps_more_of_them() -> None:

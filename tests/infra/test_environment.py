@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import ENDPOINT_KEY, Body, Collision, KeyPolicy, LedgerMessage, Mode
+from deadletter.contract import (
+    ENDPOINT_KEY,
+    Body,
+    Collision,
+    KeyPolicy,
+    LedgerContext,
+    LedgerMessage,
+    Mode,
+)
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import (
@@ -54,6 +62,7 @@ EVERYTHING: dict[str, Any] = {
     "idempotency_payload": "json(body.Message).order",
     "collision": "park",
     "ledger_message": "none",
+    "ledger_context": "hashed",
     "park_permanent": False,
     "retry": {"cap": "5m"},
     "refuse_when_open": False,
@@ -110,6 +119,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         idempotency_payload="json(body.Message).order",
         collision=Collision.PARK,
         ledger_message=LedgerMessage.NONE,
+        ledger_context=LedgerContext.HASHED,
         park_permanent=False,
         retry=Backoff(10, 2.0, 300, 1),
         refuse_when_open=False,

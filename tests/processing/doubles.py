@@ -12,7 +12,12 @@ from deadletter.circuit.admission import Admitted
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
-from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable, Recovery
+from deadletter.failure.ledger import (
+    AboutLetter,
+    LedgerUnavailable,
+    RecordsUnavailable,
+    Recovery,
+)
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import Attribute, Letter, to_event
@@ -41,14 +46,18 @@ class Log:
     recoveries: list[tuple[str, int, float]] = field(default_factory=list)
     ways: list[Recovery] = field(default_factory=list)
     parkings: list[tuple[str, int, float, str]] = field(default_factory=list)
+    about: dict[str, AboutLetter | None] = field(default_factory=dict)
+    notes: list[tuple[str, float, str, str]] = field(default_factory=list)
+    left_index: list[str] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     raises: Exception | None = None
     takes: tuple[float, Clock] | None = None
 
-    def failed(self, origin: str, failure: Failure) -> None:
+    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
         self._answer()
         self.failures.append((origin, failure))
+        self.about[origin] = about
 
     def recovered(
         self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
@@ -62,6 +71,14 @@ class Log:
     def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
         self._answer()
         self.parkings.append((origin, attempt, at, reason))
+
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        self._answer()
+        self.notes.append((origin, at, reason, rule))
+
+    def leave_index(self, origin: str) -> None:
+        self._answer()
+        self.left_index.append(origin)
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         if isinstance(self.raises, RecordsUnavailable):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric, Reason
+from deadletter.contract import PARKED_LANE, Metric, Reason
 from deadletter.failure.ledger import RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -20,6 +20,7 @@ from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Pl
 from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
+from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.testing.clock import START, Clock
@@ -110,6 +111,7 @@ class Facts:
     def __init__(self) -> None:
         self.stamps: dict[str, Stamp] = {}
         self.matches: dict[str, int] = {}
+        self.parked: dict[str, tuple[float, str, str]] = {}
         self.error: Exception | None = None
         self.most = 0
         self.requests = 0
@@ -124,6 +126,14 @@ class Facts:
         if self.error is not None:
             raise self.error
         self.matches.update(matches)
+
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.parked[origin] = (at, reason, rule)
+
+    def leave_index(self, origin: str) -> None:
+        raise AssertionError("a move leaves that to what it parks")
 
 
 class Lot:
@@ -450,6 +460,52 @@ def test_a_letter_that_is_not_deleted_stays_on_record_and_has_not_left() -> None
     move.tally.count_tried(1)
     assert move.tally.fruitless
     assert move.tally.futile == 1
+
+
+def test_what_is_parked_is_noted_with_its_reason_and_its_rule() -> None:
+    move = Move()
+    move.out_of_queue(
+        order("a", Park(Reason.QUARANTINED, "stop", "stop-t-1")),
+        order("b", Park(Reason.EXPIRED, "old")),
+        order("c"),
+    )
+    noted = {origin: fact[1:] for origin, fact in move.records.parked.items()}
+    assert noted == {"a": ("QUARANTINED", "stop-t-1"), "b": ("EXPIRED", "")}
+
+
+def test_a_note_of_a_parked_letter_that_cannot_be_written_changes_nothing_for_the_letter() -> None:
+    move = Move()
+    move.records.error = RecordsUnavailable("no answer")
+    left = move.out_of_queue(order("a", Park(Reason.EXPIRED, "old")))
+    assert (left.stayed, left.unknown) == ([], [])
+    assert move.counts == {"MessageMovedToParkingLot": 1, "LedgerUnavailable": 1}
+    assert move.trouble == "no answer"
+    assert not move.tally.fruitless
+
+
+def test_a_letter_that_goes_into_the_lane_of_parked_letters_is_noted_with_its_stamps_reason() -> (
+    None
+):
+    move = Move()
+    left_over = order("a", Hold(PARKED_LANE, START, "the run ended"))
+    stamp = replace(left_over.stamp, decision="PARK", reason="REPLAY_ABORTED")
+    move.out_of_queue(replace(left_over, stamp=stamp), order("b", Hold("due", START, "later")))
+    noted = {origin: fact[1:] for origin, fact in move.records.parked.items()}
+    assert noted == {left_over.stamp.origin: ("REPLAY_ABORTED", "")}
+
+
+def test_no_note_is_written_when_the_locks_of_the_letters_are_about_to_end() -> None:
+    move = Move()
+    delete = move.dlq.delete
+
+    def slow_delete(letters: Any) -> Any:
+        move.clock.now = START + 100 - LAST_SEND
+        return delete(letters)
+
+    move.dlq.delete = slow_delete  # type: ignore[method-assign]
+    move.out_of_queue(order("a", Park(Reason.EXPIRED, "old")))
+    assert move.records.parked == {}
+    assert move.counts == {"MessageMovedToParkingLot": 1, "LedgerUnavailable": 1}
 
 
 def test_parked_letters_that_are_not_deleted_have_not_left() -> None:

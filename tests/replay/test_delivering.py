@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
-from deadletter.contract import Metric
+from deadletter.contract import CAUSES, Metric
+from deadletter.failure.failure import Category, Failure
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import NAME, parse
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
@@ -19,6 +20,7 @@ from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.testing.fakes import MemoryLambda
 from tests.replay.bench import ReplayBench
+from tests.tables import LETTERS
 
 DIRECT = replace(ReplayPlan(pipeline="orders"), destination=DELIVER, ordered=True)
 
@@ -122,11 +124,19 @@ def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -
     plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
     bench = ReplayBench(["", "a"], plan)
     bench.stage.set_circuit("OPEN")
+    for name in bench.names:
+        bench.ledger.failed(name.origin, Failure(bench.clock(), 0, Category.TRANSIENT))
     discarding = Discarding(
-        objects=bench.objects, keep_export=keep_export, clock=bench.clock, tally=bench.tally
+        objects=bench.objects,
+        keep_export=keep_export,
+        records=bench.ledger,
+        clock=bench.clock,
+        tally=bench.tally,
     )
     assert bench.work(10, carrier=discarding).done
     assert set(bench.outcomes().values()) == {ReplayOutcome.DISCARDED}
+    rows = bench.stage.dynamodb.items(LETTERS)
+    assert not [item for item in rows if CAUSES.partition in item]
     assert bench.stage.waiting() == []
     export = bench.objects.get(f"discarded/{bench.names[0].copy}.json")
     assert (export is not None) is keep_export

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, KeyPolicy, LedgerMessage, Mode
+from deadletter.contract import Body, KeyPolicy, LedgerContext, LedgerMessage, Mode
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
@@ -35,6 +35,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "idempotency_key": "body.orderId",
                 "idempotency_keep": 60,
                 "ledger_message": "none",
+                "ledger_context": "hashed",
                 "park_permanent": False,
                 "retry": {"cap": 60},
                 "refuse_when_open": True,
@@ -59,6 +60,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         idempotency_key="body.orderId",
         idempotency_keep=60,
         ledger_message=LedgerMessage.NONE,
+        ledger_context=LedgerContext.HASHED,
         park_permanent=False,
         retry=Backoff(base=10, factor=2, cap=60, floor=1),
         refuse_when_open=True,
@@ -80,6 +82,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"mode": []}, r"PIPELINE: \[\] is not a valid Mode"),
         ({"body": "xml"}, "PIPELINE: 'xml' is not a valid Body"),
         ({"ledger_message": "all"}, "PIPELINE: 'all' is not a valid LedgerMessage"),
+        ({"ledger_context": "all"}, "PIPELINE: 'all' is not a valid LedgerContext"),
         ({"policy": 5}, "policy must be a JSON object"),
         ({"policy": {"attempts": 5}}, "policy: unknown key 'attempts'"),
         ({"policy": {"backoff": {"base_seconds": 5}}}, "policy.backoff: unknown key"),

@@ -15,11 +15,12 @@ from deadletter.aws.table import (
     conflicting_item,
     stored_number,
 )
-from deadletter.contract import Partition
+from deadletter.contract import CAUSES, Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
     PARKED,
+    AboutLetter,
     LedgerRow,
     LedgerUnavailable,
     RecordsConflict,
@@ -94,13 +95,23 @@ class DynamoDBLedger:
             raised = RecordsConflict if cancelled(error) else RecordsUnavailable
             raise raised(self._refusal(error)) from error
 
-    def failed(self, origin: str, failure: Failure) -> None:
+    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+        # Only a consumer writes failures.
+        from deadletter.failure.cause_index import entry_change
+
         # Unconditional: this failure happened, whatever the row says.
         tried = {"tried": failure.attempt} if uses_attempt(failure) else {}
-        self._change(
-            self._key(origin),
-            {slot(failure, self._lives): _item(failure), "ttl": self._expires(), **tried},
-        )
+        entry = entry_change(self._pipeline, origin, failure, about)
+        slots = {slot(failure, self._lives): _item(failure), "ttl": self._expires()}
+        try:
+            self._table.change(
+                self._key(origin),
+                {**slots, **tried, **_without_floats(entry.sets)},
+                keeps=_without_floats(entry.keeps),
+                removes=entry.removes,
+            )
+        except AWS_ERRORS as error:
+            raise RecordsUnavailable(self._refusal(error)) from error
 
     def recovered(
         self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
@@ -115,6 +126,7 @@ class DynamoDBLedger:
             answer = self._table.change(
                 self._key(origin),
                 {"ttl": self._expires(), **recovery},
+                removes=[CAUSES.partition],
                 condition="attribute_not_exists(recovered_at) OR recovered_attempt < :attempt",
                 values={":attempt": attempt},
                 ReturnValues="UPDATED_OLD",
@@ -124,6 +136,9 @@ class DynamoDBLedger:
             row = conflicting_item(error)
             if row is None:
                 raise RecordsUnavailable(self._refusal(error)) from error
+            if CAUSES.partition in row:
+                # A copy of the letter has failed since another one was processed.
+                self.leave_index(origin)
             # The SDK repeats a write whose answer was lost: the row may hold this recovery.
             return all(row.get(name) == value for name, value in recovery.items())
         return "recovered_at" not in answer.get("Attributes", {})
@@ -138,13 +153,37 @@ class DynamoDBLedger:
         try:
             self._table.change(
                 self._key(origin),
-                {"ttl": self._expires(), **end},
+                {"ttl": self._expires(), **end, **_parking(at, reason)},
+                removes=[CAUSES.partition, "parked_rule"],
                 condition="attribute_not_exists(ended_attempt) OR ended_attempt <= :attempt",
                 values={":attempt": attempt},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except AWS_ERRORS as error:
             # A later life has ended meanwhile.
+            if conflicting_item(error) is None:
+                raise RecordsUnavailable(self._refusal(error)) from error
+
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        parking = {**_parking(at, reason), **({"parked_rule": rule} if rule else {})}
+        removes = [CAUSES.partition, *([] if rule else ["parked_rule"])]
+        try:
+            self._table.change(
+                self._key(origin), {"ttl": self._expires(), **parking}, removes=removes
+            )
+        except AWS_ERRORS as error:
+            raise RecordsUnavailable(self._refusal(error)) from error
+
+    def leave_index(self, origin: str) -> None:
+        try:
+            self._table.change(
+                self._key(origin),
+                {},
+                removes=[CAUSES.partition],
+                condition=f"attribute_exists({CAUSES.partition})",
+            )
+        except AWS_ERRORS as error:
+            # Most letters that are processed have no row at all.
             if conflicting_item(error) is None:
                 raise RecordsUnavailable(self._refusal(error)) from error
 
@@ -169,12 +208,6 @@ class DynamoDBLedger:
         except _ERRORS as error:
             raise LedgerUnavailable(self._refusal(error)) from error
 
-    def _change(self, key: Key, sets: Mapping[str, Any]) -> None:
-        try:
-            self._table.change(key, sets)
-        except AWS_ERRORS as error:
-            raise RecordsUnavailable(self._refusal(error)) from error
-
     def _refusal(self, error: Exception) -> str:
         return refusal(error, "dynamodb", self._table.name)
 
@@ -193,9 +226,18 @@ def _count(value: Any) -> int:
     return int(value) if isinstance(value, int | Decimal) else sys.maxsize
 
 
+def _parking(at: float, reason: str) -> dict[str, Any]:
+    return {"parked_at": stored_number(at), "parked_as": reason}
+
+
 def _item(failure: Failure) -> dict[str, Any]:
-    """The failure as DynamoDB stores it, without floats."""
+    """The failure as DynamoDB stores it."""
+    return _without_floats(failure.to_data())
+
+
+def _without_floats(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data with numbers as DynamoDB stores them."""
     return {
         name: stored_number(value) if isinstance(value, float) else value
-        for name, value in failure.to_data().items()
+        for name, value in data.items()
     }

@@ -87,6 +87,7 @@ def conditional(
 def changes(
     sets: Mapping[str, Any],
     *,
+    keeps: Mapping[str, Any] = {},
     removes: Sequence[str] = (),
     condition: str = "",
     values: Mapping[str, Any] = {},
@@ -94,17 +95,23 @@ def changes(
 ) -> dict[str, Any]:
     """The arguments of an UpdateItem that sets attributes and removes others.
 
-    The value of an attribute `x` is `:x`, in the condition too; the condition's other values
-    are in `values`. For its names see `conditional`.
+    `keeps` are set only where the item has no such attribute. The value of an attribute `x` is
+    `:x`, in the condition too; the condition's other values are in `values`. For its names see
+    `conditional`.
     """
-    assignments = ", ".join(f"#{name} = :{name}" for name in sets)
+    kept = [f"#{name} = if_not_exists(#{name}, :{name})" for name in keeps]
+    assignments = ", ".join([*(f"#{name} = :{name}" for name in sets), *kept])
     removals = ", ".join(f"#{name}" for name in removes)
+    clauses = [
+        *([f"SET {assignments}"] if assignments else []),
+        *([f"REMOVE {removals}"] if removals else []),
+    ]
     return {
-        "UpdateExpression": f"SET {assignments}" + (f" REMOVE {removals}" if removals else ""),
+        "UpdateExpression": " ".join(clauses),
         **conditional(
             condition,
-            {**{f":{name}": value for name, value in sets.items()}, **values},
-            {**{f"#{name}": name for name in (*sets, *removes)}, **names},
+            {**{f":{name}": value for name, value in {**sets, **keeps}.items()}, **values},
+            {**{f"#{name}": name for name in (*sets, *keeps, *removes)}, **names},
         ),
     }
 
@@ -208,15 +215,17 @@ class DynamoDBTable:
         key: Key,
         sets: Mapping[str, Any],
         *,
+        keeps: Mapping[str, Any] = {},
+        removes: Sequence[str] = (),
         condition: str = "",
         values: Mapping[str, Any] = {},
         **options: Any,
     ) -> Any:
-        """Set attributes of one item, as `changes` describes; returns DynamoDB's answer."""
+        """Change attributes of one item, as `changes` describes; returns DynamoDB's answer."""
         return self._client.update_item(
             TableName=self._name,
             Key=_key(key),
-            **changes(sets, condition=condition, values=values),
+            **changes(sets, keeps=keeps, removes=removes, condition=condition, values=values),
             **options,
         )
 

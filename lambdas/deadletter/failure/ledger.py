@@ -21,9 +21,9 @@ RECEIVES = 2
 """The number of lives, and of receives in each life, whose failures a row keeps.
 
 DynamoDB charges a write by the KB of the whole row, and each failure is a write: sixteen
-failures of at most 0.5 KB, mostly 0.3, stay around 5 KB. Eight lives are one more than the
-default policy allows; of a life the last receives are kept, which mostly fail as the ones
-before them.
+failures of at most 0.5 KB, mostly 0.3, stay around 6 KB with what the row keeps once. Eight
+lives are one more than the default policy allows; of a life the last receives are kept, which
+mostly fail as the ones before them.
 """
 
 _SLOT = re.compile(r"f\d+_\d+")
@@ -224,7 +224,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             ended_attempt=None if ended_attempt is None else int(ended_attempt),
             ended_as=str(item.get("ended_as", "")),
             ended_reason=str(item.get("ended_reason", "")),
-            about=_about(item),
+            about=about_from_item(item),
             first_at=_number(item.get("first_at")),
             parked_at=_number(item.get("parked_at")),
             parked_as=_reason(item.get("parked_as")),
@@ -244,7 +244,8 @@ def _was_unasked(item: Mapping[str, Any]) -> bool:
 # For people only: what is malformed counts as missing, and keeps no letter from its decision.
 
 
-def _about(item: Mapping[str, Any]) -> AboutLetter:
+def about_from_item(item: Mapping[str, Any]) -> AboutLetter:
+    """What an item says once of its letter, as plain data."""
     context, size = item.get("context"), _number(item.get("size"))
     values = context if isinstance(context, Mapping) else {}
     return AboutLetter(
@@ -292,12 +293,21 @@ class Records(Protocol):
     def count_matches(self, matches: Mapping[str, int]) -> None:
         """Add to the number of matches of each rule."""
 
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        """Record for people that the letter was parked at `at` (epoch seconds), and why."""
+
+    def leave_index(self, origin: str) -> None:
+        """Take the letter out of the index of causes; creates no row."""
+
 
 class FailureLog(Protocol):
     """The ledger as the consumer writes it, at the moment of each failure."""
 
-    def failed(self, origin: str, failure: Failure) -> None:
-        """Store the failure; storing it twice changes nothing. Raises RecordsUnavailable."""
+    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+        """Store the failure, and `about` its letter; storing it twice changes nothing.
+
+        Raises RecordsUnavailable.
+        """
 
     def recovered(
         self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
@@ -309,9 +319,21 @@ class FailureLog(Protocol):
         """
 
     def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
-        """Record that the consumer parked the letter in its life `attempt`.
+        """Record that the consumer parked the letter of a replay run in its life `attempt`.
 
         Raises RecordsUnavailable.
+        """
+
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        """Record for people that a letter of no replay run was parked, and why.
+
+        Raises RecordsUnavailable.
+        """
+
+    def leave_index(self, origin: str) -> None:
+        """Take the letter out of the index of causes: it was processed, and was never dead.
+
+        Creates no row. Raises RecordsUnavailable.
         """
 
     def stored_stamp(self, message_id: str) -> Stamp | None:

@@ -182,6 +182,7 @@ class Consumer:
         lane: Lane | None = None,
         cut: Callable[[], float] | None = None,
         execution: str = "",
+        request_id: str = "",
     ) -> BatchResult:
         """Process each record with the handler. A failing message raises nothing.
 
@@ -197,12 +198,13 @@ class Consumer:
         whatever is asked. The results are in the records' order. With a concurrency of 1 the
         records are handled in their order, in the caller's thread. `execution` names the durable
         execution that calls: resumed, it finds its own claims.
+        `request_id` is the id of the Lambda invocation, which each failure of the batch keeps.
 
         Raises ValueError for another concurrency.
         """
         check_concurrency(concurrency)
         is_direct = permit is not None or run is not None
-        batch = _Batch(self, deadline, is_direct, cut or _never, execution)
+        batch = _Batch(self, deadline, is_direct, cut or _never, execution, request_id)
         result = batch.run(records, concurrency, lane)
         return replace(result, canary=permit is not None, run=run or "")
 
@@ -225,6 +227,7 @@ class _Batch:
     direct: bool
     cut: Callable[[], float]
     execution: str
+    request_id: str
     started: float = field(init=False)
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
@@ -557,12 +560,16 @@ class _Batch:
             gate=self.gate,
             troubles=self.troubles,
             clock=self.consumer.clock,
+            request_id=self.request_id,
         )
 
     def _record_recovery(self, delivery: Delivery, fate: Fate) -> None:
-        if delivery.may_have_been_dead and self._history().recovered(delivery, fate):
-            with self.lock:
-                self.recovered += 1
+        if delivery.may_have_been_dead:
+            if self._history().recovered(delivery, fate):
+                with self.lock:
+                    self.recovered += 1
+        elif receive_of(delivery.record) > 1:
+            self._history().no_longer_fails(delivery)
 
     def _untried(self, results: Sequence[MessageResult]) -> list[Task]:
         """Record the messages that were given back untried, as many as there is time for.

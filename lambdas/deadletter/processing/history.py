@@ -10,10 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deadletter.contract import Reason
+from deadletter.failure.about_letter import about_letter
 from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import MOST_BECAUSE, Failure
 from deadletter.failure.fate import Fate
-from deadletter.failure.ledger import FailureLog, LedgerUnavailable, RecordsUnavailable, Recovery
+from deadletter.failure.ledger import (
+    AboutLetter,
+    FailureLog,
+    LedgerUnavailable,
+    RecordsUnavailable,
+    Recovery,
+)
+from deadletter.message.letter import utf8
 from deadletter.message.stamp import Stamp
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Delivery, Record, id_of, queue_of, receive_of
@@ -31,13 +39,14 @@ _RECOVERIES = {
 class History:
     """The ledger as one batch writes it. An error of the ledger is only noted.
 
-    `clock` gives epoch seconds.
+    `clock` gives epoch seconds; `request_id` is the id of the Lambda invocation, if it is one.
     """
 
     log: FailureLog
     gate: CircuitGate
     troubles: Troubles
     clock: Callable[[], float]
+    request_id: str = ""
 
     def known_stamp(self, delivery: Delivery) -> Stamp | None:
         """The letter's stamp, from the ledger if the letter could not carry it.
@@ -66,13 +75,20 @@ class History:
             return self.log.recovered(stamp.origin, stamp.attempt, self.clock(), how)
         return False
 
-    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> None:
-        """Record that a letter of a replay run was parked: the run waits for its outcome."""
-        if stamp.run is None:
-            return
+    def no_longer_fails(self, delivery: Delivery) -> None:
+        """Record that a message which failed in its first life only was processed."""
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            self.log.parked(stamp.origin, stamp.attempt, self.clock(), str(reason))
+            self.log.leave_index(delivery.stamp.origin)
+
+    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> None:
+        """Record that a letter was parked; the run of a replayed letter waits for that outcome."""
+        message_id, now = delivery.letter.message_id, self.clock()
+        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
+            if stamp.run is None:
+                self.log.note_parked(stamp.origin, now, str(reason), "")
+            else:
+                self.log.parked(stamp.origin, stamp.attempt, now, str(reason))
 
     def failed(
         self,
@@ -102,10 +118,22 @@ class History:
             sent_at=stamp.at if stamp.attempt else None,
             sent_because=(stamp.because or "")[:MOST_BECAUSE] if stamp.attempt else "",
             sent_rule=(stamp.rule or "") if stamp.attempt else "",
+            request_id=self.request_id,
         )
+        about = None if delivery is None else self._about(delivery)
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            self.log.failed(stamp.origin, failure)
+            self.log.failed(stamp.origin, failure, about)
+
+    def _about(self, delivery: Delivery) -> AboutLetter:
+        pipeline, document = self.gate.pipeline, delivery.document
+        return about_letter(
+            document.value["context"],
+            document.circuit_key or "",
+            len(utf8(delivery.letter.body)),
+            pipeline.ledger_context,
+            pipeline.name,
+        )
 
     def untried(self, record: Record, delivery: Delivery | None, result: MessageResult) -> None:
         """Record a message that was given back untried: a letter without a row is SILENT.

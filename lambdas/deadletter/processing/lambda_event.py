@@ -56,15 +56,26 @@ def seconds_left(context: Any) -> float:
 
 
 class Invoker(TypedDict):
-    """Who invokes the function with messages, in place of their queue."""
+    """Which invocation this is, and who invokes in place of the messages' queue."""
 
     permit: str | None
     run: str | None
+    request_id: str
 
 
 def invoker_of(context: Any) -> Invoker:
-    """The probe or the replay run that made this invocation; no value for any other one."""
-    return {"permit": permit_of(context), "run": run_of(context)}
+    """The invocation's id, and the probe or the replay run that made it, if one did."""
+    return {
+        "permit": permit_of(context),
+        "run": run_of(context),
+        "request_id": request_id_of(context),
+    }
+
+
+def request_id_of(context: Any) -> str:
+    """The id of the invocation, as it stands in the function's log; empty without one."""
+    request_id = getattr(_of_lambda(context), "aws_request_id", None)
+    return request_id if isinstance(request_id, str) else ""
 
 
 def permit_of(context: Any) -> str | None:

@@ -302,6 +302,7 @@ class Mover:
             self._tally.count(Metric.HELD)
             self._tally.count_gone(1)
             self._tally.count_target(ROOM, 1, 1)
+            self._note_parked([order])
 
     def _settle(
         self, store: LetterStore, orders: Sequence[Order], slot: Slot, moves: Moves
@@ -333,7 +334,26 @@ class Mover:
         if moved and self._clock() >= end_of_locks(moved) - MARGIN:
             undeleted |= {order.copy for order in moved}
         slot.keep(undeleted | {order.copy for order in orders if order.copy in moves.unknown})
+        self._note_parked(moved)
         return is_marked, undeleted
+
+    def _note_parked(self, moved: Sequence[Order]) -> None:
+        """Write for people what was parked. The letters are safe: nothing depends on it."""
+        parked = [order for order in moved if order.parked_as is not None]
+        self._in_parallel([partial(self._note_one_parked, order) for order in parked])
+
+    def _note_one_parked(self, order: Order) -> None:
+        now, stamp = self._clock(), order.stamp
+        rule = order.decision.rule or stamp.rule or ""
+        # The letters behind it are more important than a note.
+        if now < last_moment([order]):
+            try:
+                self._records.note_parked(stamp.origin, now, str(order.parked_as), rule)
+            except RecordsUnavailable as error:
+                self._tally.note_trouble(str(error))
+            else:
+                return
+        self._tally.count(Metric.LEDGER_UNAVAILABLE)
 
     def _delete(
         self, store: LetterStore, letters: Sequence[tuple[ReceivedLetter, Confirmation]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deadletter.contract import PARKED_LANE
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Decision, Hold
+from deadletter.routing.decision import Decision, Hold, Park
 
 MAIN = "main"
 """The name of the main queue among the targets of orders."""
@@ -31,6 +32,19 @@ class Order:
     @property
     def group(self) -> str | None:
         return self.received.letter.group
+
+    @property
+    def parked_as(self) -> str | None:
+        """Why the letter is parked by this order; None for any other order.
+
+        A letter that goes into the lane of parked letters has the reason in its stamp.
+        """
+        match self.decision:
+            case Park(reason=reason):
+                return str(reason)
+            case Hold(lane=lane) if lane == PARKED_LANE:
+                return self.stamp.reason or ""
+        return None
 
     @property
     def hold(self) -> Hold:

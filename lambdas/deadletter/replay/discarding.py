@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import compact_json, to_json
 from deadletter.redrive.journal import Slot
@@ -32,11 +33,13 @@ class Discarding:
         *,
         objects: RunObjects,
         keep_export: bool,
+        records: Records,
         clock: Callable[[], float],
         tally: Tally,
     ) -> None:
         self._objects = objects
         self._keep_export = keep_export
+        self._records = records
         self._clock = clock
         self._tally = tally
 
@@ -47,8 +50,17 @@ class Discarding:
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)
         room.delete([(order.received, confirmations[order.copy]) for order in exported])
+        for order in exported:
+            self._leave_index(order)
         stayed = [order.received for order in orders if order not in exported]
         return CarriedLetters(Left(stayed), outcomes)
+
+    def _leave_index(self, order: Order) -> None:
+        """Let `dlq groups` forget the letter, which is gone whether or not this is written."""
+        try:
+            self._records.leave_index(order.stamp.origin)
+        except RecordsUnavailable as error:
+            self._tally.note_trouble(str(error))
 
     def _export(self, order: Order) -> bool:
         """Store the whole letter; returns whether it may be deleted."""

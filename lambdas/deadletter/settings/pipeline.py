@@ -8,7 +8,15 @@ from typing import Any
 
 from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, Collision, KeyPolicy, LedgerMessage, Mode, Variable
+from deadletter.contract import (
+    Body,
+    Collision,
+    KeyPolicy,
+    LedgerContext,
+    LedgerMessage,
+    Mode,
+    Variable,
+)
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
 
@@ -68,7 +76,8 @@ class Pipeline:
     processed message is remembered, and `idempotency_payload` (EVERYTHING, NOTHING or a JMESPath
     expression) what of another message with its key is compared. `collision` says what becomes
     of one that differs; None is COUNT in the pipeline's first day, and PARK then. With
-    `ledger_message` NONE the text of a handler's error is not kept anywhere, not even redacted.
+    `ledger_message` NONE the text of a handler's error is not kept anywhere, not even redacted;
+    `ledger_context` says how the ledger keeps the values of `context`.
     `park_permanent` sends a permanent failure straight to the parking lot, `retry` sets the
     delays between the receives of one life (here an attempt is a receive), and
     `refuse_when_open` gives letters back unprocessed while their circuit is open.
@@ -93,6 +102,7 @@ class Pipeline:
     idempotency_payload: str = contract.PIPELINE.idempotency_payload
     collision: Collision | None = contract.PIPELINE.collision
     ledger_message: LedgerMessage = contract.PIPELINE.ledger_message
+    ledger_context: LedgerContext = contract.PIPELINE.ledger_context
     park_permanent: bool = contract.PIPELINE.park_permanent
     retry: Backoff = RETRY
     refuse_when_open: bool = contract.PIPELINE.refuse_when_open
@@ -125,6 +135,7 @@ def pipeline_from_json(text: str) -> Pipeline:
         if data.get("collision") is not None:
             data["collision"] = Collision(data["collision"])
         data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
+        data["ledger_context"] = LedgerContext(data.get("ledger_context", LedgerContext.PLAIN))
         replay = as_object("replay", data.get("replay", {}))
         for name in ("on_failure", "on_unknown"):
             if name in replay:

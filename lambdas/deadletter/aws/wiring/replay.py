@@ -298,7 +298,13 @@ class _Parts:
         clock = self.world.clock
         if plan.destination == DISCARD:
             objects, keeps = self._objects(run), plan.keep_export
-            return Discarding(objects=objects, keep_export=keeps, clock=clock, tally=tally)
+            return Discarding(
+                objects=objects,
+                keep_export=keeps,
+                records=self._ledger(),
+                clock=clock,
+                tally=tally,
+            )
         if plan.destination != DELIVER:
             return None
         resources = self.resources
