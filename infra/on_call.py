@@ -80,7 +80,8 @@ class OnCall(Construct):
         acknowledge(
             self,
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-            because="CloudWatch's metrics know no resources, and a list of alarms no single one",
+            because="CloudWatch's metrics know no resources, and a list of alarms, or of event"
+            " source mappings, no single one",
         )
         acknowledge_folder(
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
@@ -144,6 +145,11 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     permissions.allow(
         "Consumers", ["lambda:GetFunctionConfiguration"], list(dict.fromkeys(consumers))
     )
+    # `dlq doctor` compares queue, mapping and function.
+    permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
+    permissions.allow("Dispatchers", ["lambda:GetFunctionConfiguration"], _dispatchers(app))
+    if app.kms_key_arn is not None:
+        permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
 
@@ -176,14 +182,17 @@ def _replays(app: AppSettings, storage: Storage) -> Permissions:
         [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines],
     )
     # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
-    dispatchers = [
+    grant_invoke(permissions, "Dispatchers", *_dispatchers(app))
+    grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
+    return permissions
+
+
+def _dispatchers(app: AppSettings) -> list[str]:
+    return [
         function_arn(app, pipeline.name, "consumer")
         for pipeline in app.pipelines
         if isinstance(pipeline.consumer, WebhookConsumer)
     ]
-    grant_invoke(permissions, "Dispatchers", *dispatchers)
-    grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
-    return permissions
 
 
 def _functions(app: AppSettings, role: str) -> list[str]:

@@ -266,7 +266,12 @@ def grant_look(permissions: Permissions, pipelines: Iterable[Addresses]) -> None
     )
     permissions.allow(
         "Looks",
-        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"],
+        [
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+            "sqs:ChangeMessageVisibility",
+            "sqs:ListDeadLetterSourceQueues",
+        ],
         _once(
             queue
             for queues in pipelines

@@ -28,6 +28,7 @@ COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
     "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
     "explain": (".explain", "One letter's life: why it failed, where it is, what to type."),
+    "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

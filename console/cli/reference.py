@@ -35,6 +35,11 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
 | `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`; for bodies that wait in S3: \
 `s3:GetObject` |
+| `doctor` | `sqs:GetQueueAttributes`, `sqs:GetQueueUrl`, `sqs:ListDeadLetterSourceQueues`, \
+`lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`, `lambda:ListFunctions`, \
+`lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \
+`sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
+`kms:DescribeKey`, `kms:GetKeyPolicy`; what is refused is named, and the rest is checked |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \

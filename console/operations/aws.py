@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     import boto3
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
@@ -71,6 +73,23 @@ class Aws:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         return self._session.client("dynamodb", config=_patient())
+
+    @cached_property
+    def events(self) -> EventBridgeClient:
+        return self._session.client("events", config=_patient())
+
+    @cached_property
+    def functions(self) -> LambdaClient:
+        """The client for questions about functions; `lambda_` is the one that invokes."""
+        return self._session.client("lambda", config=_patient())
+
+    @cached_property
+    def kms(self) -> Any:
+        return self._session.client("kms", config=_patient())
+
+    @cached_property
+    def sns(self) -> SNSClient:
+        return self._session.client("sns", config=_patient())
 
     @cached_property
     def s3(self) -> S3Client:

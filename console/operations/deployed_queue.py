@@ -42,7 +42,11 @@ NONE, SSE_SQS = "none", "SSE-SQS"
 def deployed_queue(sqs: SQSClient, url: str) -> DeployedQueue:
     """The settings of the queue at this URL."""
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    texts: Mapping[str, str] = dict(attributes)  # type: ignore[arg-type]  # keys are literals
+    return described(url, {str(name): value for name, value in attributes.items()})
+
+
+def described(url: str, texts: Mapping[str, str]) -> DeployedQueue:
+    """The settings of a queue, from its attributes as SQS names them."""
     redrive, allow = _object(texts.get("RedrivePolicy")), _object(texts.get("RedriveAllowPolicy"))
     maximum = redrive.get("maxReceiveCount")
     counts = ("", "NotVisible", "Delayed")

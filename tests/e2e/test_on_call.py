@@ -178,6 +178,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq show": [("show", "orders")],
     # In the custody of the run that waits.
     "dlq explain": [("explain", "{kept}")],
+    "dlq doctor": [("doctor", "orders")],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

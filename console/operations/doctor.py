@@ -1,0 +1,267 @@
+"""Examine a queue, its DLQ and what is around them, deployed by us or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from .aws import Aws, Read, Start
+from .deadline import Deadline, reads_until
+from .deployed_queue import DeployedQueue, deployed_queue
+from .doctor_checks import (
+    EncryptionKey,
+    Examined,
+    Finding,
+    QueueAlarm,
+    QueueConsumer,
+    QueueMapping,
+    findings,
+)
+from .other_dlqs import MOST, function_uses, rule_uses, subscription_uses
+from .problem import Problem
+from .queue import bare_queue
+from .session import Session
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sqs import SQSClient
+
+# Seconds for all questions: twenty services and queues answer in two.
+_PATIENCE = 30.0
+
+# Queues that share one DLQ and are examined one by one.
+_MOST_MAINS = 20
+
+
+class Where(TypedDict):
+    """Where a queue is: no app has to be deployed there."""
+
+    account: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What `dlq doctor` answers."""
+
+    account: Annotated[str, "AWS account id"]
+    region: Annotated[str, "AWS region"]
+    at: Annotated[datetime, "when it was read"]
+    dlq: Annotated[str | None, "name of the DLQ; null if there is none"]
+    mains: Annotated[Sequence[str], "names of the queues whose messages die into it"]
+    findings: Annotated[Sequence[Finding], "what is wrong, the worst first"]
+    asked_account: Annotated[
+        bool, "whether functions, subscriptions and rules were asked for their DLQ"
+    ]
+    unchecked: Annotated[Sequence[str], "what could not be read, and why"]
+
+
+def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Diagnosis:
+    """Examines the queues of a deployed pipeline.
+
+    With `account`, all functions, subscriptions and rules of the account are asked for their DLQ:
+    that takes permissions which the policies of the app do not give.
+    """
+    app = session.app()
+    pipeline = app.pipeline(name)
+    consumer = pipeline.consumer_function.rpartition(":function:")[2]
+    return _examine(
+        session, pipeline.main_url, account=account, topic=app.alarm_topic, consumer=consumer
+    )
+
+
+def examine_queue(session: Session, url: str) -> Diagnosis:
+    """Examines a main queue or a DLQ by its URL, name or ARN; nothing has to be deployed."""
+    return _examine(session, bare_queue(session, url, most=0).url, account=True)
+
+
+def _examine(
+    session: Session, url: str, *, account: bool, topic: str = "", consumer: str = ""
+) -> Diagnosis:
+    aws, unchecked = session.aws, dict[str, str]()
+    # Made before there are threads.
+    _ = aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
+
+    def lost(what: str, why: Problem) -> None:
+        unchecked[what] = why.says
+
+    with reads_until(Deadline(_PATIENCE)) as start:
+        given = start(partial(deployed_queue, aws.sqs, url)).answer("The queue's attributes (SQS)")
+        mains, dlq = _family(aws, start, given, lost)
+        queues = [*mains, *([dlq] if dlq else [])]
+        mappings = {
+            queue.arn: start(partial(_mappings, aws.functions, queue.arn)) for queue in queues
+        }
+        keys = {
+            key: start(partial(_key, aws.kms, key))
+            for key in {queue.key for queue in queues if queue.key}
+            if not key.startswith("alias/aws/")
+        }
+        alarms = start(partial(_alarms, aws.cloudwatch, {queue.name for queue in queues}))
+        uses = _other_uses(aws, start, dlq) if account else {}
+        known = {
+            arn: read.result(partial(lost, "event source mappings")) or ()
+            for arn, read in mappings.items()
+        }
+        names = {mapping.function for found in known.values() for mapping in found}
+        functions = {
+            name: start(partial(_consumer, aws.functions, name))
+            for name in {*names, *({consumer} if consumer else ())}
+        }
+        consumers = {
+            name: read.result(partial(lost, f"function {name}")) for name, read in functions.items()
+        }
+        facts = Examined(
+            mains=mains,
+            dlq=dlq,
+            region=aws.region,
+            mappings=known,
+            consumers={name: function for name, function in consumers.items() if function},
+            alarms=alarms.result(partial(lost, "alarms")) or (),
+            keys={
+                key: found
+                for key, read in keys.items()
+                if (found := read.result(partial(lost, f"key {key}"))) is not None
+            },
+            uses=[
+                use for what, read in uses.items() for use in read.result(partial(lost, what)) or ()
+            ],
+            topic=topic,
+        )
+    where = Where(account=aws.account, region=aws.region)
+    return Diagnosis(
+        **where,
+        at=session.now,
+        dlq=None if dlq is None else dlq.name,
+        mains=[main.name for main in mains],
+        findings=findings(facts),
+        asked_account=account,
+        unchecked=[f"{what}: {why}" for what, why in unchecked.items()],
+    )
+
+
+Lost = Callable[[str, Problem], None]
+
+
+def _family(
+    aws: Aws, start: Start, given: DeployedQueue, lost: Lost
+) -> tuple[Sequence[DeployedQueue], DeployedQueue | None]:
+    """The queues that share a DLQ with the given one, or that have it as theirs, and the DLQ."""
+    if given.dlq_arn is None:
+        mains = _sources(aws, start, given.url, lost)
+        # Without a source it is a DLQ only if it says so.
+        is_main = not mains and given.allowed_sources is None and not _named_as_dlq(given.name)
+        return ([given], None) if is_main else (mains, given)
+    named = partial(_named, aws.sqs, given.dlq_arn, beside=given)
+    dlq = start(named).result(partial(lost, "the DLQ"))
+    mains = () if dlq is None else _sources(aws, start, dlq.url, lost)
+    others = [main for main in mains if main.arn != given.arn]
+    return [given, *others], dlq
+
+
+def _named_as_dlq(name: str) -> bool:
+    return any(word in name.lower() for word in ("dlq", "dead", "failed", "error"))
+
+
+def _sources(aws: Aws, start: Start, url: str, lost: Lost) -> Sequence[DeployedQueue]:
+    found = start(partial(_source_urls, aws.sqs, url)).result(partial(lost, "the DLQ's sources"))
+    reads = [start(partial(deployed_queue, aws.sqs, source)) for source in found or ()]
+    answers = [read.result(partial(lost, "a source of the DLQ")) for read in reads]
+    return [queue for queue in answers if queue is not None]
+
+
+def _source_urls(sqs: SQSClient, url: str) -> Sequence[str]:
+    pages = sqs.get_paginator("list_dead_letter_source_queues").paginate(QueueUrl=url)
+    return [source for page in pages for source in page["queueUrls"]][:_MOST_MAINS]
+
+
+def _named(sqs: SQSClient, arn: str, *, beside: DeployedQueue) -> DeployedQueue:
+    """The queue of this ARN. One of the same account has the same URL but for the name."""
+    owner, _, name = arn.rpartition(":")
+    if owner == beside.arn.rpartition(":")[0]:
+        return deployed_queue(sqs, f"{beside.url.rpartition('/')[0]}/{name}")
+    account = owner.rpartition(":")[2]
+    url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+    return deployed_queue(sqs, url)
+
+
+def _mappings(functions: LambdaClient, arn: str) -> Sequence[QueueMapping]:
+    pages = functions.get_paginator("list_event_source_mappings").paginate(EventSourceArn=arn)
+    return [_mapping(row) for page in pages for row in page["EventSourceMappings"]]
+
+
+def _mapping(row: Mapping[str, Any]) -> QueueMapping:
+    pollers = (row.get("ProvisionedPollerConfig") or {}).get("MinimumPollers")
+    return QueueMapping(
+        uuid=row["UUID"],
+        function=row.get("FunctionArn", "").rpartition(":function:")[2] or row["UUID"],
+        batch_size=row.get("BatchSize", 10),
+        reports_failures="ReportBatchItemFailures" in (row.get("FunctionResponseTypes") or ()),
+        enabled=row.get("State") not in ("Disabled", "Disabling"),
+        pollers=pollers,
+    )
+
+
+def _consumer(functions: LambdaClient, name: str) -> QueueConsumer:
+    configuration: Mapping[str, Any] = functions.get_function_configuration(FunctionName=name)
+    tenancy = configuration.get("TenancyConfig") or {}
+    return QueueConsumer(
+        name, configuration.get("Timeout", 3), tenancy.get("TenantIsolationMode") == "PER_TENANT"
+    )
+
+
+def _key(kms: Any, key: str) -> EncryptionKey:
+    about = kms.describe_key(KeyId=key)["KeyMetadata"]
+    if about.get("KeyManager") == "AWS":
+        return EncryptionKey(key, enabled=True)
+    import json
+
+    text = kms.get_key_policy(KeyId=about["KeyId"], PolicyName="default")["Policy"]
+    return EncryptionKey(key, bool(about.get("Enabled", True)), json.loads(text))
+
+
+def _alarms(cloudwatch: CloudWatchClient, queues: Iterable[str]) -> Sequence[QueueAlarm]:
+    """The alarms on metrics of these queues."""
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmTypes=["MetricAlarm"])
+    wanted = set(queues)
+    return [
+        QueueAlarm(
+            alarm["AlarmName"],
+            metric,
+            queue,
+            tuple(alarm.get("AlarmActions", ())),
+            alarm.get("ActionsEnabled", True),
+        )
+        for page in pages
+        for alarm in page.get("MetricAlarms", ())
+        for metric, queue in _watched(alarm)
+        if queue in wanted
+    ]
+
+
+def _watched(alarm: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Each metric of SQS that an alarm looks at, and its queue."""
+    inner = [
+        part["MetricStat"]["Metric"] for part in alarm.get("Metrics", ()) if "MetricStat" in part
+    ]
+    for metric in [alarm, *inner]:
+        for dimension in metric.get("Dimensions", ()):
+            if dimension["Name"] == "QueueName" and metric.get("Namespace") == "AWS/SQS":
+                yield metric["MetricName"], dimension["Value"]
+
+
+def _other_uses(
+    aws: Aws, start: Start, dlq: DeployedQueue | None
+) -> Mapping[str, Read[Sequence[str]]]:
+    """Other services that send what they could not deliver to the DLQ, by what is asked."""
+    if dlq is None:
+        return {}
+    return {
+        f"the first {MOST} Lambda functions": start(partial(function_uses, aws.functions, dlq.arn)),
+        f"the first {MOST} SNS subscriptions": start(partial(subscription_uses, aws.sns, dlq.arn)),
+        f"the first {MOST} EventBridge rules": start(partial(rule_uses, aws.events, dlq.arn)),
+    }

@@ -1,0 +1,156 @@
+"""`dlq doctor` on deliberately bad queues, with nothing of ours deployed."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from console.cli.exit import Exit
+
+REGION = "eu-west-1"
+
+
+def _function(name: str) -> str:
+    """A Lambda function that may run for a minute."""
+    trust = {"Version": "2012-10-17", "Statement": []}
+    iam = boto3.client("iam", REGION)
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as code:
+        code.writestr("app.py", "")
+    answer = boto3.client("lambda", REGION).create_function(
+        FunctionName=name, Runtime="python3.13", Role=role["Arn"], Handler="app.handler",
+        Timeout=60, Code={"ZipFile": archive.getvalue()},
+    )  # fmt: skip
+    return str(answer["FunctionArn"])
+
+
+@pytest.fixture
+def bad(cloud: Any) -> Iterator[Any]:
+    """A main queue, a DLQ, a consumer and an alarm with a fault each."""
+    dlq = cloud.queue("orders-dlq", MessageRetentionPeriod="86400", SqsManagedSseEnabled="false")
+    arn = f"arn:aws:sqs:{REGION}:123456789012:orders-dlq"
+    redrive = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    for name in ("orders", "invoices"):
+        cloud.queue(name, RedrivePolicy=redrive, MessageRetentionPeriod="345600")
+    consumer = _function("consumer")
+    boto3.client("lambda", REGION).create_event_source_mapping(
+        EventSourceArn=f"arn:aws:sqs:{REGION}:123456789012:orders", FunctionName=consumer
+    )
+    cloud.cloudwatch.put_metric_alarm(
+        AlarmName="letters", Namespace="AWS/SQS", MetricName="NumberOfMessagesSent", Period=60,
+        Dimensions=[{"Name": "QueueName", "Value": "orders-dlq"}], EvaluationPeriods=1,
+        Threshold=0, Statistic="Sum", ComparisonOperator="GreaterThanThreshold",
+    )  # fmt: skip
+    sns = boto3.client("sns", REGION)
+    topic = sns.create_topic(Name="prices")["TopicArn"]
+    sns.subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=f"{arn.rpartition(':')[0]}:orders",
+        Attributes={"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn})},
+    )  # fmt: skip
+    events = boto3.client("events", REGION)
+    events.put_rule(Name="nightly", ScheduleExpression="rate(1 day)")
+    events.put_targets(
+        Rule="nightly", Targets=[{"Id": "job", "Arn": consumer, "DeadLetterConfig": {"Arn": arn}}]
+    )
+    assert dlq
+    return cloud
+
+
+ILLS = {
+    ("ERROR", "retention order", "orders-dlq"),
+    ("ERROR", "maxReceiveCount", "orders"),
+    ("ERROR", "maxReceiveCount", "invoices"),
+    ("ERROR", "ReportBatchItemFailures", "consumer"),
+    ("ERROR", "visibility", "orders"),
+    ("ERROR", "alarm on the wrong metric", "letters"),
+    ("WARNING", "shared DLQ", "orders-dlq"),
+    ("WARNING", "encryption", "orders-dlq"),
+    ("WARNING", "TLS policy", "orders"),
+    ("WARNING", "other DLQ kind", "orders-dlq"),
+    ("WARNING", "no alarm", "orders-dlq"),
+}
+
+
+@pytest.mark.parametrize("queue", ["orders", "orders-dlq"])
+def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str) -> None:
+    done = dlq("doctor", "--queue", queue, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    answer = json.loads(done.stdout)
+    found = {(item["level"], item["check"], item["subject"]) for item in answer["findings"]}
+    assert found >= ILLS
+    assert answer["unchecked"] == []
+    kinds = [item["says"] for item in answer["findings"] if item["check"] == "other DLQ kind"]
+    assert any("SNS topic prices" in says for says in kinds)
+    assert any("EventBridge rule nightly" in says for says in kinds)
+
+
+def test_the_fixes_repair_what_can_be_repaired(bad: Any, dlq: Any) -> None:
+    """What a person would paste, typed at the same AWS."""
+    answer = json.loads(dlq("doctor", "--queue", "orders", "--json").stdout)
+    for finding in answer["findings"]:
+        for command in (finding["fix"] or "").split(" && "):
+            _paste(bad, shlex.split(command))
+    again = json.loads(dlq("doctor", "--queue", "orders", "--json").stdout)
+    left = {item["check"] for item in again["findings"]}
+    assert not left & {
+        *("maxReceiveCount", "retention order", "visibility", "encryption"),
+        *("alarm on the wrong metric", "no alarm", "shared DLQ"),
+    }
+
+
+def _paste(cloud: Any, words: list[str]) -> None:
+    match words:
+        case ["aws", "sqs", "set-queue-attributes", *_]:
+            attributes = json.loads(words[words.index("--attributes") + 1])
+            url = words[words.index("--queue-url") + 1]
+            cloud.sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
+        case ["aws", "sqs", "create-queue", *_]:
+            attributes = json.loads(words[words.index("--attributes") + 1])
+            name = words[words.index("--queue-name") + 1]
+            cloud.sqs.create_queue(QueueName=name, Attributes=attributes)
+        case ["aws", "cloudwatch", "put-metric-alarm", *_]:
+            name = words[words.index("--alarm-name") + 1]
+            cloud.cloudwatch.put_metric_alarm(
+                AlarmName=name, Namespace="AWS/SQS", Statistic="Maximum", Period=60,
+                MetricName=words[words.index("--metric-name") + 1], EvaluationPeriods=1,
+                Dimensions=[{"Name": "QueueName", "Value": "orders-dlq"}], Threshold=0,
+                ComparisonOperator="GreaterThanThreshold",
+            )  # fmt: skip
+
+
+def test_a_person_reads_the_worst_first_and_each_repair(bad: Any, dlq: Any) -> None:
+    shown = dlq("doctor", "--queue", "orders-dlq").stdout
+    first, second = shown.splitlines()[:2]
+    assert first.endswith(" other findings")
+    assert "orders-dlq in account 123456789012, eu-west-1" in second
+    assert shown.index("ERROR") < shown.index("WARNING")
+    assert "aws sqs set-queue-attributes --queue-url https://" in shown
+    assert dlq("doctor", "--queue", "orders-dlq", "--check").exit_code == Exit.ATTENTION
+
+
+def test_a_pipeline_is_examined_by_its_name(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    assert answer["mains"] == ["orders-main"]
+    assert "no DLQ" in {item["check"] for item in answer["findings"]}
+    assert answer["asked_account"] is False
+    assert "Not asked: " in dlq("doctor", "orders").stdout
+    assert "Not asked: " not in dlq("doctor", "orders", "--account").stdout
+
+
+def test_a_queue_that_is_missing_is_named(cloud: Any, dlq: Any) -> None:
+    done = dlq("doctor", "--queue", "nope")
+    assert done.exit_code == Exit.ABSENT
+    assert "There is no queue 'nope'" in done.stderr
+
+
+def test_a_pipeline_and_a_queue_exclude_each_other(dlq: Any) -> None:
+    assert dlq("doctor", "orders", "--queue", "q").exit_code == Exit.USAGE

@@ -1,0 +1,166 @@
+"""Each check of `dlq doctor` finds its fault, and only that."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from console.operations.deployed_queue import DeployedQueue
+from console.operations.doctor_checks import (
+    EncryptionKey,
+    Examined,
+    QueueAlarm,
+    QueueConsumer,
+    QueueMapping,
+    findings,
+)
+
+TLS = {
+    "Statement": [
+        {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}, "Action": "*"}
+    ]
+}
+DAY = 86_400
+
+
+def queue(name: str, **settings: Any) -> DeployedQueue:
+    return replace(
+        DeployedQueue(
+            name=name,
+            url=f"https://sqs.eu-west-1.amazonaws.com/1/{name}",
+            arn=f"arn:aws:sqs:eu-west-1:1:{name}",
+            messages=0,
+            retention=4 * DAY,
+            visibility=180,
+            dlq_arn=None,
+            max_receive_count=None,
+            allowed_sources=None,
+            encryption="SSE-SQS",
+            fifo=False,
+            policy=TLS,
+        ),
+        **settings,
+    )
+
+
+DLQ = queue("orders-dlq", retention=14 * DAY)
+MAIN = queue("orders", dlq_arn=DLQ.arn, max_receive_count=5)
+MAPPING = QueueMapping("uuid-1", "consumer", 10, reports_failures=True, enabled=True)
+HEALTHY = Examined(
+    mains=(MAIN,),
+    dlq=DLQ,
+    region="eu-west-1",
+    mappings={MAIN.arn: (MAPPING,)},
+    consumers={"consumer": QueueConsumer("consumer", 30)},
+    alarms=(QueueAlarm("deep", "ApproximateNumberOfMessagesVisible", DLQ.name, ("arn:topic",)),),
+    keys={},
+)
+
+OWN_KEY = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::1:root"},
+                          "Action": "kms:*"}]}  # fmt: skip
+CLOSED_KEY = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::1:role/x"},
+                             "Action": "kms:*"}]}  # fmt: skip
+
+
+def main(**settings: Any) -> dict[str, Any]:
+    return {"mains": (replace(MAIN, **settings),)}
+
+
+def dlq(**settings: Any) -> dict[str, Any]:
+    return {"dlq": replace(DLQ, **settings)}
+
+
+def mapped(**settings: Any) -> dict[str, Any]:
+    return {"mappings": {MAIN.arn: (replace(MAPPING, **settings),)}}
+
+
+def alarm(**settings: Any) -> dict[str, Any]:
+    return {"alarms": (replace(HEALTHY.alarms[0], **settings),)}
+
+
+FAULTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("ERROR", "no DLQ", main(dlq_arn=None)),
+    ("ERROR", "DLQ missing", {"dlq": None}),
+    ("ERROR", "redrive allow policy", dlq(allowed_sources=("arn:other",))),
+    ("ERROR", "maxReceiveCount", main(max_receive_count=1)),
+    ("WARNING", "maxReceiveCount", main(max_receive_count=2)),
+    ("ERROR", "retention order", dlq(retention=4 * DAY)),
+    ("ERROR", "ReportBatchItemFailures", mapped(reports_failures=False)),
+    ("WARNING", "mapping disabled", mapped(enabled=False)),
+    ("NOTE", "provisioned mode", mapped(pollers=2)),
+    ("WARNING", "visibility", main(visibility=179)),
+    ("ERROR", "visibility", main(visibility=29)),
+    (
+        "ERROR",
+        "tenant isolation",
+        {"consumers": {"consumer": QueueConsumer("consumer", 30, isolated=True)}},
+    ),
+    ("ERROR", "DLQ of a DLQ", dlq(dlq_arn="arn:another", max_receive_count=3)),
+    ("WARNING", "shared DLQ", {"mains": (MAIN, queue("b", dlq_arn=DLQ.arn, max_receive_count=5))}),
+    ("WARNING", "DLQ consumed", {"mappings": {DLQ.arn: (MAPPING,)}}),
+    ("WARNING", "other DLQ kind", {"uses": ("the DLQ of a subscription of SNS topic t",)}),
+    ("NOTE", "no source", {"mains": ()}),
+    ("WARNING", "encryption", dlq(encryption="none")),
+    ("WARNING", "TLS policy", main(policy={})),
+    ("WARNING", "key grants", dlq(encryption="alias/aws/sqs")),
+    ("ERROR", "key grants",
+     {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", False, OWN_KEY)}}),
+    ("WARNING", "key grants",
+     {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", True, CLOSED_KEY)}}),
+    ("WARNING", "silent alarm", alarm(actions=())),
+    ("WARNING", "silent alarm", alarm(enabled=False)),
+    ("WARNING", "no alarm", {"alarms": ()}),
+]  # fmt: skip
+
+
+def test_healthy_queues_have_no_finding() -> None:
+    assert findings(HEALTHY) == []
+    own_key = {"keys": {"k": EncryptionKey("k", True, OWN_KEY)}}
+    assert findings(replace(HEALTHY, **dlq(encryption="k"), **own_key)) == []
+
+
+@pytest.mark.parametrize(("level", "check", "fault"), FAULTS)
+def test_a_fault_is_found_alone(level: str, check: str, fault: dict[str, Any]) -> None:
+    (finding,) = findings(replace(HEALTHY, **fault))
+    assert (finding.level, finding.check) == (level, check)
+
+
+@pytest.mark.parametrize(("level", "check", "fault"), FAULTS)
+def test_a_fix_is_a_command_line_for_the_region(
+    level: str, check: str, fault: dict[str, Any]
+) -> None:
+    for finding in findings(replace(HEALTHY, **fault)):
+        if finding.fix is None:
+            continue
+        for command in finding.fix.split(" && "):
+            words = shlex.split(command)
+            assert words[0] == "aws"
+            assert words[words.index("--region") + 1] == "eu-west-1"
+            if "--attributes" in words:
+                json.loads(words[words.index("--attributes") + 1])
+
+
+def test_an_alarm_on_messages_sent_is_put_anew_with_its_actions() -> None:
+    blind = alarm(metric="NumberOfMessagesSent", actions=("arn:aws:sns:eu-west-1:1:page",))
+    wrong, none = findings(replace(HEALTHY, **blind))
+    assert (wrong.check, none.check) == ("alarm on the wrong metric", "no alarm")
+    assert wrong.fix is not None
+    assert "--metric-name ApproximateNumberOfMessagesVisible" in wrong.fix
+    assert wrong.fix.endswith("--alarm-actions arn:aws:sns:eu-west-1:1:page")
+
+
+def test_the_policy_with_tls_keeps_what_the_policy_allowed() -> None:
+    allowed = {"Sid": "Topic", "Effect": "Allow", "Action": "sqs:SendMessage"}
+    (finding,) = findings(replace(HEALTHY, **main(policy={"Statement": allowed})))
+    assert finding.fix is not None
+    words = shlex.split(finding.fix)
+    policy = json.loads(json.loads(words[words.index("--attributes") + 1])["Policy"])
+    assert [statement["Sid"] for statement in policy["Statement"]] == ["Topic", "OnlyWithTls"]
+
+
+def test_a_fifo_dlq_counts_its_retention_anew() -> None:
+    assert findings(replace(HEALTHY, **dlq(retention=4 * DAY, fifo=True))) == []
