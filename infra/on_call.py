@@ -31,6 +31,9 @@ LARGEST_POLICY = 6144
 # the condition on a key.
 AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT, CONDITION = 50, 80, 3, 250
 
+# What a function's ARN says, and that of the log group with its name.
+FUNCTION, GROUP = ":function:", ":log-group:/aws/lambda/"
+
 
 class OnCall(Construct):
     """Four managed policies, which you attach to roles of yours; `arns` is keyed by role.
@@ -150,8 +153,29 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     permissions.allow("Dispatchers", ["lambda:GetFunctionConfiguration"], _dispatchers(app))
     if app.kms_key_arn is not None:
         permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
+    _allow_logs(permissions, app)
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
+
+
+def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
+    """Search what the consumers logged; queries know no resources once they run.
+
+    A function of yours logs under its own name, unless you have chosen another log group: that
+    one is yours to grant.
+    """
+    functions = [
+        function_arn(app, pipeline.name, "consumer")
+        if isinstance(pipeline.consumer, WebhookConsumer)
+        else pipeline.consumer.function_arn
+        for pipeline in app.pipelines
+        if isinstance(pipeline.consumer, WebhookConsumer | FunctionConsumerSettings)
+    ]
+    groups = [
+        f"{arn.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*" for arn in functions
+    ]
+    permissions.allow("ConsumerLogs", ["logs:StartQuery"], list(dict.fromkeys(groups)))
+    permissions.allow("Queries", ["logs:GetQueryResults", "logs:StopQuery"], ["*"])
 
 
 def _operates(app: AppSettings, storage: Storage) -> Permissions:

@@ -29,6 +29,7 @@ COMMANDS = {
     "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
     "explain": (".explain", "One letter's life: why it failed, where it is, what to type."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
+    "logs": (".logs", "What the consumer logged at each receive of one letter."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

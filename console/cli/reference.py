@@ -40,6 +40,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \
 `sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
 `kms:DescribeKey`, `kms:GetKeyPolicy`; what is refused is named, and the rest is checked |
+| `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
+`logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \

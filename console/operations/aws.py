@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_logs import CloudWatchLogsClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sns import SNSClient
@@ -90,6 +91,10 @@ class Aws:
     @cached_property
     def sns(self) -> SNSClient:
         return self._session.client("sns", config=_patient())
+
+    @cached_property
+    def logs(self) -> CloudWatchLogsClient:
+        return self._session.client("logs", config=_patient())
 
     @cached_property
     def s3(self) -> S3Client:

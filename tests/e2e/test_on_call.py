@@ -19,7 +19,9 @@ import pytest
 
 from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.failure.causes import CauseHold
+from deadletter.failure.failure import Category, Failure
 from sandbox.progress import until
 from sandbox.replay.pipeline import ReplayPipeline
 from sandbox.server import ACCOUNT, REGION, Sandbox
@@ -34,6 +36,7 @@ WHO_AM_I = "sts:GetCallerIdentity"
 
 # Granted to people, and not asked of the emulator by what the tests type.
 NOT_TYPED: dict[str, str] = {
+    "logs:StopQuery": "queries are stopped only if they take too long",
     "s3:ListBucket": "S3 itself asks for it where an object is missing; the emulator does not",
 }
 
@@ -123,6 +126,7 @@ def on_call(
         chosen[run] = _park(orders, tenant)
         runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
     words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
+    words["failed"] = _failed(orders, outputs)
     yield OnCall(orders, tenant, {**words, **parked, **runs, "kept": chosen["run"]})
     # A run that waits, or that the open circuit holds, would outlive these tests.
     for row in orders.dlq("replay", "list", *PIPELINE)["runs"]:
@@ -141,6 +145,15 @@ def _park(orders: Deployed, tenant: str) -> str:
     """Put a letter without secrets into the parking lot, as an edit shows it. Returns its id."""
     body = json.dumps({"tenantId": tenant, "orderId": uuid.uuid4().hex})
     return orders.send(body, "ParkingLot", MessageAttributes={})
+
+
+def _failed(orders: Deployed, outputs: Mapping[str, str]) -> str:
+    """A failure in the ledger, of a letter that is nowhere. Returns its id."""
+    origin, now = str(uuid.uuid4()), time.time()
+    table = outputs["LettersTableName"]
+    ledger = DynamoDBLedger(orders.aws("dynamodb"), table, "orders", time.time, 3600)
+    ledger.failed(origin, Failure(now, 0, Category.TRANSIENT, request_id=str(uuid.uuid4())))
+    return origin
 
 
 def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str, plan: Path) -> str:
@@ -179,6 +192,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     # In the custody of the run that waits.
     "dlq explain": [("explain", "{kept}")],
     "dlq doctor": [("doctor", "orders")],
+    "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

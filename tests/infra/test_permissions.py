@@ -407,6 +407,15 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"lambda:ListEventSourceMappings", "cloudwatch:DescribeAlarms"},
         }
     },
+    "dlq logs": {
+        "DlqReader": {
+            **FIND_RUN,
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            "consumers": {"lambda:GetFunctionConfiguration"},
+            "logs of consumers": {"logs:StartQuery"},
+            "*": {"logs:GetQueryResults", "logs:StopQuery"},
+        }
+    },
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},
@@ -539,6 +548,9 @@ REACHED = {
     },
     "dispatchers": {"function consumer"},
     "consumers": {"arn:aws:lambda:eu-west-1:111122223333:function:their-consumer"},
+    "logs of consumers": {
+        *("lines of orders-consumer", "lines of their-consumer"),
+    },
     "replay machines": {
         *("replay machine", "machine order-events-replay"),
         *("machine theirs-replay", "machine watched-replay"),
@@ -613,6 +625,10 @@ NOUNS = (
     (r"<PipelineCircuitBreakerProbeFunction[0-9A-F]{8}.Arn>", "function probe"),
     (r"<PipelineCircuitBreakerCircuitLogs[0-9A-F]{8}.Arn>", "logs circuit"),
     (r"<PipelineCircuitBreakerProbeLogs[0-9A-F]{8}.Arn>", "logs probe"),
+    (
+        r"arn:aws:logs:eu-west-1:111122223333:log-group:/aws/lambda/(?:deadletter-)?([\w-]+):\*",
+        r"lines of \1",
+    ),
     (r"\*", "*"),
 )
 
@@ -758,6 +774,8 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
                     called |= {actions[name]} if name in actions else set()
     # That of click's is another.
     called.discard("ssm:ListCommands")
+    # Of a queue that belongs to no app: no policy of ours reaches it.
+    called.discard("sqs:GetQueueUrl")
     in_the_table = {
         action
         for command in COMMANDS.values()

@@ -1,0 +1,233 @@
+"""`dlq logs`: what the consumer logged at each receive of one letter."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from console.cli import logs as command
+from console.operations import aws
+from tests.console.conftest import Cloud, Dlq, FakeLambda
+
+ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+
+
+class FakeLogs:
+    """Logs Insights: each query is running once, and then has the lines of its request."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[str]] = {}
+        self.queries: dict[str, dict[str, Any]] = {}
+        self.stopped: list[str] = []
+        self.looked: dict[str, int] = {}
+        self.never_ends = False
+        self.group = "/aws/lambda/orders-consumer"
+        self.status = "Complete"
+
+    def start_query(self, **request: Any) -> dict[str, str]:
+        if request["logGroupName"] != self.group:
+            raise refusal("ResourceNotFoundException", "StartQuery")
+        id_ = f"q{len(self.queries)}"
+        self.queries[id_] = request
+        return {"queryId": id_}
+
+    def get_query_results(self, **request: str) -> dict[str, Any]:
+        id_ = request["queryId"]
+        self.looked[id_] = self.looked.get(id_, 0) + 1
+        if self.never_ends or self.looked[id_] < 2:
+            return {"status": "Running", "results": []}
+        asked = self.queries[id_]["queryString"]
+        lines = [text for of, texts in self.lines.items() if f'"{of}"' in asked for text in texts]
+        rows = [
+            [{"field": "@timestamp", "value": f"2026-11-22 20:11:4{number}.120"},
+             {"field": "@message", "value": f"{text}\n"}, {"field": "@ptr", "value": "x"}]
+            for number, text in enumerate(lines)
+        ]  # fmt: skip
+        return {"status": self.status, "results": rows}
+
+    def stop_query(self, **request: str) -> dict[str, bool]:
+        self.stopped.append(request["queryId"])
+        return {"success": True}
+
+
+def refusal(code: str, operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+
+@pytest.fixture
+def insights(functions: FakeLambda, monkeypatch: pytest.MonkeyPatch) -> FakeLogs:
+    """Stands in for CloudWatch Logs; no time passes between two looks."""
+    fake, real = FakeLogs(), aws.connect
+
+    def connect(profile: str | None, region: str | None) -> aws.Aws:
+        clients = real(profile, region)
+        clients.__dict__["logs"] = fake
+        return clients
+
+    monkeypatch.setattr(aws, "connect", connect)
+    monkeypatch.setattr(command.time, "sleep", lambda _: None)
+    return fake
+
+
+def read(dlq: Dlq, *arguments: str, status: int = 0) -> dict[str, Any]:
+    result = dlq("logs", ORIGIN, *arguments, "--json")
+    assert result.exit_code == status, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_each_receive_has_the_lines_of_its_invocation(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs
+) -> None:
+    cloud.deploy("orders")
+    now = time.time()
+    cloud.failed("orders", ORIGIN, at=now - 900, request_id="req-1")
+    cloud.failed("orders", ORIGIN, at=now - 300, attempt=1, request_id="req-2")
+    insights.lines = {"req-1": ["START", "boom"], "req-2": ["again"], "req-3": ["another's"]}
+
+    answer = read(dlq)
+
+    assert answer["log_group"] == "/aws/lambda/orders-consumer"
+    assert [
+        (receive["life"], receive["state"], [line["message"] for line in receive["lines"]])
+        for receive in answer["receives"]
+    ] == [(0, "FOUND", ["START", "boom"]), (1, "FOUND", ["again"])]
+    assert answer["receives"][0]["lines"][0]["at"] == "2026-11-22T20:11:40Z"
+    window = insights.queries["q0"]
+    assert window["startTime"] < now - 900 - 899
+    assert now - 900 < window["endTime"] < now - 700
+
+
+def test_at_most_four_queries_run_at_the_same_time(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs
+) -> None:
+    cloud.deploy("orders")
+    for life in range(7):
+        cloud.failed("orders", ORIGIN, attempt=life, request_id=f"req-{life}")
+    running: list[int] = []
+    ask = insights.get_query_results
+
+    def counted(**request: str) -> dict[str, Any]:
+        ended = sum(looks > 1 for looks in insights.looked.values())
+        running.append(len(insights.queries) - ended)
+        return ask(**request)
+
+    insights.get_query_results = counted  # type: ignore[method-assign]  # counts, then asks
+
+    assert len(read(dlq)["receives"]) == 7
+    assert max(running) == 4
+
+
+def test_a_receive_without_lines_says_why_there_may_be_none(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs
+) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, at=time.time() - 60, request_id="req-1")
+    cloud.failed("orders", ORIGIN, attempt=1)
+
+    unknown, known = read(dlq)["receives"]
+
+    assert known["state"] == unknown["state"] == "NOTHING"
+    assert "may not keep lines for so long" in known["note"]
+    assert "no request id is on record" in unknown["note"]
+    assert f'@message like "{ORIGIN}"' in insights.queries["q0"]["queryString"]
+
+
+def test_queries_that_do_not_end_in_time_are_stopped(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+    insights.never_ends = True
+
+    [receive] = read(dlq, "--wait", "1", status=1)["receives"]
+
+    assert receive["state"] == "UNFINISHED"
+    assert insights.stopped == ["q0"]
+
+
+def interrupt(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_stops_the_queries(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+    monkeypatch.setattr(command.time, "sleep", interrupt)
+
+    assert dlq("logs", ORIGIN).exit_code == 130
+    assert insights.stopped == ["q0"]
+
+
+def test_a_refused_query_spares_the_other_receives(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs
+) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+    insights.status = "Failed"
+
+    [receive] = read(dlq, status=1)["receives"]
+
+    assert (receive["state"], receive["note"]) == ("FAILED", "the query is Failed")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda cloud: None, "has no failure"),
+        (lambda cloud: cloud.failed("orders", ORIGIN, request_id='x" or 1'), "is no id that"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs, change: Callable[[Cloud], None], words: str
+) -> None:
+    cloud.deploy("orders")
+    cloud.recovered("orders", ORIGIN)
+    change(cloud)
+
+    result = dlq("logs", ORIGIN)
+
+    assert result.exit_code in (2, 4)
+    assert words in result.stderr
+    assert insights.queries == {}
+
+
+def test_a_consumer_of_ours_logs_under_the_name_of_its_pipeline(
+    cloud: Cloud, dlq: Dlq, insights: FakeLogs
+) -> None:
+    cloud.deploy("orders")
+    ours = json.loads(
+        cloud.ssm.get_parameter(Name="/deadletter/pipelines/orders")["Parameter"]["Value"]
+    )
+    cloud.parameter("/deadletter/pipelines/orders", json.dumps({**ours, "consumer_function": ""}))
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+    insights.group = "/aws/lambda/deadletter-orders-consumer"
+
+    assert read(dlq)["log_group"] == insights.group
+
+
+def test_an_unknown_log_group_is_named(cloud: Cloud, dlq: Dlq, insights: FakeLogs) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+
+    result = dlq("logs", ORIGIN, "--log-group", "/ecs/orders")
+
+    assert result.exit_code == 4
+    assert (
+        "There is no log group /ecs/orders: name the consumer's with --log-group" in result.stderr
+    )
+
+
+def test_a_line_cannot_control_the_terminal(cloud: Cloud, dlq: Dlq, insights: FakeLogs) -> None:
+    cloud.deploy("orders")
+    cloud.failed("orders", ORIGIN, request_id="req-1")
+    insights.lines = {"req-1": ["\x1b[2Jgone"]}
+
+    assert r"20:11:40.120  \x1b[2Jgone" in dlq("logs", ORIGIN).stdout
