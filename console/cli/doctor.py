@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..operations import doctor as operation
-from ..operations.doctor import Diagnosis
+from ..operations.doctor import Examination
 from ..operations.doctor_checks import ERROR, NOTE
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
@@ -53,7 +53,7 @@ def doctor(
     queue: Queue = None,
     account: Account = False,
     check: Check = False,
-) -> Reply[Diagnosis]:
+) -> Reply[Examination]:
     """Check what synth can't see around a queue and its DLQ.
 
     Retention order, maxReceiveCount, partial batch responses, visibility against the function's
@@ -83,7 +83,7 @@ def doctor(
     return Reply(diagnosis, show, Exit.ATTENTION if attention else Exit.DONE)
 
 
-def show(diagnosis: Diagnosis) -> Iterator[Block]:
+def show(diagnosis: Examination) -> Iterator[Block]:
     """The findings for a person, the worst first."""
     errors = sum(finding.level == ERROR for finding in diagnosis.findings)
     others = len(diagnosis.findings) - errors

@@ -35,6 +35,9 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
 | `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`; for bodies that wait in S3: \
 `s3:GetObject` |
+| `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
+`lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`; not \
+`ssm:GetParametersByPath` |
 | `doctor` | `sqs:GetQueueAttributes`, `sqs:GetQueueUrl`, `sqs:ListDeadLetterSourceQueues`, \
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`, `lambda:ListFunctions`, \
 `lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \

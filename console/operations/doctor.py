@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from .aws import Aws, Read, Start
 from .deadline import Deadline, reads_until
@@ -14,9 +14,9 @@ from .deployed_queue import DeployedQueue, deployed_queue
 from .doctor_checks import (
     EncryptionKey,
     Examined,
-    Finding,
     QueueAlarm,
     QueueConsumer,
+    QueueFault,
     QueueMapping,
     findings,
 )
@@ -37,15 +37,8 @@ _PATIENCE = 30.0
 _MOST_MAINS = 20
 
 
-class Where(TypedDict):
-    """Where a queue is: no app has to be deployed there."""
-
-    account: str
-    region: str
-
-
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Examination:
     """What `dlq doctor` answers."""
 
     account: Annotated[str, "AWS account id"]
@@ -53,14 +46,14 @@ class Diagnosis:
     at: Annotated[datetime, "when it was read"]
     dlq: Annotated[str | None, "name of the DLQ; null if there is none"]
     mains: Annotated[Sequence[str], "names of the queues whose messages die into it"]
-    findings: Annotated[Sequence[Finding], "what is wrong, the worst first"]
+    findings: Annotated[Sequence[QueueFault], "what is wrong, the worst first"]
     asked_account: Annotated[
         bool, "whether functions, subscriptions and rules were asked for their DLQ"
     ]
     unchecked: Annotated[Sequence[str], "what could not be read, and why"]
 
 
-def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Diagnosis:
+def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Examination:
     """Examines the queues of a deployed pipeline.
 
     With `account`, all functions, subscriptions and rules of the account are asked for their DLQ:
@@ -74,14 +67,14 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Di
     )
 
 
-def examine_queue(session: Session, url: str) -> Diagnosis:
+def examine_queue(session: Session, url: str) -> Examination:
     """Examines a main queue or a DLQ by its URL, name or ARN; nothing has to be deployed."""
     return _examine(session, bare_queue(session, url, most=0).url, account=True)
 
 
 def _examine(
     session: Session, url: str, *, account: bool, topic: str = "", consumer: str = ""
-) -> Diagnosis:
+) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
     _ = aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
@@ -132,9 +125,9 @@ def _examine(
             ],
             topic=topic,
         )
-    where = Where(account=aws.account, region=aws.region)
-    return Diagnosis(
-        **where,
+    return Examination(
+        account=aws.account,
+        region=aws.region,
         at=session.now,
         dlq=None if dlq is None else dlq.name,
         mains=[main.name for main in mains],

@@ -33,7 +33,7 @@ _MANAGED_KEY = "alias/aws/sqs"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class QueueFault:
     """Something wrong with a queue, its consumer or its alarms."""
 
     level: Annotated[
@@ -106,13 +106,13 @@ class Examined:
     topic: str = ""
 
 
-def findings(facts: Examined) -> Sequence[Finding]:
+def findings(facts: Examined) -> Sequence[QueueFault]:
     """All that is wrong, the worst first."""
     found = list(_all(facts))
     return sorted(found, key=lambda finding: (ERROR, WARNING, NOTE).index(finding.level))
 
 
-def _all(facts: Examined) -> Iterator[Finding]:
+def _all(facts: Examined) -> Iterator[QueueFault]:
     for main in facts.mains:
         yield from _redrive_policy(main, facts)
         yield from _retention(main, facts)
@@ -125,9 +125,9 @@ def _all(facts: Examined) -> Iterator[Finding]:
         yield from _alarms(dlq, facts)
 
 
-def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     if main.dlq_arn is None:
-        yield Finding(
+        yield QueueFault(
             ERROR, "no DLQ", main.name,
             "it has no DLQ: a message that always fails is received again and again until it "
             f"expires after {duration(main.retention)}",
@@ -137,14 +137,14 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
         )  # fmt: skip
         return
     if facts.dlq is None:
-        yield Finding(
+        yield QueueFault(
             ERROR, "DLQ missing", main.name,
             f"its DLQ {main.dlq_arn} is missing, or belongs to another account: a message that "
             f"fails stays in the queue until it expires after {duration(main.retention)}",
             None,
         )  # fmt: skip
     elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
-        yield Finding(
+        yield QueueFault(
             ERROR, "redrive allow policy", facts.dlq.name,
             f"its redrive allow policy does not name {main.name}: SQS moves nothing there",
             _set(facts.dlq, facts, RedriveAllowPolicy=json.dumps(
@@ -153,7 +153,7 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
         )  # fmt: skip
     receives = main.max_receive_count
     if receives is not None and receives < FEWEST_RECEIVES:
-        yield Finding(
+        yield QueueFault(
             ERROR if receives == 1 else WARNING, "maxReceiveCount", main.name,
             f"maxReceiveCount is {receives}: a throttled or restarted consumer is enough to "
             f"dead-letter a good message; allowed are 1 to 1,000, {BEST_RECEIVES} is usual",
@@ -161,12 +161,12 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _retention(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     dlq = facts.dlq
     # In a FIFO DLQ the time in the queue starts anew.
     if dlq is None or dlq.fifo or dlq.retention > main.retention:
         return
-    yield Finding(
+    yield QueueFault(
         ERROR, "retention order", dlq.name,
         f"it keeps a message for {duration(dlq.retention)}, {main.name} for "
         f"{duration(main.retention)}, and both count from the first send: a message that dies "
@@ -177,10 +177,10 @@ def _retention(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     for mapping in facts.mappings.get(main.arn, ()):
         if mapping.batch_size > 1 and not mapping.reports_failures:
-            yield Finding(
+            yield QueueFault(
                 ERROR, "ReportBatchItemFailures", mapping.function,
                 f"one failed message fails its whole batch of up to {mapping.batch_size}: good "
                 "messages are processed again and dead-lettered with it; the function must then "
@@ -189,7 +189,7 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
                 f"{facts.region} --function-response-types ReportBatchItemFailures",
             )  # fmt: skip
         if not mapping.enabled:
-            yield Finding(
+            yield QueueFault(
                 WARNING, "mapping disabled", mapping.function,
                 f"the event source mapping that reads {main.name} is disabled: no message is "
                 "consumed; if deadletter paused it, dlq circuit list says so",
@@ -197,7 +197,7 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
                 f"{facts.region} --enabled",
             )  # fmt: skip
         if mapping.pollers is not None:
-            yield Finding(
+            yield QueueFault(
                 NOTE, "provisioned mode", mapping.function,
                 f"the mapping of {main.name} is in provisioned mode: at least {mapping.pollers} "
                 "pollers are paid for each hour, and maximum concurrency can't be set; a circuit "
@@ -208,10 +208,10 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[Finding]:
             yield from _visibility(main, consumer, facts)
 
 
-def _isolation(facts: Examined) -> Iterator[Finding]:
+def _isolation(facts: Examined) -> Iterator[QueueFault]:
     for consumer in facts.consumers.values():
         if consumer.isolated:
-            yield Finding(
+            yield QueueFault(
                 ERROR, "tenant isolation", consumer.name,
                 "it is in tenant isolation mode, in which Lambda takes no event source mapping: "
                 "no queue reaches it, and the mode can't be left; use a function without it",
@@ -219,12 +219,14 @@ def _isolation(facts: Examined) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _visibility(main: DeployedQueue, consumer: QueueConsumer, facts: Examined) -> Iterator[Finding]:
+def _visibility(
+    main: DeployedQueue, consumer: QueueConsumer, facts: Examined
+) -> Iterator[QueueFault]:
     least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
     if main.visibility >= least:
         return
     level = ERROR if main.visibility < consumer.timeout else WARNING
-    yield Finding(
+    yield QueueFault(
         level, "visibility", main.name,
         f"it hides a message for {duration(main.visibility)}, and {consumer.name} may run for "
         f"{duration(consumer.timeout)}: AWS asks for {VISIBILITY_PER_TIMEOUT} times the time-out, "
@@ -233,9 +235,9 @@ def _visibility(main: DeployedQueue, consumer: QueueConsumer, facts: Examined) -
     )  # fmt: skip
 
 
-def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     if dlq.dlq_arn is not None:
-        yield Finding(
+        yield QueueFault(
             ERROR, "DLQ of a DLQ", dlq.name,
             f"it has a DLQ of its own, {dlq.dlq_arn.rpartition(':')[2]}: each look counts as a "
             f"receive, so {count(dlq.max_receive_count or 1, 'look')} move a letter out of it",
@@ -244,7 +246,7 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
     if len(facts.mains) > 1:
         names = ", ".join(main.name for main in facts.mains)
         _, *others = facts.mains
-        yield Finding(
+        yield QueueFault(
             WARNING, "shared DLQ", dlq.name,
             f"{len(facts.mains)} queues share it: {names}. A letter does not say which consumer "
             "failed, and an alarm not which team; give each queue its own, and move what is in it",
@@ -257,7 +259,7 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
             ),
         )  # fmt: skip
     for mapping in facts.mappings.get(dlq.arn, ()):
-        yield Finding(
+        yield QueueFault(
             WARNING, "DLQ consumed", dlq.name,
             f"function {mapping.function} consumes it: letters disappear before a person or the "
             "redriver sees them",
@@ -265,14 +267,14 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
             f"{facts.region} --no-enabled",
         )  # fmt: skip
     for use in facts.uses:
-        yield Finding(
+        yield QueueFault(
             WARNING, "other DLQ kind", dlq.name,
             f"it is also {use}: such a message was never in {_names(facts.mains)} and has another "
             "shape, so it can't be re-driven; give that a queue of its own",
             None,
         )  # fmt: skip
     if not facts.mains:
-        yield Finding(
+        yield QueueFault(
             NOTE, "no source", dlq.name,
             "no queue of this account and region names it as its DLQ: nothing can be re-driven "
             "out of it" + ("" if facts.uses else ", unless its source is in another account"),
@@ -280,10 +282,10 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     """Encryption, keys and TLS."""
     if queue.encryption == NONE:
-        yield Finding(
+        yield QueueFault(
             WARNING, "encryption", queue.name, "its messages are not encrypted at rest",
             _set(queue, facts, SqsManagedSseEnabled="true"),
         )  # fmt: skip
@@ -293,13 +295,13 @@ def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[Finding]:
             **queue.policy,
             "Statement": [*_statements(queue.policy), _tls_statement(queue)],
         }
-        yield Finding(
+        yield QueueFault(
             WARNING, "TLS policy", queue.name,
             "its policy does not refuse calls without TLS (aws:SecureTransport)",
             _set(queue, facts, Policy=json.dumps(policy)),
         )  # fmt: skip
     if queue.encryption == _MANAGED_KEY:
-        yield Finding(
+        yield QueueFault(
             WARNING, "key grants", queue.name,
             f"it is encrypted with {_MANAGED_KEY}, whose policy can't be changed: SNS, EventBridge "
             "and other accounts can't send to it; SSE-SQS has no such limit and costs nothing",
@@ -309,15 +311,15 @@ def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[Finding]:
         yield from _key(queue, key, facts)
 
 
-def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[Finding]:
+def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[QueueFault]:
     if not key.enabled:
-        yield Finding(
+        yield QueueFault(
             ERROR, "key grants", queue.name,
             f"its key {key.id} is disabled: no message can be sent or received",
             f"aws kms enable-key --key-id {quote(key.id)} --region {facts.region}",
         )  # fmt: skip
     if key.policy is not None and not _lets_iam_decide(key.policy):
-        yield Finding(
+        yield QueueFault(
             WARNING, "key grants", queue.name,
             f"the policy of its key {key.id} does not let IAM policies decide: each role that "
             "sends (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the redriver "
@@ -327,32 +329,32 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
         )  # fmt: skip
 
 
-def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[Finding]:
+def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     own = [alarm for alarm in facts.alarms if alarm.queue == dlq.name]
     for alarm in own:
         if alarm.metric in _BLIND:
-            yield Finding(
+            yield QueueFault(
                 ERROR, "alarm on the wrong metric", alarm.name,
                 f"it watches {alarm.metric}, which does not count messages that SQS moves into "
                 "a DLQ: it never rings",
                 _put_alarm(alarm.name, dlq, facts, alarm.actions),
             )  # fmt: skip
         elif not alarm.enabled:
-            yield Finding(
+            yield QueueFault(
                 WARNING, "silent alarm", alarm.name,
                 "its actions are disabled: it rings and calls no person",
                 f"aws cloudwatch enable-alarm-actions --alarm-names {quote(alarm.name)} --region "
                 f"{facts.region}",
             )  # fmt: skip
         elif not alarm.actions:
-            yield Finding(
+            yield QueueFault(
                 WARNING, "silent alarm", alarm.name,
                 "it has no action: it rings and calls no person; put it again with "
                 "--alarm-actions and the ARN of a topic",
                 None,
             )  # fmt: skip
     if not any(alarm.metric in _SEES for alarm in own):
-        yield Finding(
+        yield QueueFault(
             WARNING, "no alarm", dlq.name,
             "no alarm looks at its depth or age: letters expire unseen after "
             f"{duration(dlq.retention)}",

@@ -396,6 +396,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Rules": {"dynamodb:Query"},
         }
     },
+    # It comes before anything is deployed: see OF_THE_ACCOUNT.
+    "dlq init": {},
     # Its --queue and --account need credentials of your own: see OF_THE_ACCOUNT.
     "dlq doctor": {
         "DlqReader": {
@@ -523,7 +525,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
 OF_THE_ACCOUNT = {
     *("lambda:ListFunctions", "lambda:ListFunctionEventInvokeConfigs"),
     *("sns:ListSubscriptions", "sns:GetSubscriptionAttributes"),
-    *("events:ListRules", "events:ListTargetsByRule", "sqs:GetQueueUrl"),
+    *("events:ListRules", "events:ListTargetsByRule"),
+    *("sqs:GetQueueUrl", "sqs:ListQueues"),
     # Granted on the app's key, if it has one.
     *("kms:DescribeKey", "kms:GetKeyPolicy"),
 }

@@ -1,0 +1,342 @@
+"""The DLQs of an account, and the entries of `cdk.json` that make them pipelines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .aws import Aws
+from .deadline import Deadline, reads_until
+from .deployed_queue import DeployedQueue, deployed_queue
+from .problem import Cause, Problem
+from .session import Session
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sqs import SQSClient
+
+# Seconds for all queues of an account: a thousand take ten.
+_PATIENCE = 60.0
+
+MOST_QUEUES = 1_000
+"""Queues that are asked for their redrive policy: each takes a call."""
+
+# As for status: SQS publishes a few minutes late.
+_WINDOW = timedelta(minutes=15)
+
+# CloudWatch's limit for one call.
+_MOST_METRICS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDlq:
+    """A DLQ of the account."""
+
+    name: Annotated[str, "name of the queue"]
+    arn: Annotated[str, "its ARN"]
+    messages: Annotated[int | None, "messages in it; null if it could not be read"]
+    oldest_seconds: Annotated[int | None, "age of the oldest by CloudWatch; null if unknown"]
+    sources: Annotated[Sequence[str], "names of the queues whose messages die into it"]
+    retention: Annotated[int | None, "seconds that it keeps a message"]
+    encryption: Annotated[str | None, "`none`, `SSE-SQS`, or the id of its KMS key"]
+    fifo: Annotated[bool, "whether it is a FIFO queue"]
+    pipelines: Annotated[Sequence[str], "pipelines of the file that name it"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What `dlq init` answers."""
+
+    account: Annotated[str, "AWS account id"]
+    region: Annotated[str, "AWS region"]
+    at: Annotated[datetime, "when it was read"]
+    is_whole: Annotated[bool, f"whether the account has at most {MOST_QUEUES} queues"]
+    dlqs: Annotated[Sequence[FoundDlq], "its DLQs, those with most messages first"]
+    file: Annotated[str, "the file of settings"]
+    added: Annotated[Sequence[Mapping[str, Any]], "pipelines that were added to the file"]
+    validated: Annotated[
+        bool | None,
+        "whether the settings' schema accepts the file; null if nothing was added, false if the "
+        "extra `cdk` is not installed",
+    ]
+    unread: Annotated[Sequence[str], "what could not be read, and why"]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The queues of an account as `read` found them."""
+
+    queues: Mapping[str, DeployedQueue]
+    """By ARN."""
+    ages: Mapping[str, int]
+    """Of DLQs, in seconds, by name."""
+    is_whole: bool
+    unread: Sequence[str]
+
+    def mains_of(self, dlq_arn: str) -> list[DeployedQueue]:
+        """The queues whose messages die into a DLQ."""
+        return [queue for queue in self.queues.values() if queue.dlq_arn == dlq_arn]
+
+    @property
+    def dlq_arns(self) -> list[str]:
+        """The queues that another queue names as its DLQ."""
+        return list(dict.fromkeys(q.dlq_arn for q in self.queues.values() if q.dlq_arn))
+
+
+def read(session: Session) -> Account:
+    """All queues of the account in this region, and how old the letters of its DLQs are."""
+    aws, unread = session.aws, list[str]()
+    _ = aws.sqs, aws.cloudwatch  # made before there are threads
+    with reads_until(Deadline(_PATIENCE)) as start:
+        urls = start(partial(_urls, aws.sqs)).answer("The account's queues (SQS)")
+        reads = [(url, start(partial(deployed_queue, aws.sqs, url))) for url in urls[:MOST_QUEUES]]
+
+        def lost(what: str, why: Problem) -> None:
+            unread.append(f"{what} could not be read: {why.says}")
+
+        answers = [queue.result(partial(lost, f"queue {url}")) for url, queue in reads]
+        queues = {queue.arn: queue for queue in answers if queue is not None}
+        names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
+        ages = start(partial(_ages, aws.cloudwatch, sorted(names), session.now))
+        known = ages.result(partial(lost, "the ages of letters")) or {}
+    return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
+
+
+def inventory(
+    session: Session,
+    account: Account,
+    settings: CdkJson,
+    added: Sequence[Mapping[str, Any]] = (),
+    validated: bool | None = None,
+) -> Inventory:
+    """The DLQs of the account as the command answers them."""
+    named = settings.pipelines_by_dlq()
+    dlqs = [
+        _found(account, arn, [*named.get(arn, ()), *_names(added, arn)]) for arn in account.dlq_arns
+    ]
+    dlqs.sort(key=lambda dlq: (-(dlq.messages or 0), dlq.name))
+    aws = session.aws
+    return Inventory(
+        aws.account, aws.region, session.now, account.is_whole, dlqs, str(settings.path), added,
+        validated, account.unread,
+    )  # fmt: skip
+
+
+def _names(added: Sequence[Mapping[str, Any]], arn: str) -> list[str]:
+    return [entry["name"] for entry in added if entry["dlq"]["arn"] == arn]
+
+
+def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
+    queue, name = account.queues.get(arn), arn.rpartition(":")[2]
+    return FoundDlq(
+        name=name,
+        arn=arn,
+        messages=None if queue is None else queue.messages,
+        oldest_seconds=account.ages.get(name) if queue is None or queue.messages else None,
+        sources=sorted(main.name for main in account.mains_of(arn)),
+        retention=None if queue is None else queue.retention,
+        encryption=None if queue is None else queue.encryption,
+        fifo=name.endswith(".fifo"),
+        pipelines=pipelines,
+    )
+
+
+def entries(aws: Aws, account: Account, dlq_arn: str) -> Sequence[Mapping[str, Any]]:
+    """The pipelines that a DLQ becomes: one for each of its sources, in mode observe."""
+    mains = account.mains_of(dlq_arn)
+    return [_entry(aws, main, dlq_arn, shared=len(mains) > 1) for main in mains]
+
+
+def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str, *, shared: bool) -> Mapping[str, Any]:
+    return {
+        "name": pipeline_name(main.name),
+        # It decides and reports, and moves nothing, until a person has read what it found.
+        "mode": "observe",
+        **({"fifo": True} if main.fifo else {}),
+        "main_queue": {"arn": main.arn},
+        "dlq": {"arn": dlq_arn},
+        **({"shared_dlq": True} if shared else {}),
+        "consumer": _consumer(aws.functions, main),
+    }
+
+
+def _consumer(functions: LambdaClient, main: DeployedQueue) -> object:
+    answer = functions.list_event_source_mappings(EventSourceArn=main.arn)
+    mappings = answer["EventSourceMappings"]
+    if len(mappings) != 1:
+        return "none"
+    (mapping,) = mappings
+    arn = mapping["FunctionArn"]
+    configuration = functions.get_function_configuration(FunctionName=arn)
+    return {
+        "kind": "function",
+        "function_arn": arn,
+        "timeout": configuration["Timeout"],
+        "mapping_id": mapping["UUID"],
+    }
+
+
+def pipeline_name(queue: str) -> str:
+    """A pipeline's name from that of its main queue: lower-case words with hyphens."""
+    stem = re.sub(r"[^a-z0-9]+", "-", queue.removesuffix(".fifo").lower()).strip("-")
+    name = re.sub(r"-(main|queue|main-queue)$", "", stem)[:30].strip("-")
+    return name if name[:1].isalpha() else f"q-{name}".rstrip("-")
+
+
+class CdkJson:
+    """The file of settings. Pipelines are added to it; what it holds already is never changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text = _read(path)
+        self._data = _object(path, self._text)
+
+    @property
+    def pipelines(self) -> Sequence[Mapping[str, Any]]:
+        """The pipelines that it holds."""
+        listed = self._context.get("pipelines", [])
+        if not isinstance(listed, list) or not all(
+            isinstance(pipeline, dict) for pipeline in listed
+        ):
+            raise Problem(
+                f"{self.path}: context.pipelines is not a list of objects; repair it first.",
+                Cause.INPUT,
+            )
+        return listed
+
+    def pipelines_by_dlq(self) -> Mapping[str, Sequence[str]]:
+        """The names of its pipelines, by the ARN of their DLQ."""
+        named: dict[str, list[str]] = defaultdict(list)
+        for pipeline in self.pipelines:
+            dlq = pipeline.get("dlq")
+            arn = dlq.get("arn") if isinstance(dlq, dict) else None
+            if arn is not None:
+                named[str(arn)].append(str(pipeline.get("name")))
+        return named
+
+    def check(self, entry: Mapping[str, Any]) -> None:
+        """Raises Problem if a pipeline of that name is there already."""
+        if any(pipeline.get("name") == entry["name"] for pipeline in self.pipelines):
+            raise Problem(
+                f"{self.path} has a pipeline {entry['name']} already, and nothing in it is "
+                "overwritten: rename that one, or add this one by hand.",
+                Cause.INPUT,
+            )
+
+    def with_pipelines(self, added: Sequence[Mapping[str, Any]], app: str) -> Mapping[str, Any]:
+        """The file's content with these pipelines at the end."""
+        context = {"app": app, **self._context, "pipelines": [*self.pipelines, *added]}
+        start = {} if self._data else {"app": "python3 app.py"}
+        return {**start, **self._data, "context": context}
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Replaces the file at once; Problem if it changed since it was read."""
+        if _read(self.path) != self._text:
+            raise Problem(
+                f"{self.path} was changed meanwhile; nothing was written: try again.", Cause.FAILED
+            )
+        new = self.path.with_name(f"{self.path.name}.new")
+        new.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        os.replace(new, self.path)
+
+    @property
+    def _context(self) -> Mapping[str, Any]:
+        context = self._data.get("context", {})
+        if not isinstance(context, dict):
+            raise Problem(f"{self.path}: context is not an object; repair it first.", Cause.INPUT)
+        return context
+
+
+def validate(content: Mapping[str, Any], path: Path) -> bool:
+    """True if the settings' schema accepts the content; False if it is not installed.
+
+    Raises Problem with the schema's own sentence if it refuses the content.
+    """
+    package = "infra" if __package__.partition(".")[0] == "console" else "deadletter_cdk"
+    try:
+        context = import_module(f"{package}.context")
+    except ModuleNotFoundError:
+        return False
+    try:
+        context.read(content["context"])
+    except ValueError as refused:
+        raise Problem(
+            f"{path} would not be accepted, so nothing was written: {refused}", Cause.INPUT
+        ) from refused
+    return True
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(f"{path} can't be read ({type(error).__name__}).", Cause.INPUT) from error
+
+
+def _object(path: Path, text: str | None) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text) if text is not None else {}
+    except ValueError as error:
+        raise Problem(f"{path} is not JSON: {error}; repair it first.", Cause.INPUT) from error
+    if not isinstance(data, dict):
+        raise Problem(f"{path} is not a JSON object; repair it first.", Cause.INPUT)
+    return data
+
+
+def _urls(sqs: SQSClient) -> Sequence[str]:
+    pages = sqs.get_paginator("list_queues").paginate(PaginationConfig={"PageSize": 1_000})
+    urls: list[str] = []
+    for page in pages:
+        urls += page.get("QueueUrls", ())
+        if len(urls) > MOST_QUEUES:
+            break
+    return urls
+
+
+def _ages(cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime) -> Mapping[str, int]:
+    """The age in seconds of each queue's oldest message, where CloudWatch has a figure."""
+    ages: dict[str, int] = {}
+    for first in range(0, len(names), _MOST_METRICS):
+        ages.update(_some_ages(cloudwatch, names[first : first + _MOST_METRICS], now))
+    return ages
+
+
+def _some_ages(
+    cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
+) -> Iterator[tuple[str, int]]:
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=[
+            {
+                "Id": f"q{number}",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": "AWS/SQS",
+                        "MetricName": "ApproximateAgeOfOldestMessage",
+                        "Dimensions": [{"Name": "QueueName", "Value": name}],
+                    },
+                    "Period": 60,
+                    "Stat": "Maximum",
+                },
+            }
+            for number, name in enumerate(names)
+        ],
+        StartTime=now - _WINDOW,
+        EndTime=now + timedelta(minutes=1),
+    )
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            points = sorted(zip(result["Timestamps"], result["Values"], strict=True))
+            if points:
+                yield names[int(result["Id"][1:])], int(points[-1][1])

@@ -1,0 +1,147 @@
+"""`dlq init`: the DLQs of an account, and their entries in `cdk.json`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from console.operations.dlqs import pipeline_name
+from infra import context
+
+REGION = "eu-west-1"
+ARN = f"arn:aws:sqs:{REGION}:123456789012"
+
+
+@pytest.fixture
+def account(cloud: Any) -> Any:
+    """Two DLQs, one of them shared, and a queue without one."""
+    for dlq in ("orders-dlq", "shared-dlq"):
+        cloud.queue(dlq)
+    for name, dlq in (
+        ("orders-main", "orders-dlq"),
+        ("invoices", "shared-dlq"),
+        ("mails", "shared-dlq"),
+    ):
+        redrive = {"deadLetterTargetArn": f"{ARN}:{dlq}", "maxReceiveCount": 5}
+        cloud.queue(name, RedrivePolicy=json.dumps(redrive))
+    cloud.queue("alone")
+    for _ in range(2):
+        cloud.letter("{}")
+    cloud.cloudwatch.put_metric_data(
+        Namespace="AWS/SQS",
+        MetricData=[
+            {
+                "MetricName": "ApproximateAgeOfOldestMessage",
+                "Dimensions": [{"Name": "QueueName", "Value": "orders-dlq"}],
+                "Timestamp": datetime.now(UTC),
+                "Value": 7_500,
+            }
+        ],
+    )
+    return cloud
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cdk.json"
+
+
+def test_the_account_s_dlqs_are_listed_with_depth_age_sources_and_encryption(
+    account: Any, dlq: Any, file: Path
+) -> None:
+    done = dlq("init", "--file", str(file), "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    orders, shared = json.loads(done.stdout)["dlqs"]
+    assert (orders["name"], orders["messages"], orders["oldest_seconds"]) == ("orders-dlq", 2, 7500)
+    assert orders["sources"] == ["orders-main"]
+    assert shared["sources"] == ["invoices", "mails"]
+    assert {orders["encryption"], shared["encryption"]} <= {"SSE-SQS", "none"}
+    shown = dlq("init", "--file", str(file)).stdout
+    assert "2 h 05 min" in shown
+    assert "Next: dlq doctor --queue orders-dlq; dlq init orders-dlq adds it to " in shown
+    assert not file.exists()
+
+
+def test_a_chosen_dlq_becomes_pipelines_that_the_schema_accepts(
+    account: Any, dlq: Any, file: Path
+) -> None:
+    before = {"app": "python3 app.py", "context": {"@aws-cdk/x": True, "app": "shop",
+              "pipelines": [{"name": "mine", "note": "kept"}]}}  # fmt: skip
+    del before["context"]["pipelines"][0]["note"]  # type: ignore[index]
+    file.write_text(json.dumps(before))
+    done = dlq("init", "shared-dlq", "--file", str(file), "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["validated"] is True
+    after = json.loads(file.read_text())
+    assert after["context"]["@aws-cdk/x"] is True
+    assert after["context"]["app"] == "shop"
+    kept, *added = after["context"]["pipelines"]
+    assert kept == {"name": "mine"}
+    assert [entry["name"] for entry in added] == ["invoices", "mails"]
+    settings = context.read(after["context"])
+    assert {pipeline.mode for pipeline in settings.pipelines[1:]} == {"observe"}
+    assert settings.pipelines[1].dlq.arn == f"{ARN}:shared-dlq"
+    listed = json.loads(dlq("init", "--file", str(file), "--json").stdout)["dlqs"]
+    assert {entry["name"]: entry["pipelines"] for entry in listed} == {
+        "orders-dlq": [],
+        "shared-dlq": ["invoices", "mails"],
+    }
+
+
+def test_what_the_file_holds_is_never_overwritten(account: Any, dlq: Any, file: Path) -> None:
+    text = json.dumps({"context": {"pipelines": [{"name": "orders"}]}})
+    file.write_text(text)
+    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert "has a pipeline orders already" in done.stderr
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"context": {"pipelines": {}}}', "context.pipelines is not a list"),
+        ('{"context": {"pipelines": [{"name": "x", "colour": 1}]}}', "there is no such key"),
+    ],
+)
+def test_a_broken_file_is_refused_and_stays(
+    account: Any, dlq: Any, file: Path, text: str, says: str
+) -> None:
+    file.write_text(text)
+    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
+    assert done.exit_code == Exit.USAGE
+    assert says in done.stderr
+    assert file.read_text() == text
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_it_asks_and_shows_what_it_would_add(account: Any, dlq: Any, file: Path) -> None:
+    done = dlq("init", "orders-dlq", "--file", str(file), answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    assert '"mode": "observe"' in done.stderr
+    assert "in account 123456789012, eu-west-1" in done.stderr
+    assert not file.exists()
+    assert dlq("init", "orders-dlq", "--file", str(file), answers="y\n").exit_code == Exit.DONE
+    assert json.loads(file.read_text())["app"] == "python3 app.py"
+
+
+def test_an_unknown_dlq_is_refused_with_the_known_ones(account: Any, dlq: Any, file: Path) -> None:
+    done = dlq("init", "alone", "--file", str(file), "--yes")
+    assert done.exit_code == Exit.ABSENT
+    assert "it has orders-dlq, shared-dlq" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("queue", "name"),
+    [("orders", "orders"), ("Orders_Main.fifo", "orders"), ("orders-queue", "orders"),
+     ("2024-orders", "q-2024-orders")],
+)  # fmt: skip
+def test_a_pipeline_is_named_after_its_main_queue(queue: str, name: str) -> None:
+    assert pipeline_name(queue) == name
