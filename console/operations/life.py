@@ -130,13 +130,9 @@ def _parking_queue(record: LetterRecord) -> str:
 
 def trace_of(record: LetterRecord) -> str:
     """The root of the letter's X-Ray trace; "" if none is on record."""
-    from deadletter.message.envelope import trace_root
-
     for waiting in record.waiting:
-        if waiting.letter is not None and (
-            root := trace_root(waiting.letter.system.get("AWSTraceHeader"))
-        ):
-            return root
+        if waiting.letter is not None and waiting.letter.trace:
+            return waiting.letter.trace
     return record.row.about.trace if record.row else ""
 
 

@@ -30,7 +30,7 @@ def handler(record: dict[str, Any]) -> None:
         raise ERRORS[record["body"]]
 
 
-def deliver(box: Letterbox, *letters: Letter) -> dict[str, DirectFate]:
+def deliver(box: Letterbox, *letters: Letter, handler: Any = handler) -> dict[str, DirectFate]:
     functions: Any = MemoryLambda(box.clock, box.new_id)
     functions.register("orders", handler)
     delivery = LambdaDelivery(

@@ -55,6 +55,7 @@ __all__ = [
     "Transient",
     "consume",
     "consumer",
+    "correlation_id",
     "dependency",
     "handle",
     "poll",
@@ -69,6 +70,27 @@ It may be async: then it runs in an event loop that the process keeps from batch
 
 Handler = Callable[[Any, Any], dict[str, Any]]
 """A Lambda handler, of an event and a context."""
+
+
+def correlation_id(record: Mapping[str, Any]) -> str:
+    """The id to log for a record: the same in all lives of its message.
+
+    It is the id of the message's X-Ray trace if its producer sent one, else the MessageId of its
+    first life. `dlq explain` takes the second and shows both. With the Logger of Powertools:
+    `logger.append_keys(correlation_id=correlation_id(record))`.
+
+    Never raises. Its producer can choose it: do not decide anything by it.
+    """
+    from deadletter.message import stamp
+    from deadletter.message.letter import NotALetter, from_event
+
+    try:
+        letter = from_event(record)
+    except NotALetter:
+        return str(record.get("messageId", ""))
+    attribute = letter.attributes.get(stamp.NAME)
+    mark = stamp.parse(attribute.value) if attribute else None
+    return letter.trace or (mark.origin if mark else letter.message_id)
 
 
 @overload

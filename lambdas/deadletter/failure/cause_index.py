@@ -95,7 +95,9 @@ def entry_change(
         CAUSES.partition: cause_partition(pipeline, shard_of(origin)),
         "seen": failure.at,
     }
-    first = {"first_at": failure.at}
+    first: dict[str, Any] = {"first_at": failure.at}
+    if about is not None and about.trace:
+        first["trace"] = about.trace
     if not was_tried(failure):
         # Beside the kept facts of another failure, these words would be about that one.
         known.pop("words", None)

@@ -108,15 +108,6 @@ def deduplication_id(copy: str) -> str:
     return hashlib.sha256(copy.encode()).hexdigest()
 
 
-def trace_root(header: str | None) -> str:
-    """The id of the trace in an X-Ray header; "" if there is none."""
-    for part in (header or "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == "Root":
-            return value
-    return ""
-
-
 def trace_without_lineage(header: str | None) -> str | None:
     """The X-Ray header without the lineage, in which Lambda counts hops."""
     if not header:

@@ -71,6 +71,15 @@ class Letter:
         return self.system.get("DeadLetterQueueSourceArn")
 
     @property
+    def trace(self) -> str:
+        """The id of its X-Ray trace, which every copy of it carries; "" if it has none."""
+        for part in self.system.get("AWSTraceHeader", "").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == "Root":
+                return value
+        return ""
+
+    @property
     def sent_ms(self) -> int | None:
         """When this copy was sent, in epoch milliseconds; None if SQS did not say."""
         return whole_number(self.system.get("SentTimestamp"))

@@ -394,6 +394,8 @@ class _Batch:
         if isinstance(reading, Delivery):
             with self._counting(message_id):
                 self.gate.count(reading, result.outcomes)
+            if result.is_logged:
+                result = replace(result, origin=reading.stamp.origin, trace=reading.letter.trace)
         if group and not result.acknowledged:
             self.stopped_groups[group] = result.wait
         return result

@@ -7,7 +7,7 @@ of a team's function have nothing for the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deadletter.contract import Reason
 from deadletter.failure.about_letter import about_letter
@@ -127,13 +127,14 @@ class History:
 
     def _about(self, delivery: Delivery) -> AboutLetter:
         pipeline, document = self.gate.pipeline, delivery.document
-        return about_letter(
+        about = about_letter(
             document.value["context"],
             document.circuit_key or "",
             len(utf8(delivery.letter.body)),
             pipeline.ledger_context,
             pipeline.name,
         )
+        return replace(about, trace=delivery.letter.trace)
 
     def untried(self, record: Record, delivery: Delivery | None, result: MessageResult) -> None:
         """Record a message that was given back untried: a letter without a row is SILENT.

@@ -74,7 +74,8 @@ class MessageResult:
     `wait` is seconds until its next receive, None to leave that to the queue; `error` is
     what its handler raised, for callers that show tracebacks; `circuit` is the key of the
     named dependency's circuit that its failure or its refusal is about, if it is about one;
-    `outcomes` is what its calls show about the circuits.
+    `outcomes` is what its calls show about the circuits. `origin` and `trace` say in a log which
+    letter it was in all its lives: the id of its first life, and the root of its X-Ray trace.
     """
 
     message_id: str
@@ -84,6 +85,13 @@ class MessageResult:
     error: BaseException | None = field(default=None, repr=False, compare=False)
     circuit: str = ""
     outcomes: tuple[CallOutcome, ...] = field(default=(), repr=False, compare=False)
+    origin: str = field(default="", repr=False, compare=False)
+    trace: str = field(default="", repr=False, compare=False)
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether a line of the log is about it."""
+        return self.fate not in _UNLOGGED
 
     @property
     def acknowledged(self) -> bool:
@@ -248,7 +256,7 @@ class BatchResult:
 
     def log_lines(self) -> Sequence[Mapping[str, Any]]:
         """One line for each message that was not processed and each trouble, without bodies."""
-        lines = [_result_line(result) for result in self.results if result.fate not in _UNLOGGED]
+        lines = [_result_line(result) for result in self.results if result.is_logged]
         return [*lines, *map(_trouble_line, self.troubles)]
 
 
@@ -275,6 +283,9 @@ def _result_line(result: MessageResult) -> Mapping[str, Any]:
         "message_id": result.message_id,
         "fate": str(result.fate),
     }
+    for name in ("origin", "trace"):
+        if value := getattr(result, name):
+            line[name] = value
     diagnosis = result.diagnosis
     if diagnosis is not None:
         line |= {

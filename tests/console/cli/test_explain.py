@@ -12,7 +12,8 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.circuit.state import State
 from deadletter.contract import Reason, circuit_lane
-from deadletter.failure.failure import Category
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -144,6 +145,20 @@ def test_a_letter_of_a_rule_is_judged_with_its_body(cloud: Cloud, dlq: Dlq) -> N
     now = told(dlq, ORIGIN)["now"]
 
     assert (now["action"], now["rule"]) == ("PARK", "stop")
+
+
+def test_the_trace_of_a_letter_in_a_queue_comes_from_the_ledger(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    for trace in ("1-5759e988-bd862e3fe1be46a994272793", "another"):
+        about = AboutLetter(context={"tenantId": "acme"}, size=812, trace=trace)
+        ledger.failed(ORIGIN, Failure(time.time(), 0, Category.TRANSIENT), about)
+
+    life = told(dlq, ORIGIN)
+
+    assert life["trace"] == "1-5759e988-bd862e3fe1be46a994272793"
+    assert (life["context"], life["size"]) == ({"tenantId": "acme"}, 812)
+    assert life["first_failed"] is not None
 
 
 def test_a_processed_letter_needs_nothing(cloud: Cloud, dlq: Dlq) -> None:
